@@ -22,8 +22,7 @@ from harness import Row
 from judged_training import TENSORS, Training
 
 from leadline.config.options import parse_rule
-from leadline.judge.engines.engine import Engine, Judged, Task
-from leadline.judge.engines.engine import LocalEngine
+from leadline.judge.engines.engine import Engine, Judged, LocalEngine, Task
 from leadline.judge.engines.ray import RayEngine
 from leadline.judge.evaluator import Evaluator
 from leadline.judge.judge import judge_run

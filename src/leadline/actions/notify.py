@@ -199,7 +199,7 @@ class Service:
 def _failure(log: str) -> tuple[str, bool]:
     """Return why a message was not sent, and whether a retry would not help.
 
-    The log of Apprise tells, but may repeat the secrets of the URL: only numbers are taken from it.
+    The log of Apprise holds the reason, but may repeat the secrets of the URL: only its numbers are used.
     """
     http, smtp, system = _HTTP_STATUS.search(log), _SMTP_STATUS.search(log), _SYSTEM_ERROR.search(log)
     if smtp:

@@ -159,14 +159,14 @@ class Commands:
 
     def _start(self, request: ExecuteCommand, output: Output) -> Child:
         notification = request.notice
-        words = ["/bin/sh", "-c", _IN_FOLDER, self._folder, request.command]
+        arguments = ["/bin/sh", "-c", _IN_FOLDER, self._folder, request.command]
         standard_input = os.memfd_create("notice", os.MFD_CLOEXEC)
         try:
             os.write(standard_input, encode(notification) + b"\n")
             os.lseek(standard_input, 0, os.SEEK_SET)
             streams = {0: standard_input, 1: output.writing, 2: output.writing}
             environment = self._environment | event_environment(notification)
-            return self._gate.spawn(words, environment, has_own_session=True, streams=streams)
+            return self._gate.spawn(arguments, environment, has_own_session=True, streams=streams)
         finally:
             os.close(standard_input)
 

@@ -26,8 +26,8 @@ def set_(
 
     Sets the sampling interval of system metrics, or adds a rule. Waits until the job has answered.
     """
-    name, words = _split_run(settings or [])
-    new_requests = settings_requests(words, lambda: leadline.open_run(name), reason="leadline set")
+    name, assignments = _split_run(settings or [])
+    new_requests = settings_requests(assignments, lambda: leadline.open_run(name), reason="leadline set")
     run = leadline.open_run(name)
     requests = [ask(run, request) for request in new_requests]
     answers = await_answers(run, requests, _PATIENCE_SECONDS)
@@ -42,7 +42,7 @@ def set_(
     return 0 if all(given) and all(answer.answer.is_accepted for of_request in given for answer in of_request) else 1
 
 
-def _split_run(words: Sequence[str]) -> tuple[str | None, list[str]]:
+def _split_run(arguments: Sequence[str]) -> tuple[str | None, list[str]]:
     """The name of the run, if the first word is one, and the settings."""
-    name = words[0] if words and "=" not in words[0] else None
-    return name, list(words[1:] if name is not None else words)
+    name = arguments[0] if arguments and "=" not in arguments[0] else None
+    return name, list(arguments[1:] if name is not None else arguments)

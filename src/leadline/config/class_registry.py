@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class ClassRegistry(Generic[T]):
-    """The classes of one kind that can be found by name.
+    """The classes of one kind that have a name.
 
     Args:
         noun: The word for such a class in errors: ``rule``; plugins register in the entry point group
@@ -91,10 +91,10 @@ def find_class(path: str, kind: type[T], noun: str, folder: str = "") -> type[T]
         module = importlib.import_module(where) if file is None else _import_file(file, noun)
     except Exception as error:
         raise _import_failed(file or where, noun, error) from error
-    found = getattr(module, name, None)
-    if isinstance(found, type) and issubclass(found, kind):
-        return found
-    if found is not None:
+    value = getattr(module, name, None)
+    if isinstance(value, type) and issubclass(value, kind):
+        return value
+    if value is not None:
         base = f"{kind.__module__.rpartition('.')[0]}.{kind.__name__}"
         article = "an" if noun[0] in "aeiou" else "a"
         raise ConfigurationError(f"{where}:{name} is not {article} {noun}: it must be a subclass of {base}")

@@ -59,7 +59,7 @@ def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Set
     return SetInterval(**_by_user(reason), interval_ms=int(text))
 
 
-def settings_requests(words: Sequence[str], find: Callable[[], Run], *, reason: str) -> list[ControlRequest]:
+def settings_requests(settings: Sequence[str], find: Callable[[], Run], *, reason: str) -> list[ControlRequest]:
     """Parse ``KEY=VALUE…`` of ``leadline set`` into requests.
 
     Args:
@@ -68,15 +68,15 @@ def settings_requests(words: Sequence[str], find: Callable[[], Run], *, reason: 
         ConfigurationError: A setting is malformed, or a value is invalid.
         UnknownNameError: No setting, rule or parameter has that name.
     """
-    if not words:
+    if not settings:
         raise ConfigurationError("nothing to set; for example: leadline set interval-ms=100")
-    return [_setting(word, find, reason) for word in words]
+    return [_setting(setting, find, reason) for setting in settings]
 
 
-def _setting(word: str, find: Callable[[], Run], reason: str) -> ControlRequest:
-    key, equals, value = word.partition("=")
+def _setting(setting: str, find: Callable[[], Run], reason: str) -> ControlRequest:
+    key, equals, value = setting.partition("=")
     if not equals:
-        raise ConfigurationError(f"{word!r} is not KEY=VALUE; for example: interval-ms=100")
+        raise ConfigurationError(f"{setting!r} is not KEY=VALUE; for example: interval-ms=100")
     if key == "rule":
         return rule_request(parse_rule(value, os.getcwd()), find(), reason=reason)
     if key.replace("_", "-") not in SETTINGS:

@@ -124,7 +124,7 @@ class AccessMiddleware:
     **Unknown host names are refused**: protects against DNS rebinding. Starlette's ``TrustedHostMiddleware`` accepts a
     fixed list only: neither every numeric address nor a message of our own.
     **Without the token** nothing is served, if one is required.
-    **A changing request** must be a POST, come from a page of this dashboard, and be small. Browsers tell where a
+    **A changing request** must be a POST, come from a page of this dashboard, and be small. Browsers state where a
     request comes from in ``Sec-Fetch-Site`` and ``Origin``, and scripts of other pages cannot set these headers.
     """
 

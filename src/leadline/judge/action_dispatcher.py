@@ -115,7 +115,7 @@ class ActionDispatcher:
             self.write()
 
     def give_up(self, why: str) -> None:
-        """Try nothing any more, and log what was not delivered."""
+        """Make no further attempts, and log what was not delivered."""
         for queue in self.queues:
             queue.give_up(why)
         self.write()

@@ -110,7 +110,7 @@ class ActionQueue:
         self._check_worker(time.monotonic())
 
     def give_up(self, why: str) -> None:
-        """Try nothing any more; requests that may still be taken stay ``asked``."""
+        """Make no further attempts; requests that may still be taken stay ``asked``."""
         self._check_requests()
         for delivery in self._waiting:
             tail = f" (last of {delivery.attempts} attempts: {delivery.why})" if delivery.why else ""
@@ -118,9 +118,9 @@ class ActionQueue:
                 self._report(delivery, "given up", Outcome(f"given up: {why}{tail}"))
         self._waiting.clear()
         if self._requested and not self._context.accepts_requests(self._place):
-            for delivery, asked in self._requested.values():
-                text = f"{asked.outcome}: the run ended before it was taken"
-                self._report(delivery, "skipped", Outcome(text, asked.step, asked.request))
+            for delivery, outcome in self._requested.values():
+                text = f"{outcome.outcome}: the run ended before it was taken"
+                self._report(delivery, "skipped", Outcome(text, outcome.step, outcome.request))
             self._requested.clear()
         if self._transport.state != "idle":
             self._transport.end()
@@ -241,20 +241,20 @@ class ActionQueue:
         answers = read_acknowledgements(self._run, self._requested) if self._requested else {}
         accepts = self._context.accepts_requests("worker") if self._requested else False
         running = {worker.worker for worker in self._context.workers()} if accepts else set()
-        for request, (delivery, asked) in list(self._requested.items()):
+        for request, (delivery, outcome) in list(self._requested.items()):
             acknowledgements = answers.get(request, [])
             # every running worker answers; the agent answers alone
             missing = running - {answer.worker for answer in acknowledgements} if self._place == "worker" else set()
             if acknowledgements and not missing:
                 del self._requested[request]
-                self._complete_request(delivery, asked, acknowledgements)
+                self._complete_request(delivery, outcome, acknowledgements)
 
-    def _complete_request(self, delivery: Delivery, asked: Outcome, answers: Sequence[Acknowledgement]) -> None:
+    def _complete_request(self, delivery: Delivery, outcome: Outcome, answers: Sequence[Acknowledgement]) -> None:
         answer = joint_answer(answers)
         if answer.is_accepted:
-            self._report(delivery, "done", Outcome(result_of(asked.outcome, answers), asked.step, asked.request))
+            self._report(delivery, "done", Outcome(result_of(outcome.outcome, answers), outcome.step, outcome.request))
         elif answer == Answer("refused", TRAINING_ENDED):
-            self._report(delivery, "skipped", Outcome(_TOO_LATE, asked.step, asked.request))
+            self._report(delivery, "skipped", Outcome(_TOO_LATE, outcome.step, outcome.request))
         else:
             self._waiting.append(delivery)
             self._fail(delivery, answer.reason, is_final=answer.state == "refused")

@@ -66,12 +66,12 @@ def _statuses(entry: ActionEntry, kind: type[Action]) -> tuple[str, ...]:
 
 def _display_name(entry: ActionEntry, kind: type[Action]) -> str:
     """Return the action as the user wrote it, with its canonical name and, for a file, the last part of the path."""
-    name, words = os.path.basename(registry.canonical(entry.action)), entry.arguments or {}
-    if not isinstance(words, str):
-        target = [str(value) for key, value in words.items() if key in ("target", kind.target)]
-        others = {key: value for key, value in words.items() if key not in ("target", kind.target)}
-        words = ",".join([*target, *(f"{key}={format_value(value)}" for key, value in others.items())])
-    return f"{name}:{words}" if words else name
+    name, arguments = os.path.basename(registry.canonical(entry.action)), entry.arguments or {}
+    if not isinstance(arguments, str):
+        target = [str(value) for key, value in arguments.items() if key in ("target", kind.target)]
+        others = {key: value for key, value in arguments.items() if key not in ("target", kind.target)}
+        arguments = ",".join([*target, *(f"{key}={format_value(value)}" for key, value in others.items())])
+    return f"{name}:{arguments}" if arguments else name
 
 
 def distinct(actions: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:

@@ -1,4 +1,4 @@
-"""The rule workers of a judge: started, asked, reused from run to run, and replaced when a rule crashes one."""
+"""The rule workers of a judge: reused from run to run, and replaced when a rule crashes one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A supervised child process: started, asked over JSON lines, limited in time, and ended."""
+"""A supervised child process: JSON lines over pipes, a deadline, and a guaranteed end."""
 
 from __future__ import annotations
 
@@ -223,16 +223,16 @@ def _spawn(
         (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in _STANDARD if number not in streams
     ]
     moved = {
-        theirs: fcntl.fcntl(ours, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
-        for theirs, ours in streams.items()
-        if theirs != ours or theirs not in _STANDARD
+        number: fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _ABOVE)
+        for number, descriptor in streams.items()
+        if number != descriptor or number not in _STANDARD
     }
     try:
         return os.posix_spawnp(
             command[0],
             list(command),
             os.environ if environment is None else environment,
-            file_actions=actions + [(os.POSIX_SPAWN_DUP2, ours, theirs) for theirs, ours in moved.items()],
+            file_actions=actions + [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in moved.items()],
             setsigmask=signal.pthread_sigmask(signal.SIG_BLOCK, ()) if mask is None else mask,
             setsigdef=_IGNORED_BY_PYTHON,
             setsid=has_own_session,

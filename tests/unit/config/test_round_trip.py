@@ -187,7 +187,7 @@ def test_an_action_arrives_unchanged(action: Action) -> None:
     (entry,) = config.on
     assert isinstance(entry.arguments, dict)
     words = format_spec("it", entry.arguments).removeprefix("it").removeprefix(":")
-    assert action_of(from_form({"a0.action": entry.action, "a0.words": words})) == action
+    assert action_of(from_form({"a0.action": entry.action, "a0.arguments": words})) == action
 
 
 @contextmanager

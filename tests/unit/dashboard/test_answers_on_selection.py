@@ -64,18 +64,18 @@ def chosen(run: Run, start: float, end: float) -> dict[str, Any]:
 
 def test_phases_of_an_interval_match_its_steps(run: Run) -> None:
     found = chosen(run, 1.0, 3.0)
-    shares = {each["words"]: each["share"] for each in found["phases"]}
+    shares = {each["label"]: each["share"] for each in found["phases"]}
     assert shares == pytest.approx({"backward": 0.5, "data loading": 0.25, "forward": 0.25}, abs=1e-3)
     assert [each["time"] for each in found["phases"]] == ["1.0 s", "0.5 s", "0.5 s"]
-    assert found["phases"][0]["words"] == "backward"
+    assert found["phases"][0]["label"] == "backward"
     assert found["steps"].startswith("20 training steps (mean 100 ms")
 
 
 def test_only_findings_and_operators_in_the_interval_are_listed(run: Run) -> None:
     early, late = chosen(run, 1.0, 3.2), chosen(run, 4.0, 6.0)
-    assert [each["words"] for each in early["findings"]] == ["loss_spike, step 20: it jumped"]
+    assert [each["label"] for each in early["findings"]] == ["loss_spike, step 20: it jumped"]
     assert early["findings"][0]["href"] == "/runs/first/overview#rule-loss_spike"
-    assert early["events"] == [{"words": "saved by hand (500 ms), rank0-1"}]
+    assert early["events"] == [{"label": "saved by hand (500 ms), rank0-1"}]
     assert early["operators"] is None
     assert late["findings"] == late["events"] == []
     rows = late["operators"]["rows"]

@@ -33,9 +33,9 @@ FORMS: tuple[Mapping[str, str], ...] = (
         "a0.rule": "exploding_tensor",
         "a0.action": "stop_training",
         "a1.action": "webhook",
-        "a1.words": "$HOOK,probe=false",
+        "a1.arguments": "$HOOK,probe=false",
     },
-    {"a0.rule": "job", "a0.status": "Failed", "a0.action": "webhook", "a0.words": "$HOOK,probe=false"},
+    {"a0.rule": "job", "a0.status": "Failed", "a0.action": "webhook", "a0.arguments": "$HOOK,probe=false"},
     {"rules": "yes"},
 )
 
@@ -92,7 +92,7 @@ def test_line_file_and_plan_mean_the_same_run(
 @given(st.text(max_size=40))
 def test_field_values_survive_in_the_file(value: str) -> None:
     fields = {"rules": "yes", "r.loss_spike": "yes", "p.loss_spike.regex": value}
-    config = from_form({**fields, "a0.action": "run_command", "a0.words": value})
+    config = from_form({**fields, "a0.action": "run_command", "a0.arguments": value})
     written = from_table(tomllib.loads(to_toml(config)), "it")
     assert [spec.parameters for spec in written.rules] == [spec.parameters for spec in config.rules]
     assert [entry.arguments for entry in written.on if value.strip()] == [value.strip()] * bool(value.strip())
@@ -117,7 +117,7 @@ def test_the_command_is_quoted(tmp_path: Path, open_dashboard: Callable[..., Tes
         ({"r.loss_spike": "yes", "p.loss_spike.nothing": "1"}, "nothing"),
         ({"a0.action": "evil.py:Action"}, "no action named"),
         ({"a0.action": "notify"}, "notify:URL"),
-        ({"a0.action": "notify", "a0.words": "mailto://me:secret@example.org"}, "$"),
+        ({"a0.action": "notify", "a0.arguments": "mailto://me:secret@example.org"}, "$"),
         ({"a0.rule": "x=y", "a0.action": "stop_training"}, "not a rule name"),
     ],
 )

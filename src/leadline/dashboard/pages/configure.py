@@ -161,7 +161,7 @@ def _actions(form: Mapping[str, str]) -> Iterator[ActionEntry]:
             continue
         if action not in BUILT_IN:
             raise ConfigurationError(f"there is no action named {action!r}")
-        status, arguments = form.get(f"a{index}.status", ""), form.get(f"a{index}.words", "").strip()
+        status, arguments = form.get(f"a{index}.status", ""), form.get(f"a{index}.arguments", "").strip()
         if not re.fullmatch(r"\*|[A-Za-z_][\w-]*", rule):
             raise ConfigurationError(f"{rule!r} is not a rule name")
         trigger = f"{rule}@{status}" if status else rule

@@ -69,7 +69,7 @@ def _phases(seconds: dict[str, float]) -> list[dict[str, Any]]:
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
     return [
         {
-            "words": phase_label(phase),
+            "label": phase_label(phase),
             "time": duration(phase_seconds),
             "share": phase_seconds / total,
             "percent": share(phase_seconds / total),
@@ -131,7 +131,7 @@ def _findings(run: Run, start: int, end: int, name: str) -> list[dict[str, str]]
     table = table.filter(pc.and_(pc.greater_equal(table["time_ns"], start), pc.less(table["time_ns"], end)))
     return [
         {
-            "words": f"{finding['rule']}, step {finding['step']:,}: {finding['message']}",
+            "label": f"{finding['rule']}, step {finding['step']:,}: {finding['message']}",
             "href": f"/runs/{quote(name, safe='')}/overview#rule-{quote(finding['rule'], safe='')}",
         }
         for finding in table.slice(0, _MAX_ENTRIES).to_pylist()
@@ -142,7 +142,7 @@ def _events(digest: Digest, start: int, end: int) -> list[dict[str, str]]:
     """Describe events outside steps: setup, checkpoints, throttling."""
     rows = digest.events(start_ns=start, end_ns=end, limit=200).to_pylist()
     descriptions = [_describe_event(row) for row in rows]
-    return [{"words": text} for text in list(dict.fromkeys(descriptions))[:_MAX_ENTRIES]]
+    return [{"label": text} for text in list(dict.fromkeys(descriptions))[:_MAX_ENTRIES]]
 
 
 def _describe_event(row: dict[str, Any]) -> str:

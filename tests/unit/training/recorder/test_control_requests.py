@@ -54,9 +54,9 @@ def test_a_stop_applies_from_its_step_on(run: Path) -> None:
 def test_each_kind_goes_to_its_handler_and_is_read_once(run: Path) -> None:
     requests, taken = ControlRequests(StepContext(str(run), lambda: "rank0-1")), []
     requests.serve(Track, lambda request: taken.append(request.id))
-    write_request(str(run), Track("1"))
+    write_request(str(run), Track("1", rule="exploding", value=0.5))
     requests.handle_pending(6)
-    write_request(str(run), Track("2"))
+    write_request(str(run), Track("2", rule="exploding", value=0.5))
     for offset in range(3):
         time.sleep(0.06)  # it looks every 50 ms
         requests.handle_pending(7 + offset)

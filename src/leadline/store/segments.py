@@ -69,6 +69,10 @@ class Segment:
             os.close(self._descriptor)
             self._descriptor = -1
 
+    def __del__(self) -> None:
+        if hasattr(self, "_descriptor"):  # the file was opened
+            self.close()
+
 
 class SegmentFolder:
     """The segments of one stream, numbered in the order in which they were opened."""

@@ -201,7 +201,7 @@ def _value_buckets(groups: Groups, rows: Columns, _: int) -> Columns:
 SAMPLES: Final = RollupSchema(
     layout.SYSTEM,
     "time_ns",
-    8 * SECOND_NS,
+    32 * SECOND_NS,
     ("time_ns", "total"),
     ("time_ns", "samples"),
     ("total", "least", "most"),

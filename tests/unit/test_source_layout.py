@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -56,12 +55,18 @@ def documented_processes() -> set[tuple[str, str]]:
 
 
 def started_processes() -> set[tuple[str, str]]:
-    """Return the same from the source: ``"-m", "leadline…"`` in an argument list."""
+    """Return the same from the source: the calls of ``own_command``."""
     started = set()
     for path in SOURCES:
         module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.List):
-                values = [element.value if isinstance(element, ast.Constant) else None for element in node.elts]
-                started |= {(module, name) for flag, name in itertools.pairwise(values) if flag == "-m" and name}
+            match node:
+                case ast.Call(func=ast.Name(id="own_command"), args=[ast.Constant(value=str(name)), *_]):
+                    started.add((module, name))
     return started
+
+
+def test_every_process_of_ours_is_started_with_own_command() -> None:
+    """It is the one place that keeps the user's files out of our processes."""
+    pattern = re.compile(r"""sys\.executable,\s*(\*\w+,\s*)*["']-m["'],\s*["']leadline""")
+    assert [str(path) for path in SOURCES if pattern.search(path.read_text())] == []

@@ -15,6 +15,7 @@ from typing import Any, Final
 from leadline.agent.signals import KILL_AFTER_SECONDS, SignalGate, send
 from leadline.monitor.processes import Identity, list_pids, read_stat
 from leadline.process.child import Child
+from leadline.process.interpreter import users_environment
 from leadline.records.documents import ManifestDocument
 from leadline.records.formatting import duration
 from leadline.records.request import Answer, ExecuteCommand
@@ -225,7 +226,7 @@ def _commands_of(manifest: ManifestDocument) -> set[Any]:
 
 def _without_job_variables(environment: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which a process is not a part of the job."""
-    result = {key: value for key, value in environment.items() if key not in _JOB_VARIABLES}
+    result = {key: value for key, value in users_environment(environment).items() if key not in _JOB_VARIABLES}
     if "PYTHONPATH" in result:
         entries = [entry for entry in result.pop("PYTHONPATH").split(os.pathsep) if entry != SITE]
         result |= {"PYTHONPATH": os.pathsep.join(entries)} if entries else {}

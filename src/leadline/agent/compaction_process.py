@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from typing import Final
 
 from leadline.agent.signals import SignalGate
 from leadline.process.child import Child
+from leadline.process.interpreter import own_command, own_environment
 from leadline.store import layout
 
 _CHECK_SECONDS: Final = 30.0
@@ -26,7 +26,7 @@ def compaction_command(run: str) -> list[str] | None:
     """Return the command that compacts a run; None where compaction is not installed."""
     if find_spec("leadline.compaction") is None:
         return None
-    return [sys.executable, "-m", "leadline.compaction", run]
+    return own_command("leadline.compaction", run)
 
 
 class Compaction:
@@ -39,7 +39,7 @@ class Compaction:
         self._child: Child | None = None
         self._run, self._gate, self._warn = run, gate, warn
         self._command = compaction_command(run)
-        self._environment = dict(environment) | {"LEADLINE_DISABLED": "1"}
+        self._environment = own_environment(environment) | {"LEADLINE_DISABLED": "1"}
         threshold = environment.get(_THRESHOLD, "")
         self._growth_bytes = int(threshold) if threshold.isdecimal() else _GROWTH_BYTES
         self._compacted_bytes = 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
@@ -13,6 +11,7 @@ from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import TO_STDERR, SignalGate
 from leadline.agent.terminal import Terminal
 from leadline.process.child import Child
+from leadline.process.interpreter import own_command, own_environment
 from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary
 from leadline.store import layout
@@ -27,7 +26,7 @@ def judge_command(run: str) -> list[str] | None:
     """Return the command that starts the judge of a run; None where the judge is not installed."""
     if find_spec("leadline.judge") is None:
         return None
-    return [sys.executable, "-m", "leadline.judge", run, "--follow"]
+    return own_command("leadline.judge", run, "--follow")
 
 
 class JudgeSupervisor:
@@ -76,7 +75,7 @@ class JudgeSupervisor:
             self._warn("the judge is not installed: rules are not evaluated")
             return
         self._starts += 1
-        environment = os.environ | {"LEADLINE_DISABLED": "1"}
+        environment = own_environment() | {"LEADLINE_DISABLED": "1"}
         try:
             # a session of its own, so that Ctrl-C does not reach it before it has evaluated the end of the run
             self._child = self._gate.spawn(self._command, environment, streams=TO_STDERR, has_own_session=True)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leadline.agent.signals import SignalGate
+from leadline.process.interpreter import users_environment
 from leadline.training.bootstrap import SITE
 
 _PYTHON: Final = re.compile(r"python[0-9.]*")
@@ -33,9 +34,9 @@ def why_unstartable(program: str) -> str | None:
 
 def job_environment(environment: Mapping[str, str], run: str, node: str, *, is_reachable: bool) -> dict[str, str]:
     """Return the environment of the job, with the run directory and the path of the bootstrap."""
-    result = dict(environment) | {"LEADLINE_RUN": run, "LEADLINE_NODE": node}
+    result = users_environment(environment) | {"LEADLINE_RUN": run, "LEADLINE_NODE": node}
     if is_reachable:
-        result["PYTHONPATH"] = os.pathsep.join(path for path in (SITE, environment.get("PYTHONPATH")) if path)
+        result["PYTHONPATH"] = os.pathsep.join(path for path in (SITE, result.get("PYTHONPATH")) if path)
     return result
 
 
@@ -106,9 +107,9 @@ def isolating_flag(command: list[str]) -> str | None:
 
 def can_import(interpreter: str, gate: SignalGate) -> bool:
     """Return whether a Python can import Leadline; one that does not answer within 5 s is assumed to."""
-    environment = {key: value for key, value in os.environ.items() if key != "LEADLINE_RUN"}
+    environment = {key: value for key, value in users_environment().items() if key != "LEADLINE_RUN"}
     try:
-        command = [interpreter, "-c", "import leadline.training.session.api"]
+        command = [interpreter, "-P", "-c", "import leadline.training.session.api"]
         child = gate.spawn(command, environment | {"LEADLINE_DISABLED": "1"})
     except OSError:
         return True  # the error shows when the command itself is started

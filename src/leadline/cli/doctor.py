@@ -26,6 +26,7 @@ from leadline.config.resolve import mask_secrets, resolve
 from leadline.config.run_config import RunConfig, runs_root
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.rule_plan import resolve_rule
+from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import open_run
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.names import COLLECTIONS, PRESETS
@@ -182,7 +183,7 @@ def _run(run: str, launched: list[str], limit: float) -> bool:
     Its standard output goes to standard error, since the report is written to standard output.
     """
     agent = subprocess.Popen(
-        [sys.executable, "-m", "leadline.agent", run, "--quiet", "--", *launched], stdout=sys.stderr
+        own_command("leadline.agent", run, "--quiet", "--", *launched), stdout=sys.stderr, env=own_environment()
     )
     try:
         return _await(agent, run, limit)

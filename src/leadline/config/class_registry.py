@@ -6,7 +6,8 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 from importlib import metadata
 from importlib.util import module_from_spec, spec_from_file_location
@@ -78,7 +79,7 @@ def find_class(path: str, kind: type[T], noun: str, folder: str = "") -> type[T]
         path: ``file.py:Class`` or ``module:Class``.
         kind: The required base class.
         noun: What such a class is in error messages: ``rule``, ``action``.
-        folder: Base of a relative file; "" for the working directory.
+        folder: Base of a relative file, in which a module is searched for as well; "" for the working directory.
     Raises:
         UnknownNameError: There is no such class.
         ConfigurationError: The file or module cannot be imported, or the class does not derive from ``kind``.
@@ -88,7 +89,8 @@ def find_class(path: str, kind: type[T], noun: str, folder: str = "") -> type[T]
     if file is not None and not os.path.isfile(file):
         raise ConfigurationError(f"no such {noun} file: {file}")
     try:
-        module = importlib.import_module(where) if file is None else _import_file(file, noun)
+        with _importing_from(os.path.abspath(folder) if file is None else os.path.dirname(file)):
+            module = importlib.import_module(where) if file is None else _import_file(file, noun)
     except Exception as error:
         raise _import_failed(file or where, noun, error) from error
     value = getattr(module, name, None)
@@ -103,23 +105,30 @@ def find_class(path: str, kind: type[T], noun: str, folder: str = "") -> type[T]
 
 
 def _import_file(path: str, noun: str) -> Any:
-    """Import a file as a module; it can import the files beside it."""
+    """Import a file as a module."""
     name = f"leadline_{noun}_" + os.path.basename(path).removesuffix(".py")
     spec = spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     sys.modules[name] = module
-    folder = os.path.dirname(path)
-    sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     except Exception:
         del sys.modules[name]
         raise
-    finally:
-        sys.path.remove(folder)
     return module
+
+
+@contextmanager
+def _importing_from(folder: str) -> Iterator[None]:
+    """Let what is imported meanwhile import the files of a folder; it comes last, so that it hides nothing."""
+    before = list(sys.path)
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
 
 
 def _import_failed(where: str, noun: str, error: Exception) -> ConfigurationError:

@@ -20,6 +20,7 @@ from leadline.config.toml_file import from_table, from_toml
 from leadline.errors import ConfigurationError, RunExistsError, UnknownNameError
 from leadline.judge.action_resolution import check_triggers, distinct, resolve_action, try_actions
 from leadline.judge.rule_plan import check_runs, default_rules, named, plan, resolve_rules
+from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.version import __version__
@@ -190,4 +191,4 @@ def become_agent(path: str, arguments: Sequence[str]) -> None:
     """Replace this process by the agent of a run, with the same pid and terminal and few imports."""
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execv(sys.executable, [sys.executable, "-m", "leadline.agent", path, *arguments])
+    os.execve(sys.executable, own_command("leadline.agent", path, *arguments), own_environment())

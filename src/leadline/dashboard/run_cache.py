@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections import OrderedDict
@@ -13,6 +12,7 @@ from typing import Final
 from leadline.analysis.digest import Digest
 from leadline.errors import RunNotFoundError
 from leadline.process.child import Child
+from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import Run
 from leadline.store import layout
 
@@ -129,8 +129,8 @@ class Compactions:
                 self._attempts[path] = 0
             self._attempts[path] = self._attempts.get(path, 0) + 1
             if self._attempts[path] <= _MAX_ATTEMPTS:
-                command = [sys.executable, "-m", "leadline.compaction", path]
-                self._running[path] = Child(command, has_own_session=True)
+                command = own_command("leadline.compaction", path)
+                self._running[path] = Child(command, own_environment(), has_own_session=True)
 
     def wait(self) -> None:
         """Wait for all running compactions."""

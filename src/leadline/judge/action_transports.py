@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any, Final, Literal
 
 from leadline.judge.action_worker import ActionWorker
 from leadline.process.child import Child, describe_exit
+from leadline.process.interpreter import own_command, own_environment
 
 START_SECONDS: Final = 60.0
 """The time limit for importing and constructing the action, and for preparing a notification."""
@@ -77,7 +77,7 @@ class ActionProcess:
             OSError: It cannot be started.
         """
         # its standard streams are empty: what an action prints can contain secrets
-        self._child = Child([sys.executable, "-m", "leadline.judge.action_worker"], has_messages=True)
+        self._child = Child(own_command("leadline.judge.action_worker"), own_environment(), has_messages=True)
         self._send(self._setup, "starting")
 
     def ask(self, message: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ from leadline.config.secrets import Secret, resolve, scrub
 from leadline.errors import LeadlineError
 from leadline.judge.delivery import RetryPolicy
 from leadline.process import messages
+from leadline.process.interpreter import import_from
 from leadline.records.notification import Notification
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class ActionWorker:
 
     def _set_up(self, setup: Message) -> Message:
         parameters = setup["parameters"]
+        if self._is_custom:
+            import_from([setup["folder"]])
         self._plain = make_action(setup["action"], parameters, setup["folder"])
         resolved, self._secrets = resolve(parameters, os.environ, self._plain.verbatim)
         self._action: Action = make_action(setup["action"], resolved, setup["folder"])

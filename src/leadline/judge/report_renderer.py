@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
 from leadline.process.child import Child
+from leadline.process.interpreter import own_command, own_environment
 
 FIRST_AFTER_SECONDS: Final = 10.0
 """When a report is rendered for the first time: there is something to see by then."""
@@ -21,7 +21,7 @@ MAX_SECONDS: Final = 600.0
 
 def render_command(run: str, product: str) -> list[str]:
     """Return the command that renders a report of a run."""
-    return [sys.executable, "-m", "leadline.reports", run, product]
+    return own_command("leadline.reports", run, product)
 
 
 class ReportRenderer:
@@ -83,7 +83,7 @@ class ReportRenderer:
     def _begin(self, now: float) -> None:
         self.is_outdated, self._began, self._next_at = False, now, now + MIN_INTERVAL_SECONDS
         try:
-            self._child = Child(self._command, keeps_errors=True)
+            self._child = Child(self._command, own_environment(), keeps_errors=True)
             self._child.deadline = now + MAX_SECONDS
         except OSError as error:
             self._report_failure(error.strerror or str(error))

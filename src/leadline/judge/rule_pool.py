@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import asdict, dataclass
@@ -12,6 +11,7 @@ from typing import Any, Final
 from leadline.errors import LeadlineError
 from leadline.judge.rule_worker import OUT_OF_MEMORY, STATUS_DESCRIPTOR, WorkerStatus
 from leadline.process.child import Child, describe_exit
+from leadline.process.interpreter import own_command, own_environment
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 
@@ -57,9 +57,9 @@ class WorkerProcess(Child):
 
     def __init__(self) -> None:
         self.status = WorkerStatus(os.memfd_create("leadline-status"))
-        command = [sys.executable, "-m", "leadline.judge.rule_worker"]
+        command = own_command("leadline.judge.rule_worker")
         streams = {1: 2, 2: 2, STATUS_DESCRIPTOR: self.status.descriptor}  # a rule may print
-        super().__init__(command, {**os.environ, **_ENVIRONMENT}, streams=streams, has_messages=True)
+        super().__init__(command, own_environment() | _ENVIRONMENT, streams=streams, has_messages=True)
 
     def close(self) -> None:
         """Kill the process, and release its pipes and its status."""

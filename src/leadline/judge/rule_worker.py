@@ -13,6 +13,7 @@ from typing import Any
 
 from leadline.errors import LeadlineError
 from leadline.process import messages
+from leadline.process.interpreter import import_from
 from leadline.records.manifest import RuleSpec
 from leadline.rules.rule import Rule
 
@@ -102,6 +103,7 @@ class _Worker:
         places = {spec.alias: place for place, spec in enumerate(specs)} | {"": -1}
         if setup["is_custom"]:
             os.nice(max(0, _CUSTOM_RULE_NICE - os.nice(0)))
+            import_from(spec.folder for spec in specs)
         _limit_memory(setup["memory_bytes"])
         rules = []
         for spec in specs:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from leadline.analysis.trees import is_boosted_run
 from leadline.dashboard.page import open_run, render, site
 from leadline.errors import RunNotFoundError
 from leadline.process.child import Child
+from leadline.process.interpreter import own_command, own_environment
 from leadline.store import layout
 
 PRODUCTS: Final = {
@@ -92,8 +92,8 @@ def _run_report(path: str, product: str) -> None:
     Raises:
         HTTPException: Generation failed or timed out.
     """
-    command = [sys.executable, "-m", "leadline.reports", path, product]
-    child = Child(command, keeps_errors=True)
+    command = own_command("leadline.reports", path, product)
+    child = Child(command, own_environment(), keeps_errors=True)
     try:
         code = child.wait_for(_TIMEOUT_SECONDS)
         if code is None:

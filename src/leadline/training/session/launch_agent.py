@@ -10,6 +10,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
 from leadline.errors import ConfigurationError, LeadlineError, RunExistsError
+from leadline.process.interpreter import own_command, own_environment
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.presence import acquire_lock, node_name, register_process, release_lock
@@ -117,16 +118,15 @@ def start_agent(config: RunConfig, lock: int | None = None) -> str:
     import json
     import subprocess
 
-    command = [sys.executable, "-m", "leadline", "attach", "--pid", str(os.getpid())]
-    command += ["--lock", str(lock)] if lock is not None else []
+    held = ["--lock", str(lock)] if lock is not None else []
     starting = subprocess.Popen(
-        command,
+        own_command("leadline", "attach", "--pid", str(os.getpid()), *held),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=None,
         start_new_session=True,
         pass_fds=() if lock is None else (lock,),
-        env={**os.environ, "LEADLINE_DISABLED": "1"},
+        env=own_environment() | {"LEADLINE_DISABLED": "1"},
         text=True,
     )
     output, _ = starting.communicate(json.dumps({"config": asdict(config), "command": _command()}))

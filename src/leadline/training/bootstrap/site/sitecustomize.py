@@ -59,10 +59,36 @@ class _ImportWatch:
         loader.exec_module = exec_module
 
 
+def _find_own_package(path):
+    """Find the package as the interpreter sees it, before the folder of the script and its files come first."""
+    import importlib.machinery
+
+    for entry in path:
+        spec = importlib.machinery.PathFinder.find_spec("leadline", [entry])
+        if spec is not None and spec.origin is not None and spec.submodule_search_locations:
+            return spec
+    return None
+
+
+def _import_own_package():
+    """Import Leadline where it is installed, though the user may have a ``leadline.py``."""
+    import importlib.util
+
+    spec = _find_own_package(_path)
+    if spec is None or "leadline" in sys.modules:
+        return
+    sys.modules["leadline"] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+
+
 def _attach(name):
     try:
+        _import_own_package()
         from leadline.training.session.api import attach_from_environment
     except ImportError:
+        own = sys.modules.get("leadline")
+        if own is not None and not hasattr(own, "__path__"):
+            sys.stderr.write("leadline  capture disabled in this process: %s has its name\n" % own.__file__)
         return  # another environment: the agent reports what to install
     attach_from_environment(name)
 
@@ -80,6 +106,7 @@ def _own_folder():
     return os.path.dirname(os.path.abspath(__file__))
 
 
+_path = list(sys.path)
 try:
     _start()
 except Exception:  # noqa: S110, BLE001 - a failing bootstrap has no effect

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 _MAX_LISTED = 8
 
@@ -66,6 +67,10 @@ class StoreFullError(LeadlineError, OSError):
     """The store is full: free some space; the training continues without it."""
 
 
+STOPPED: Final = 10
+"""The exit status of a job that a request stopped."""
+
+
 class TrainingStopped(SystemExit):
     """Raised in the training process at a step boundary when a stop was requested.
 
@@ -73,7 +78,7 @@ class TrainingStopped(SystemExit):
     """
 
     def __init__(self, reason: str = "") -> None:
-        super().__init__(10)
+        super().__init__(STOPPED)
         self.reason = reason
 
     def __str__(self) -> str:

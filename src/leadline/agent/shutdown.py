@@ -12,13 +12,11 @@ from typing import Final
 from leadline.agent.components import AgentComponents
 from leadline.agent.signals import TO_END
 from leadline.agent.summary import RunOutcome, summary_lines
+from leadline.errors import STOPPED
 from leadline.records import describe
 from leadline.records.formatting import listed
 from leadline.store.control import read_acknowledgements, read_actions
-from leadline.store.run_state import read_nodes
-
-STOPPED: Final = 10
-"""The exit status of a job that a request stopped."""
+from leadline.store.run_state import read_nodes, recorded_end
 
 _JUDGE_POLL_SECONDS: Final = 0.01
 """The poll interval while only the judge is awaited: the user waits for the prompt."""
@@ -90,12 +88,14 @@ class Shutdown:
 
     def _write_status(self, signals: EndSignals) -> tuple[str, int]:
         parts, code = self._parts, self._parts.job.exit_status
+        recorded = recorded_end(parts.documents.run, parts.workers.documents, parts.job.pid)
+        code = recorded.exit_status if code is None else code
         status, final = end_of_job(
             code,
             was_stopped=self._was_stopped(code),
             was_signaled=signals.was_signaled,
             was_interrupted=signals.was_interrupted,
-            has_reported_end=parts.workers.have_all_ended(),
+            recorded=recorded.status,
         )
         if parts.documents.has_unwritten or parts.monitor.dropped() or parts.workers.dropped_data():
             parts.documents.give_up_reserve()
@@ -208,7 +208,7 @@ def end_of_job(
     was_stopped: bool,
     was_signaled: bool,
     was_interrupted: bool,
-    has_reported_end: bool,
+    recorded: str | None,
 ) -> tuple[str, int]:
     """Return the final status of the run, and the status to exit with.
 
@@ -217,7 +217,7 @@ def end_of_job(
         was_stopped: Whether a stop request was taken, or enforced.
         was_signaled: Whether the agent itself was sent a signal to end.
         was_interrupted: Whether any signal to end arrived, also from the terminal; the job may have ignored it.
-        has_reported_end: Whether all workers of a job without an exit code reported their end.
+        recorded: The status that the workers recorded, for a job without an exit code; None: some recorded no end.
     """
     final = 0 if code is None else (128 - code if code < 0 else code)
     if was_stopped:
@@ -225,7 +225,7 @@ def end_of_job(
     if code in (128 + signal.SIGINT, -signal.SIGINT) or was_signaled:
         return "Interrupted", final
     if code is None:
-        return ("Completed" if has_reported_end else "Failed"), final
+        return recorded or "Failed", final
     if code == 0:
         return "Completed", final
     return ("Interrupted" if was_interrupted else "Failed"), final

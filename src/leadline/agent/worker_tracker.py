@@ -10,6 +10,7 @@ from leadline.agent.terminal import StartMessages, Terminal
 from leadline.monitor.processes import identify
 from leadline.records import describe
 from leadline.records.documents import DroppedData, WorkerDocument
+from leadline.store.run_state import recorded_end
 
 _SILENT_SECONDS: Final = 60.0
 """A worker of another node whose document did not change for so long does not keep the agent running."""
@@ -29,7 +30,7 @@ class WorkerTracker:
         self.gone: set[str] = set()
         """Workers of this node whose process is gone though they never reported their end."""
         self._node, self._messages, self._terminal, self._clock = node, messages, terminal, clock
-        self._workers = Workers(run)
+        self._run, self._workers = run, Workers(run)
         self._changed_at: dict[str, float] = {}
         self._reported: set[tuple[str, str]] = set()
 
@@ -60,15 +61,12 @@ class WorkerTracker:
         """Return whether some worker is running, or none has started yet."""
         return not self.documents or any(document.state == "running" for document in self.documents.values())
 
-    def have_all_ended(self) -> bool:
-        """Return whether every worker reported its end."""
-        return all(document.state == "ended" for document in self.documents.values())
-
     def have_ended(self, pids: Collection[int]) -> bool:
-        """Return whether all of these processes are workers that reported their end."""
+        """Return whether all of these processes are workers that reported their end, and do not exit at this moment."""
         documents = [document for document in self.documents.values() if document.pid in pids]
         are_known = {document.pid for document in documents} == pids
-        return are_known and all(document.state == "ended" for document in documents)
+        have_reported = are_known and all(document.state == "ended" for document in documents)
+        return have_reported and not recorded_end(self._run, self.documents, None).is_pending
 
     def are_running_elsewhere(self, now: float) -> bool:
         """Return whether a worker of another node is running."""

@@ -43,6 +43,7 @@ def overview(run: Run) -> dict[str, Any]:
         "name": run.name,
         "uri": run.uri,
         "status": run.status,
+        "status_note": run.status_note,
         "stopped_by": status.stopped_by,
         "exit_status": status.exit_status,
         "command": list(manifest.command),

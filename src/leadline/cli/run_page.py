@@ -86,6 +86,8 @@ def headline(summary: dict[str, Any]) -> Text:
     line = Text.assemble((summary["name"], "bold"), "  ", status(summary["status"]))
     if summary["stopped_by"]:
         line.append(f" by {describe.sender(summary['stopped_by'])}")
+    if summary["status_note"]:
+        line.append(f" ({summary['status_note']})")
     line.append(f"  after {duration(max(0.0, ended - _timestamp(summary['started'])))}")
     return line.append(f", {describe.steps(summary['steps'])}")
 

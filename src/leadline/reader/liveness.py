@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.folder_watch import FolderTree
-from leadline.store.run_state import read_nodes, read_status, read_workers
+from leadline.store.run_state import read_nodes, read_status, read_workers, recorded_end
 
 _PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)
 
@@ -64,20 +65,37 @@ def is_over(run: str) -> bool:
 
 
 def effective_status(run: str) -> str:
-    """Return the job's status; if its agent is gone, the status that its workers' documents imply."""
+    """Return the job's status; if its agent is gone, the status that its workers recorded."""
+    return effective_document(run).status
+
+
+def effective_document(run: str) -> RunStatus:
+    """Return the status document; if its agent is gone, with the end that the workers of the job recorded."""
     document = read_status(run)
-    status = document.status
-    if status in JOB_ENDED or document == RunStatus():
-        return status
+    if document.status in JOB_ENDED or document == RunStatus():
+        return document
     is_away = not is_here(document.node)
     if not (_is_silent(run) if is_away else _is_gone(document.node, document.agent_pid)):
-        return status
+        return document
     workers = read_workers(run)
     if not is_away and set(workers) - finished_workers(run, workers):
-        return status
-    if workers:
-        return "Completed" if all(worker.state == "ended" for worker in workers.values()) else "Interrupted"
-    return "Interrupted" if is_away or _is_gone(document.node, document.job_pid) else status
+        return document
+    if not workers and not is_away and not _is_gone(document.node, document.job_pid):
+        return document
+    end = recorded_end(run, workers, document.job_pid)
+    if end.is_pending and any(not _is_gone(worker.node, worker.pid) for worker in workers.values()):
+        return document
+    ended_ns = max((worker.ended_ns or worker.time_ns for worker in workers.values()), default=None)
+    status = end.status if workers and end.status else "Interrupted"
+    return replace(document, status=status, exit_status=end.exit_status, ended_ns=ended_ns)
+
+
+def why_derived(run: str) -> str:
+    """Return why the status of a run is not that of its agent, and what is unknown of its end; empty: it is."""
+    document = effective_document(run)
+    if document.status not in JOB_ENDED or document.agent_pid is None or document == read_status(run):
+        return ""
+    return "the agent ended before the job" + ("; exit status unknown" if document.exit_status is None else "")
 
 
 def _is_silent(run: str) -> bool:

@@ -21,7 +21,7 @@ from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.run_state import read_status, read_workers
+from leadline.store.run_state import read_workers
 
 __all__ = ["Run", "list_runs", "open_run"]
 
@@ -78,15 +78,23 @@ class Run(ProfileQueries):
     def status(self) -> str:
         """The current job status: Starting, InProgress, Completed, Failed, Stopping, Stopped or Interrupted.
 
-        If the agent died without a final status: Completed if all workers recorded their end, Interrupted if they
-        died, too.
+        If the agent died without a final status: Completed or Failed if all workers recorded their end, Interrupted if
+        they died, too.
         """
         return liveness.effective_status(self.path)
 
     @property
     def status_document(self) -> RunStatus:
-        """The status document written by the agent: ``stopped_by``, ``exit_status``, ``transitions`` …"""
-        return read_status(self.path)
+        """The status document: ``stopped_by``, ``exit_status``, ``transitions`` …
+
+        If the agent died without a final status, its end is what the workers recorded; see ``status_note``.
+        """
+        return liveness.effective_document(self.path)
+
+    @property
+    def status_note(self) -> str:
+        """Why the status is not that of the agent, and whether the exit status is unknown; empty if it is."""
+        return liveness.why_derived(self.path)
 
     @property
     def damage(self) -> list[str]:

@@ -62,6 +62,11 @@ def worker_document(worker: str) -> str:
     return f"{WORKERS}/{worker}.json"
 
 
+def worker_exit(worker: str) -> str:
+    """The exit status of a worker: its last byte; empty while the process runs, and for good if it was killed."""
+    return f"{WORKERS}/{worker}.exit"
+
+
 def node_document(node: str) -> str:
     """The document of a node, written by its agent."""
     return f"{NODES}/{node}.json"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from leadline.errors import ConfigurationError, RunExistsError
+from leadline.errors import STOPPED, ConfigurationError, RunExistsError
 from leadline.records.documents import (
     ManifestDocument,
     NodeDocument,
@@ -15,7 +18,9 @@ from leadline.records.documents import (
     Transition,
     WorkerDocument,
 )
+from leadline.records.request import Stop
 from leadline.store import layout
+from leadline.store.control import read_requests
 from leadline.store.documents import make_folder, read_document, read_with_retries, write_document
 
 if TYPE_CHECKING:
@@ -87,6 +92,54 @@ def read_workers(run: str) -> dict[str, WorkerDocument]:
     """Read the documents of all workers, ordered by name."""
     documents = {name: read_with_retries(path) for name, path in document_paths(run, layout.WORKERS).items()}
     return {name: WorkerDocument.from_dict(document) for name, document in documents.items() if document is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEnd:
+    """The end of a job as its workers recorded it."""
+
+    status: str | None
+    """None: a worker did not record its end."""
+    exit_status: int | None
+    """That of the command; None: unknown."""
+    is_pending: bool
+    """Whether a worker has ended its capture, but not its process."""
+
+
+def recorded_end(run: str, workers: Mapping[str, WorkerDocument], job_pid: int | None) -> RecordedEnd:
+    """Return the end of a job from what its workers recorded: where no agent has waited for its exit status.
+
+    Args:
+        job_pid: The pid of the command; None: unknown, then a single worker is taken for it.
+    """
+    exits = {worker: read_exit_status(run, worker) for worker in workers}
+    own = [code for worker, code in exits.items() if job_pid in (workers[worker].pid, None)]
+    exit_status = own[0] if len(own) == 1 else None
+    codes = {code for code in exits.values() if code}
+    status: str | None = "Completed"
+    if any(document.state != "ended" for document in workers.values()):
+        status = None
+    elif codes == {128 + signal.SIGINT}:
+        status = "Interrupted"
+    elif codes:
+        status = "Stopped" if STOPPED in codes and _was_stopped(run) else "Failed"
+    is_pending = any(
+        code is None and os.path.exists(os.path.join(run, layout.worker_exit(worker))) for worker, code in exits.items()
+    )
+    return RecordedEnd(status, exit_status, is_pending)
+
+
+def _was_stopped(run: str) -> bool:
+    return any(isinstance(request, Stop) for request in read_requests(run))
+
+
+def read_exit_status(run: str, worker: str) -> int | None:
+    """Return the exit status that a worker recorded; None: it runs, was killed, or could not record one."""
+    try:
+        with open(os.path.join(run, layout.worker_exit(worker)), "rb") as file:
+            return (list(file.read()) or [None])[-1]
+    except FileNotFoundError:
+        return None
 
 
 def read_nodes(run: str) -> list[NodeDocument]:

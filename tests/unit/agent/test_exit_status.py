@@ -36,7 +36,7 @@ def test_status_and_exit_status(code: int | None, flags: str, expected: tuple[st
         was_stopped="stopped" in flags,
         was_signaled="signaled" in flags,
         was_interrupted="interrupted" in flags,
-        has_reported_end="reported" in flags,
+        recorded="Completed" if "reported" in flags else None,
     )
     assert ended == expected
 

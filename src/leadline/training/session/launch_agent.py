@@ -142,9 +142,13 @@ def _command() -> list[str]:
 
 def _linger_if_needed(run: str) -> None:
     """Let the agent finish first where the end of the last process ends all others."""
-    is_ephemeral = os.getpid() == 1 or any(name in os.environ for name in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"))
-    if is_ephemeral:
+    if must_linger():
         atexit.register(_linger, run, os.getpid())  # runs after the session's own, which is registered later
+
+
+def must_linger() -> bool:
+    """Return whether the end of this process may end its agent."""
+    return os.getpid() == 1 or any(name in os.environ for name in ("SLURM_JOB_ID", "KUBERNETES_SERVICE_HOST"))
 
 
 def _linger(run: str, pid: int) -> None:

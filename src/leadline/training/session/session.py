@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from leadline.store.writer import Writer
     from leadline.training.doctor.probe import DoctorProbe
     from leadline.training.recorder.control_requests import ControlRequests
+    from leadline.training.session.exit_record import ExitRecord
 
 _TRACKER: Final = "tracker"
 _KINDS: Final[dict[Family, dict[str, str]]] = {
@@ -75,6 +76,7 @@ class Session:
         self._disabled: DisabledCapture | None = None
         """Step and error at which capture was disabled; None while it is enabled."""
         self._child_finalizer: Any = None
+        self._exit_record: ExitRecord | None = None
         self.guard = Guard(self._disable)
         self.context = context = StepContext(run, lambda: _worker_name(self._frameworks.rank()))
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
@@ -102,7 +104,7 @@ class Session:
         control.serve(Track, self._trackers.wake)
         control.serve(Profile, self._profiling.handle)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
-        atexit.register(self.close)
+        atexit.register(self._close_at_exit)
 
     def add(self, adapter: Adapter) -> None:
         """Add an adapter that belongs to no framework."""
@@ -122,7 +124,28 @@ class Session:
 
     def close(self) -> bool:
         """Remove the hooks and write the remaining data; return whether everything captured is on disk."""
-        atexit.unregister(self.close)
+        if self._exit_record is not None:
+            self._exit_record.withdraw()
+        return self._close()
+
+    def _close_at_exit(self) -> None:
+        from leadline.training.session.launch_agent import must_linger
+
+        error = getattr(sys, "last_value", None)
+        if self._exit_record is not None and error is not None:
+            self._exit_record.note_exception(error)
+        elif self._exit_record is not None and must_linger():
+            self._exit_record.withdraw()  # the agent must not wait for the process that waits for it
+        self._close()
+
+    def _close_in_child(self) -> None:
+        """Close at the end of a child process of multiprocessing, while the exception that ends it is handled."""
+        if self._exit_record is not None:
+            self._exit_record.note_exception(sys.exc_info()[1])
+        self._close()
+
+    def _close(self) -> bool:
+        atexit.unregister(self._close_at_exit)
         if self._child_finalizer is not None:
             self._child_finalizer.cancel()
         if os.getpid() == self._pid:
@@ -141,7 +164,9 @@ class Session:
 
     def abandon(self) -> None:
         """In a forked child: drop the parent's state without touching its files or locks."""
-        atexit.unregister(self.close)
+        atexit.unregister(self._close_at_exit)
+        if self._exit_record is not None:
+            self._exit_record.discard()
         self._profiling.abandon()
         self._uninstall()
 
@@ -172,10 +197,11 @@ class Session:
     def _open_writer(self) -> Writer:
         from leadline.store.writer import Writer
 
-        self._child_finalizer = _finalize_with_multiprocessing(self.close)
+        self._child_finalizer = _finalize_with_multiprocessing(self._close_in_child)
         self._oom_report.start()
         self._loggers.look_again()
         worker = self.context.fix_worker()
+        self._exit_record = _open_exit_record(os.path.join(self.run, layout.worker_exit(worker)))
         if any(action.action == _TRACKER for action in self.manifest.actions):
             self._trackers.begin()
         plan = self.manifest.plan
@@ -225,6 +251,15 @@ class Session:
             return  # already reported on standard error
         if self.context.writer is not None:
             self.context.writer.update_document()
+
+
+def _open_exit_record(path: str) -> ExitRecord | None:
+    from leadline.training.session.exit_record import ExitRecord
+
+    try:
+        return ExitRecord(path)
+    except OSError:  # a full disk: the exit status remains unknown
+        return None
 
 
 def _finalize_with_multiprocessing(close: Callable[[], object]) -> Any:

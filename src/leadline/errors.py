@@ -17,6 +17,10 @@ class ConfigurationError(LeadlineError, ValueError):
     """A setting is invalid: fix the setting."""
 
 
+class RunNotWritableError(ConfigurationError):
+    """The run directory cannot be written: choose another folder."""
+
+
 class UnknownNameError(ConfigurationError, LookupError):
     """There is nothing of that name.
 
@@ -95,7 +99,7 @@ def located(place: str) -> Iterator[None]:
 
 
 def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the known name that is most similar to ``name``; None if none is.
+    """Return the known name that is most similar to ``name``, or the only one that begins with it; None if none is.
 
     Args:
         cutoff: The minimum similarity, from 0 to 1 (identical).
@@ -103,5 +107,8 @@ def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     from difflib import get_close_matches
 
     folded = {candidate.lower().replace("-", "_"): candidate for candidate in known}
-    matches = get_close_matches(name.lower().replace("-", "_"), folded, n=1, cutoff=cutoff)
-    return folded[matches[0]] if matches else None
+    wanted = name.lower().replace("-", "_")
+    matches = get_close_matches(wanted, folded, n=1, cutoff=cutoff)
+    longer = [candidate for candidate in folded if candidate.startswith(f"{wanted}_")]
+    found = matches or (longer if len(longer) == 1 else [])
+    return folded[found[0]] if found else None

@@ -12,7 +12,7 @@ import typer
 
 from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
-from leadline.errors import LeadlineError
+from leadline.errors import LeadlineError, RunNotWritableError
 
 
 def attach(
@@ -24,7 +24,7 @@ def attach(
     try:
         path = prepare(msgspec.convert(given["config"], RunConfig), given["command"])
     except (LeadlineError, msgspec.ValidationError) as error:
-        _answer({"error": str(error)})
+        _answer({"error": str(error), "is_unwritable": isinstance(error, RunNotWritableError)})
         raise typer.Exit(2) from None
     _answer({"run": path})
     _detach_standard_streams()
@@ -33,7 +33,7 @@ def attach(
     become_agent(path, ["--attach", str(pid), *(["--lock", str(lock)] if lock is not None else [])])
 
 
-def _answer(message: dict[str, str]) -> None:
+def _answer(message: dict[str, Any]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -18,7 +17,7 @@ import typer
 
 from leadline.agent.launch import find_interpreter
 from leadline.cli import doctor_report
-from leadline.cli.console import console
+from leadline.cli.console import console, echo_json
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
 from leadline.config.capture import parse_capture
@@ -78,8 +77,7 @@ def doctor(
     is_blocked = any(check.outcome == "bad" and check.name in ("python", "isolation", "leadline") for check in checks)
     training = None if not launched or is_blocked else _examine(launched, steps, limit)
     if as_json:
-        document = {"checks": [asdict(check) for check in checks], "training": training}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        echo_json({"checks": [asdict(check) for check in checks], "training": training})
     else:
         console().print(doctor_report.checks(checks))
         if training is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections import Counter
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.analysis.overview import format_finding
-from leadline.cli.console import complain, console, status
+from leadline.cli.console import complain, console, echo_json, error_console, status
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
 from leadline.judge.added_rules import rules_of
@@ -72,7 +71,7 @@ def judge(
     results = [*judged, *damaged, *others]
     _report_problems(results)
     if as_json:
-        typer.echo(json.dumps([_to_dict(result) for result in results], indent=2, ensure_ascii=False))
+        echo_json([_to_dict(result) for result in results])
     else:
         _show([result for result in judged if not result.problem], is_many=len(results) > 1)
     return _exit_status(results, fail_on_issues=fail_on_issues)
@@ -191,8 +190,8 @@ class ProgressCounter:
     def __init__(self, total: int) -> None:
         self._total, self._done, self._fired = total, 0, 0
         self._reported_at = time.monotonic()
-        console = Console(stderr=True)
-        self._bar = _bar(console) if console.is_terminal and total > 1 else None
+        terminal = error_console()
+        self._bar = _bar(terminal) if terminal.is_terminal and total > 1 else None
 
     def __enter__(self) -> ProgressCounter:
         if self._bar is not None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import typer
@@ -15,7 +17,7 @@ from leadline.config.run_config import runs_root
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import ListedRule, RunSummary
-from leadline.records.formatting import duration, share
+from leadline.records.formatting import duration, printable, share
 
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
@@ -43,10 +45,12 @@ def ls(
 ) -> None:
     """List the runs of a directory, the latest first."""
     folder, terminal = runs_root(root), console()
+    if root is not None and not os.path.isdir(root):
+        raise ConfigurationError(f"no such folder: {root}")
     if not follow:
         runs = list_runs(folder)
         if len(runs) > _MAX_TABLE_ROWS:
-            typer.echo("\n".join(_lines(runs)))
+            typer.echo("\n".join([*_lines(runs), *map(printable, _damage(runs))]))
         else:
             terminal.print(_table(runs, folder))
         return
@@ -80,23 +84,24 @@ def _table(runs: list[RunSummary], root: str, limit: int | None = None) -> Rende
     for run in runs[:limit]:
         table.add_row(*_row(run))
     left = len(runs) - limit if limit is not None else 0
-    return Group(table, Text(f"and {left:,} more", style="dim")) if left > 0 else table
+    lines = [Text(f"and {left:,} more", style="dim")] if left > 0 else []
+    lines += [Text(line, style="yellow") for line in _damage(runs[:limit])]
+    return Group(table, *lines)
+
+
+def _damage(runs: Iterable[RunSummary]) -> list[str]:
+    return [f"{run.name}: damaged: {', '.join(run.damage)}" for run in runs if run.damage]
 
 
 def _lines(runs: list[RunSummary]) -> list[str]:
     """The runs as plain lines, the latest first, in columns of minimal width."""
-    rows = [tuple(_COLUMNS), *(tuple(map(_plain, _cells(run))) for run in runs)]
+    rows = [tuple(_COLUMNS), *(tuple(map(printable, _cells(run))) for run in runs)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [str.rjust if is_number else str.ljust for is_number in _COLUMNS.values()]
     return [
         "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
         for row in rows
     ]
-
-
-def _plain(text: str) -> str:
-    """A text without control characters."""
-    return text if text.isprintable() else "".join(character if character.isprintable() else "?" for character in text)
 
 
 def _row(run: RunSummary) -> tuple[str | Text, ...]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import leadline
-from leadline.cli.console import complain, console
+from leadline.cli.console import complain, console, error_console
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.judge import judge_run
 from leadline.records.formatting import counted, size
@@ -71,10 +71,9 @@ def _progress(name: str) -> tuple[AbstractContextManager[Any], Progress]:
     """A status line on a terminal and the function that updates it; without a terminal, nothing is shown."""
     if not sys.stderr.isatty():
         return nullcontext(), lambda text: None
-    from rich.console import Console
     from rich.markup import escape
 
-    status = Console(stderr=True).status(escape(f"report of {name}"))
+    status = error_console().status(escape(f"report of {name}"))
     return status, lambda text: status.update(escape(f"report of {name}: {text}"))
 
 

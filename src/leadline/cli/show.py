@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Annotated, Final
 
@@ -12,7 +11,7 @@ from rich.console import Console
 import leadline
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
-from leadline.cli.console import console
+from leadline.cli.console import console, echo_json
 from leadline.cli.run_page import headline, page
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
@@ -43,7 +42,7 @@ def show(
         _verify(opened)
         return
     if as_json:
-        typer.echo(json.dumps(overview(opened), indent=2, ensure_ascii=False))
+        echo_json(overview(opened))
         return
     terminal, digest = console(), Digest(opened)
     if follow:

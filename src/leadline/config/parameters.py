@@ -15,6 +15,11 @@ import msgspec
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.names import display_name as display_name
 
+_DROPPED = {
+    "scan_interval_us": "SageMaker Debugger's scan interval has no counterpart: rules are evaluated as data arrives",
+}
+"""Parameters of SageMaker Debugger's rules that are not needed, and why."""
+
 
 def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """Convert values of a command line, a form or a file to the types of the fields.
@@ -26,7 +31,7 @@ def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
     fields = parameter_types(owner)
     for name in given:
         if name not in fields:
-            raise UnknownNameError(f"parameter of {display_name(owner)}", name, fields)
+            raise UnknownNameError(f"parameter of {display_name(owner)}", name, fields, hint=_DROPPED.get(name, ""))
     return {name: _convert(owner, name, value, is_strict=not isinstance(value, str)) for name, value in given.items()}
 
 

@@ -10,6 +10,7 @@ import sys
 from leadline.errors import LeadlineError
 from leadline.judge.judge import EndedEarly, judge_run
 from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
+from leadline.records.formatting import printable
 
 
 def main() -> int:
@@ -32,7 +33,7 @@ def main() -> int:
         limits = WorkerLimits(arguments.hang_seconds, arguments.memory_bytes)
         judge_run(os.path.abspath(arguments.run), write=True, follow=arguments.follow, limits=limits)
     except (LeadlineError, OSError) as error:
-        sys.stderr.write(f"leadline: {error}\n")
+        sys.stderr.write(f"leadline: {printable(str(error))}\n")
         return 2
     return 0
 

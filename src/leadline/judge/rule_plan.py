@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Final
+
+from msgspec import structs
 
 from leadline.config.parameters import read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError, located
@@ -70,7 +72,9 @@ def resolve_rule(spec: RuleSpec) -> Rule:
     """
     kind = find_rule(spec.rule, spec.folder)
     try:
-        rule = kind(**read_parameters(kind, spec.parameters))
+        parameters = read_parameters(kind, spec.parameters)
+        _check_required(spec, kind, parameters)
+        rule = kind(**parameters)
         _check_needs(rule)
     except ConfigurationError:
         raise
@@ -79,6 +83,18 @@ def resolve_rule(spec: RuleSpec) -> Rule:
     except Exception as error:
         raise ConfigurationError(f"{spec.rule}: {type(error).__name__}: {error}") from error
     return rule
+
+
+def _check_required(spec: RuleSpec, kind: type[Rule], parameters: Mapping[str, object]) -> None:
+    """Refuse a rule without a parameter that it needs.
+
+    Raises:
+        ConfigurationError: A parameter is missing.
+    """
+    for field in structs.fields(kind):
+        if field.required and field.name not in parameters:
+            option = f"--rule {spec.rule}:{field.name}={field.name.upper()}"
+            raise ConfigurationError(f"{spec.rule} needs the parameter {field.name}; write {option}")
 
 
 def _recorded(spec: RuleSpec, rule: Rule) -> RuleSpec:

@@ -21,7 +21,7 @@ from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.run_state import read_workers
+from leadline.store.run_state import damaged_documents, read_workers
 
 __all__ = ["Run", "list_runs", "open_run"]
 
@@ -102,7 +102,7 @@ class Run(ProfileQueries):
 
         Large runs are read only as far as requested; ``verify`` reads everything.
         """
-        return self.archive.damage
+        return [*damaged_documents(self.path), *self.archive.damage]
 
     def refresh(self) -> Run:
         """Read the data written since the last call; only new bytes are read."""

@@ -11,10 +11,10 @@ import msgspec
 
 from leadline.reader import liveness
 from leadline.records.documents import WorkerDocument
-from leadline.records.names import JOB_ENDED
+from leadline.records.names import JOB_ENDED, JOB_STATUSES
 from leadline.records.totals import step_share, steps_by_mode
 from leadline.store import layout
-from leadline.store.run_state import document_paths
+from leadline.store.run_state import document_paths, read_rule_summary
 
 DAMAGED: Final = "Damaged"
 """The status of a run whose manifest cannot be read."""
@@ -49,6 +49,8 @@ class RunSummary:
     """The overhead as a share of the step time; None if there was no step."""
     rules: tuple[ListedRule, ...] = ()
     """In the order of the judge; empty until it has written its first summary."""
+    damage: tuple[str, ...] = ()
+    """The documents that cannot be read; what they said is derived from others, where possible."""
 
 
 class RunStart(msgspec.Struct, frozen=True):
@@ -62,7 +64,7 @@ class RunStart(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct):
-    status: str = "Starting"
+    status: str = ""
     ended_ns: int | None = None
 
 
@@ -74,7 +76,7 @@ class _Worker(msgspec.Struct):
 
 
 class _Rules(msgspec.Struct):
-    rules: tuple[ListedRule, ...] = ()
+    rules: tuple[ListedRule, ...]
 
 
 T = TypeVar("T")
@@ -94,12 +96,20 @@ def summarize(path: str) -> RunSummary | None:
         changed_ns = _changed_ns(manifest)
         return None if changed_ns is None else RunSummary(os.path.basename(path), path, DAMAGED, changed_ns)
     status = _decode(_STATUS, f"{path}/{layout.STATUS}") or _Status()
-    workers = _read_workers(path)
-    rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}") or _Rules()
+    workers, unread = _read_workers(path)
+    rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
+    if rules is None and (summary := read_rule_summary(path)) is not None:
+        rules = _Rules(tuple(ListedRule(rule.name, rule.status, rule.verdict, rule.findings) for rule in summary.rules))
+        unread.append(layout.RULE_SUMMARY)
+    if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
+        unread.append(layout.STATUS)
+    if status.status not in JOB_ENDED:
+        document = liveness.effective_document(path)
+        status = _Status(document.status, document.ended_ns)
     return RunSummary(
         name=start.name,
         path=path,
-        status=status.status if status.status in JOB_ENDED else liveness.effective_status(path),
+        status=status.status,
         started_ns=start.started_ns,
         ended_ns=status.ended_ns,
         preset=start.preset,
@@ -107,7 +117,8 @@ def summarize(path: str) -> RunSummary | None:
         steps=steps_by_mode(workers),
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
         cost_ratio=step_share(workers),
-        rules=rules.rules,
+        rules=rules.rules if rules is not None else (),
+        damage=tuple(unread),
     )
 
 
@@ -125,19 +136,21 @@ def _decode(decoder: msgspec.json.Decoder[T], path: str) -> T | None:
         return None
 
 
-def _read_workers(path: str) -> list[WorkerDocument]:
-    """Read the fields of the worker documents that a list shows, ordered by worker."""
-    documents = map(_read_worker, document_paths(path, layout.WORKERS).values())
-    return [
+def _read_workers(path: str) -> tuple[list[WorkerDocument], list[str]]:
+    """Read the fields of the worker documents that a list shows, ordered by worker, and the names of damaged ones."""
+    paths = document_paths(path, layout.WORKERS)
+    documents = {worker: _read_worker(document) for worker, document in paths.items()}
+    workers = [
         WorkerDocument(
             steps=document.steps or {},
             losses=document.losses or {},
             own_ns=document.own_ns or 0,
             loop_ns=document.loop_ns or 0,
         )
-        for document in documents
+        for document in documents.values()
         if document is not None
     ]
+    return workers, [layout.worker_document(worker) for worker, document in documents.items() if document is None]
 
 
 def _read_worker(path: str) -> _Worker | None:

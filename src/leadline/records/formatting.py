@@ -61,6 +61,19 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part) if names else ""
 
 
+def printable(text: str, keep: str = "") -> str:
+    """Return a text as it may be shown in a terminal: control characters and lone surrogates become ``?``.
+
+    A name or message of the user may contain escape sequences, which a terminal would obey.
+
+    Args:
+        keep: Characters that stay as they are, such as line breaks.
+    """
+    if text.isprintable():
+        return text
+    return "".join(character if character.isprintable() or character in keep else "?" for character in text)
+
+
 def short_path(path: str, folder: str) -> str:
     """Return a path relative to a folder if it is inside the folder, otherwise unchanged."""
     relative = os.path.relpath(path, folder)

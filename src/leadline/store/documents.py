@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,13 +16,21 @@ from leadline.records.documents import Document
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _PAGE = 4096
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _READ_ATTEMPTS: Final = 5
 _READ_PAUSE_SECONDS: Final = 0.001
 
 
 def encode(value: Any) -> bytes:
-    """Encode as one line of JSON in UTF-8; NaN and infinity become strings, since JSON cannot represent them."""
-    return json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    """Encode as one line of JSON in UTF-8; NaN and infinity become strings, since JSON cannot represent them.
+
+    A lone surrogate, which UTF-8 cannot represent, is written out as in ``layout.valid_name``.
+    """
+    text = json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return _SURROGATE.sub(lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
 
 
 def to_json(value: Any) -> Any:

@@ -115,7 +115,12 @@ def tensor_key(mode: str, step: int, name: str) -> str:
 def parse_tensor_key(key: str) -> tuple[str, int, str]:
     """Return mode, global step and name from a ``tensor_key``."""
     mode, step, name = key.split("/", 2)
-    return mode, int(step), name
+    return mode, int(step), valid_name(name)
+
+
+def valid_name(name: str) -> str:
+    """Return a name that can be encoded: a lone surrogate is written out, as ``\\ud800``."""
+    return name if name.isascii() else name.encode(errors="backslashreplace").decode()
 
 
 def vector_name(tensor: str, statistic: str) -> str:

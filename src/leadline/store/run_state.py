@@ -6,22 +6,24 @@ import os
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from leadline.errors import STOPPED, ConfigurationError, RunExistsError
+from leadline.errors import STOPPED, RunExistsError, RunNotWritableError
 from leadline.records.documents import (
     ManifestDocument,
     NodeDocument,
     RuleDocument,
     RuleSummary,
     RunStatus,
+    SummarizedRule,
     Transition,
     WorkerDocument,
 )
+from leadline.records.names import JOB_STATUSES, RULE_STATUSES
 from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import read_requests
-from leadline.store.documents import make_folder, read_document, read_with_retries, write_document
+from leadline.store.documents import make_folder, read_document, read_lines, read_with_retries, write_document
 
 if TYPE_CHECKING:
     from leadline.records.manifest import Manifest
@@ -32,7 +34,7 @@ def create_run(path: str, manifest: Manifest, *, status: str = "Starting") -> No
 
     Raises:
         RunExistsError: The path already exists.
-        ConfigurationError: The run cannot be written at that path.
+        RunNotWritableError: The run cannot be written at that path.
     """
     try:
         make_folder(os.path.dirname(path))
@@ -41,10 +43,10 @@ def create_run(path: str, manifest: Manifest, *, status: str = "Starting") -> No
             make_folder(os.path.join(path, folder))
         write_document(os.path.join(path, layout.MANIFEST), manifest.to_dict())
         write_status(path, status, manifest.started_ns)
-    except FileExistsError:
-        raise RunExistsError(f"a run already exists at {path}; choose another name or delete it") from None
     except OSError as error:
-        raise ConfigurationError(
+        if isinstance(error, FileExistsError) and os.path.exists(path):
+            raise RunExistsError(f"a run already exists at {path}; choose another name or delete it") from None
+        raise RunNotWritableError(
             f"the run cannot be written at {path}: {error.strerror}; choose another folder with --out"
         ) from None
 
@@ -53,7 +55,7 @@ def join_run(path: str, manifest: Manifest) -> None:
     """Create a run that other processes may create at the same time; the first manifest wins.
 
     Raises:
-        ConfigurationError: The run cannot be written at that path.
+        RunNotWritableError: The run cannot be written at that path.
     """
     draft = os.path.join(path, f"{layout.MANIFEST}.{manifest.started_ns}.{os.getpid()}.draft")
     try:
@@ -68,7 +70,7 @@ def join_run(path: str, manifest: Manifest) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        raise ConfigurationError(f"the run cannot be written at {path}: {error.strerror}") from None
+        raise RunNotWritableError(f"the run cannot be written at {path}: {error.strerror}") from None
 
 
 def write_status(path: str, status: str, time_ns: int, *, ended_ns: int | None = None) -> None:
@@ -84,8 +86,16 @@ def read_manifest_document(run: str) -> ManifestDocument | None:
 
 
 def read_status(run: str) -> RunStatus:
-    """Read the job's status; the default if there is no document yet."""
-    return RunStatus.from_dict(read_document(os.path.join(run, layout.STATUS)))
+    """Read the job's status; the default if there is no document yet.
+
+    A damaged document is replaced by what the documents of the nodes tell: which agent to ask. Where that has ended,
+    ``reader.liveness`` derives the status from the workers.
+    """
+    document = read_document(os.path.join(run, layout.STATUS))
+    if _is_status(document):
+        return RunStatus.from_dict(document)
+    nodes = read_nodes(run)
+    return RunStatus("InProgress", agent_pid=nodes[0].agent_pid, node=nodes[0].node) if nodes else RunStatus()
 
 
 def read_workers(run: str) -> dict[str, WorkerDocument]:
@@ -137,9 +147,10 @@ def read_exit_status(run: str, worker: str) -> int | None:
     """Return the exit status that a worker recorded; None: it runs, was killed, or could not record one."""
     try:
         with open(os.path.join(run, layout.worker_exit(worker)), "rb") as file:
-            return (list(file.read()) or [None])[-1]
+            codes = file.read()
     except FileNotFoundError:
         return None
+    return codes[-1] if codes else None
 
 
 def read_nodes(run: str) -> list[NodeDocument]:
@@ -149,15 +160,84 @@ def read_nodes(run: str) -> list[NodeDocument]:
 
 
 def read_rule_summary(run: str) -> RuleSummary | None:
-    """Read the rule summary; None if the judge has not written one yet."""
-    document = read_document(os.path.join(run, layout.RULE_SUMMARY))
-    return RuleSummary.from_dict(document) if isinstance(document, dict) else None
+    """Read the rule summary; None if the judge has not written one yet.
+
+    A damaged summary is put together again from the documents of the rules and their findings.
+    """
+    path = os.path.join(run, layout.RULE_SUMMARY)
+    document = read_document(path)
+    if _is_summary(document):
+        return RuleSummary.from_dict(document)
+    if not os.path.exists(path):
+        return None
+    documents = {alias: read_document(os.path.join(run, layout.rule_status(alias))) for alias in _rule_names(run)}
+    rules = tuple(_summarized(run, RuleDocument.from_dict(rule)) for rule in documents.values() if _is_rule(rule))
+    is_complete = len(rules) == len(documents) and all(rule.status != "InProgress" for rule in rules)
+    return RuleSummary(complete=is_complete, rules=tuple(sorted(rules, key=lambda rule: not rule.findings)))
+
+
+def _summarized(run: str, rule: RuleDocument) -> SummarizedRule:
+    findings = read_lines(os.path.join(run, layout.rule_findings(rule.name)))
+    first = next((line for line in findings if isinstance(line, dict)), {}) if rule.findings else {}
+    return SummarizedRule.from_dict({**first, **rule.fields()})
 
 
 def read_rule(run: str, alias: str) -> RuleDocument | None:
-    """Read the state of one rule; None if it has not been evaluated yet."""
-    document = read_document(os.path.join(run, layout.rule_status(alias)))
-    return RuleDocument.from_dict(document) if isinstance(document, dict) else None
+    """Read the state of one rule; None if it has not been evaluated yet.
+
+    A damaged document is replaced by what the rule summary tells.
+    """
+    path = os.path.join(run, layout.rule_status(alias))
+    document = read_document(path)
+    if _is_rule(document):
+        return RuleDocument.from_dict(document)
+    summary = read_document(os.path.join(run, layout.RULE_SUMMARY)) if os.path.exists(path) else None
+    rules = RuleSummary.from_dict(summary).rules if _is_summary(summary) else ()
+    return next((RuleDocument.from_dict(rule.fields()) for rule in rules if rule.name == alias), None)
+
+
+def damaged_documents(run: str) -> list[str]:
+    """Return one line for each document of a run that cannot be read as one."""
+    checks = {layout.STATUS: _is_status, layout.RULE_SUMMARY: _is_summary}
+    checks |= {layout.rule_status(alias): _is_rule for alias in _rule_names(run)}
+    checks |= {layout.worker_document(name): _is_worker for name in document_paths(run, layout.WORKERS)}
+    checks |= {layout.node_document(name): _is_node for name in document_paths(run, layout.NODES)}
+    paths = {name: os.path.join(run, name) for name in checks}
+    return [
+        f"{name}: not a readable document"
+        for name, path in paths.items()
+        if os.path.exists(path) and not checks[name](read_with_retries(path))
+    ]
+
+
+def _rule_names(run: str) -> list[str]:
+    try:
+        with os.scandir(os.path.join(run, layout.RULES)) as entries:
+            return sorted(entry.name for entry in entries if entry.is_dir())
+    except FileNotFoundError:
+        return []
+
+
+def _is_status(document: Any) -> bool:
+    return isinstance(document, dict) and document.get("status") in JOB_STATUSES
+
+
+def _is_rule(document: Any) -> bool:
+    is_named = isinstance(document, dict) and isinstance(document.get("name"), str)
+    return is_named and document.get("status") in RULE_STATUSES
+
+
+def _is_summary(document: Any) -> bool:
+    rules = document.get("rules") if isinstance(document, dict) else None
+    return isinstance(rules, list) and all(map(_is_rule, rules))
+
+
+def _is_worker(document: Any) -> bool:
+    return isinstance(document, dict) and isinstance(document.get("worker"), str)
+
+
+def _is_node(document: Any) -> bool:
+    return isinstance(document, dict) and isinstance(document.get("node"), str)
 
 
 def document_paths(run: str, folder: str) -> dict[str, str]:

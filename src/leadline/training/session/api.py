@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import LeadlineError, RunNotFoundError
+from leadline.records.formatting import printable
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.store import layout
@@ -94,9 +95,14 @@ def attach_from_environment(framework: str) -> None:
     try:
         join(None, time.perf_counter_ns(), framework)
     except LeadlineError as error:
-        sys.stderr.write(f"leadline  capture disabled in this process: {error}\n")
+        report_disabled(str(error))
     except Exception as error:  # noqa: BLE001 - the guard of the attachment itself
-        sys.stderr.write(f"leadline  capture disabled in this process: {type(error).__name__}: {error}\n")
+        report_disabled(f"{type(error).__name__}: {error}")
+
+
+def report_disabled(why: str) -> None:
+    """Say in one line on standard error that nothing is captured in this process."""
+    sys.stderr.write(f"leadline  capture disabled in this process: {printable(why)}\n")
 
 
 def _in_forked_child() -> None:

@@ -40,7 +40,8 @@ class ExitRecord:
         A Ctrl-C and the children of multiprocessing do not call the functions of ``on_exit``; otherwise those have the
         last word.
         """
-        os.write(self._descriptor, bytes([_status_of(error)]))
+        with suppress(OSError):  # the disk is full: the status remains unknown
+            os.write(self._descriptor, bytes([_status_of(error)]))
 
     def withdraw(self) -> None:
         """Remove the file: the process goes on without capture, and its end is no longer that of the worker."""

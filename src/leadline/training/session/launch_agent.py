@@ -9,7 +9,7 @@ import time
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Final
 
-from leadline.errors import ConfigurationError, LeadlineError, RunExistsError
+from leadline.errors import ConfigurationError, LeadlineError, RunExistsError, RunNotWritableError
 from leadline.process.interpreter import own_command, own_environment
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
@@ -35,7 +35,8 @@ def join(location: str, config: RunConfig | None) -> str:
     Returns:
         The run directory.
     Raises:
-        ConfigurationError: The run cannot be written there, or an option is invalid.
+        RunNotWritableError: The run cannot be written there.
+        ConfigurationError: An option is invalid.
         RunExistsError: The run was stopped.
         LeadlineError: Another process failed to create the run.
     """
@@ -46,7 +47,7 @@ def join(location: str, config: RunConfig | None) -> str:
         register_process(run, node)  # before the lock is checked: an agent releases it, then looks for processes
         lock = acquire_lock(os.path.join(run, layout.node_lock(node)))
     except OSError as error:
-        raise ConfigurationError(
+        raise RunNotWritableError(
             f"the run cannot be written at {run}: {error.strerror}; set LEADLINE_RUN to another location"
         ) from None
     if lock is None:
@@ -113,6 +114,7 @@ def start_agent(config: RunConfig, lock: int | None = None) -> str:
         config: The configuration of the run.
         lock: The lock of the node, which the agent then holds.
     Raises:
+        RunNotWritableError: The run cannot be written there.
         ConfigurationError: An option is invalid.
     """
     import json
@@ -132,7 +134,7 @@ def start_agent(config: RunConfig, lock: int | None = None) -> str:
     output, _ = starting.communicate(json.dumps({"config": asdict(config), "command": _command()}))
     answer = json.loads(output.partition("\n")[0] or '{"error": "the agent did not start; see its output above"}')
     if "error" in answer:
-        raise ConfigurationError(answer["error"])
+        raise (RunNotWritableError if answer.get("is_unwritable") else ConfigurationError)(answer["error"])
     return str(answer["run"])
 
 

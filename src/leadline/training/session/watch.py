@@ -5,9 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from leadline.errors import RunNotWritableError
 from leadline.training.session import api
 from leadline.training.session.session import Session
+
+if TYPE_CHECKING:
+    from leadline.config.run_config import RunConfig
 
 
 class WatchedRun(str):
@@ -60,7 +65,8 @@ def watch(
         interval_ms: The sampling interval of system metrics.
         budget: The share of the step time that preset and rules may take, ``2%``, or ``off``.
     Returns:
-        The run directory; None if nothing is captured.
+        The run directory; None if nothing is captured, for example because the run cannot be written there: a line on
+        standard error says so, and the training goes on.
     Raises:
         ConfigurationError: An option is invalid; the message is that of the command line.
     """
@@ -78,12 +84,20 @@ def watch(
         interval_ms=interval_ms,
         budget=budget,
     )
+    try:
+        return _watched_run(_start(replace(options, out=out, name=name)), model)
+    except RunNotWritableError as error:
+        api.report_disabled(str(error))
+        return None
+
+
+def _start(config: RunConfig) -> Session | None:
     if os.environ.get("LEADLINE_RUN"):
-        return _watched_run(api.current() or api.join(options), model)
+        return api.current() or api.join(config)
     from leadline.training.session.launch_agent import start_agent
 
     api.stop_current()
-    return _watched_run(api.start(start_agent(replace(options, out=out, name=name))), model)
+    return api.start(start_agent(config))
 
 
 def _watched_run(session: Session | None, model: object) -> WatchedRun | None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from launching import PATIENCE, Ended, bare, environment, rule, script, show, watched
+from launching import PATIENCE, Ended, bare, environment, rule, script, show, wait_for, watched
+
+from leadline.records.documents import RuleDocument
+from leadline.store.run_state import read_rule
 
 RULES = '''
 import time
@@ -33,7 +37,9 @@ class Hangs(Raises):
     """Never answers."""
 
     def evaluate(self, window):
-        time.sleep(3600)
+        if window.step == 7:
+            time.sleep(3600)
+        return Clear()
 '''
 
 
@@ -55,22 +61,35 @@ def test_a_rule_that_raises(tmp_path: Path, unwatched: Ended) -> None:
     assert any("1 failed" in line for line in ended.said)
 
 
-def test_a_rule_that_hangs(tmp_path: Path, unwatched: Ended) -> None:
-    (tmp_path / "my_rules.py").write_text(RULES)
-    ended = watched(("--rule", "my_rules.py:Hangs"), script("healthy.py"), folder=tmp_path)
-    assert (ended.status, ended.out) == (0, unwatched.out)
-    assert any("rule evaluation is stuck; terminating it" in line for line in ended.said)
-    assert any("evaluation incomplete, complete it with: leadline judge" in line for line in ended.said)
-    said = ended.show()
+@pytest.fixture(scope="module")
+def hung(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder = tmp_path_factory.mktemp("hung")
+    (folder / "my_rules.py").write_text(RULES)
+    return watched(("--rule", "my_rules.py:Hangs"), script("healthy.py"), folder=folder)
+
+
+def test_a_rule_that_hangs(hung: Ended, unwatched: Ended) -> None:
+    assert (hung.status, hung.out) == (0, unwatched.out)
+    said = hung.show()
     assert said["status"] == "Completed"
-    # judged afterwards, with a shorter timeout
-    subprocess.run(
-        [sys.executable, "-m", "leadline.judge", ended.run.path, "--follow", "--hang-seconds", "1"],
-        env=environment(),
-        timeout=PATIENCE,
-        check=True,
+    assert (rule(said, "hangs")["status"], rule(said, "hangs")["why"]) == (
+        "Error",
+        "did not return within 10 s at step 7",
     )
-    said = show(ended.run.path)
-    assert rule(said, "hangs")["status"] == "Error"
-    assert "no answer for 1 s" in rule(said, "hangs")["why"]
     assert rule(said, "exploding_tensor")["verdict"] == "clear"
+    assert "InProgress" not in {entry["status"] for entry in said["rules"]}
+    assert json.loads(Path(hung.run.path, "rules", "summary.json").read_text())["complete"]
+
+
+def test_a_judge_that_is_terminated_leaves_no_rule_in_progress(hung: Ended) -> None:
+    run = hung.run.path
+    judge = subprocess.Popen([sys.executable, "-m", "leadline.judge", run, "--follow"], env=environment())
+    try:
+        wait_for(lambda: (read_rule(run, "hangs") or RuleDocument()).status == "InProgress", "the judge")
+    finally:
+        judge.terminate()
+        judge.wait(PATIENCE)
+    said = show(run)
+    assert (rule(said, "hangs")["status"], rule(said, "hangs")["verdict"]) == ("Stopped", "undecided")
+    assert "its evaluation was ended early" in rule(said, "hangs")["why"]
+    assert "InProgress" not in {entry["status"] for entry in said["rules"]}

@@ -203,8 +203,8 @@ class Evaluator:
         run: The run directory.
         rules: Aliases and rules.
         started_ns: When the run started.
-        mark: Called with the alias of the rule that is about to be evaluated, and with "" afterwards, so that
-            another process can tell which rule hangs.
+        mark: Called with the alias of the rule that is about to be evaluated and the step, and with "" and -1
+            afterwards, so that another process can tell which rule hangs.
         is_over: Whether the run is complete. No rule would wait for data of another one then, and the stream is read
             once for all of them.
     """
@@ -215,10 +215,10 @@ class Evaluator:
         rules: Iterable[tuple[str, Rule]],
         *,
         started_ns: int,
-        mark: Callable[[str], None] | None = None,
+        mark: Callable[[str, int], None] | None = None,
         is_over: bool = False,
     ) -> None:
-        self._mark = mark or (lambda alias: None)
+        self._mark = mark or (lambda alias, step: None)
         self._models = ModelKind()
         self._tracks = [RuleTrack(alias, rule, run) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
@@ -312,9 +312,9 @@ class Evaluator:
     def _ask(
         self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]] | None, progress: EvaluationProgress
     ) -> None:
-        self._mark(track.alias)
+        self._mark(track.alias, window.step)
         events = track.judge(window, seen)
-        self._mark("")
+        self._mark("", -1)
         self._dirty.add(track.alias)
         progress.events += [(track.alias, event) for event in events]
 

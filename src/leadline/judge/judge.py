@@ -106,6 +106,10 @@ class Judge:
             self._notify_job()
             while not self._is_evaluated:
                 self._advance()
+        except EndedEarly:
+            unfinished = (process for process in self._rule_processes if not process.is_finished)
+            self._rule_results.end_early(spec.alias for process in unfinished for spec in process.specs)
+            raise
         finally:
             for process in self._rule_processes:
                 process.close()
@@ -173,11 +177,13 @@ class Judge:
     def _advance(self) -> None:
         if not self._is_over:
             self._check_run()
+        elif self._is_following:
+            self._rule_results.beat()
         for process in self._rule_processes:
             process.ask(is_over=self._is_over, gone=self._gone)
         self._receive(0.0 if self._is_evaluated else self._poll_seconds)
         for process in self._rule_processes:
-            process.check_hang()
+            process.check_hang(is_awaited=self._is_over and self._is_following)
         self._notify_rules()
         self._dispatcher.advance()
         for renderer in self._renderers.values():

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
+from leadline.judge.rule_output import RuleOutput
 from leadline.judge.rule_worker import OUT_OF_MEMORY, STATUS_DESCRIPTOR, WorkerStatus
 from leadline.process.child import Child, describe_exit
 from leadline.process.interpreter import own_command, own_environment
@@ -18,6 +19,9 @@ from leadline.rules.registry import BUILT_IN
 HANG_SECONDS: Final = 30.0
 START_SECONDS: Final = 120.0
 MEMORY_BYTES: Final = 2 << 30
+END_HANG_SECONDS: Final = 10.0
+"""The limit for one evaluation, once the run has ended and the user waits for the prompt."""
+END_START_SECONDS: Final = 30.0
 _MAX_CRASHES: Final = 3
 """How often a worker may crash when no rule is responsible."""
 _OUT_OF_MEMORY: Final = "it exceeded the memory limit for rules"
@@ -53,17 +57,21 @@ class WorkerProcess(Child):
 
     Attributes:
         status: What it is doing at this moment.
+        output: What it prints.
     """
 
     def __init__(self) -> None:
         self.status = WorkerStatus(os.memfd_create("leadline-status"))
         command = own_command("leadline.judge.rule_worker")
-        streams = {1: 2, 2: 2, STATUS_DESCRIPTOR: self.status.descriptor}  # a rule may print
+        self.output = RuleOutput()
+        streams = {1: self.output.writing, 2: self.output.writing, STATUS_DESCRIPTOR: self.status.descriptor}
         super().__init__(command, own_environment() | _ENVIRONMENT, streams=streams, has_messages=True)
+        self.output.start()
 
     def close(self) -> None:
         """Kill the process, and release its pipes and its status."""
         super().close()
+        self.output.finish()
         self.status.close()
 
 
@@ -170,6 +178,7 @@ class RuleProcess:
         self._is_run_over = is_over
         self._worker = self._worker_processes.take(self._kind)
         self._is_busy = self._is_ready = False
+        self._worker.output.begin(self.specs[0].alias if self._kind else "worker")
         rules = [asdict(spec) for spec in self.specs]
         setup = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
         setup |= {"is_over": is_over, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes}
@@ -206,17 +215,24 @@ class RuleProcess:
             self.is_finished = self._was_over and not answer["has_more"]
         return answers
 
-    def check_hang(self) -> None:
-        """Replace the worker if the rule that it is evaluating has not answered for too long."""
+    def check_hang(self, *, is_awaited: bool) -> None:
+        """Replace the worker if the rule that it is evaluating has not returned for too long.
+
+        Args:
+            is_awaited: Whether the run has ended, so that the user waits for the prompt: the time limits are shorter.
+        """
         if not self._is_busy:
             return
-        (evaluation, place), now = self._running_worker.status.read(), time.monotonic()
+        (evaluation, place, step), now = self._running_worker.status.read(), time.monotonic()
         is_judging = place >= 0 and self._is_ready
         limit = self._limits.hang_seconds if is_judging else max(self._limits.start_seconds, self._limits.hang_seconds)
+        if is_awaited:
+            limit = min(limit, END_HANG_SECONDS if is_judging else END_START_SECONDS)
         if evaluation != self._progress_at[0]:
             self._progress_at = (evaluation, now)
         elif now - self._progress_at[1] > limit:
-            self._on_crash(f"gave no answer for {limit:g} s")
+            where = f" at step {step:,}" if is_judging and step >= 0 else ""
+            self._on_crash(f"did not return within {limit:g} s{where}")
 
     def close(self) -> None:
         """Return the process to the pool if it has done all that it was asked; otherwise kill it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ _COUNTS_A_SECOND = 20
 """The number of documents rewritten in a second only for new counts; with more rules their interval grows."""
 _RETRY_SECONDS = 1.0
 _MAX_PHASES = 4
+_STOPPED = "its evaluation was ended early; complete it with: leadline judge"
+_BEAT_SECONDS = 1.0
 _MAX_ANNOUNCED = 100
 """So many findings of one rule are announced; all of them are written."""
 
@@ -78,6 +80,8 @@ class RuleEntry:
     """When an update of the rule arrived last."""
     missing_data: str = ""
     """Why data that the rule needs is not in the run; without a finding the rule is undecided then."""
+    has_stopped: bool = False
+    """Whether its evaluation was ended before the end of the run."""
 
     def status(self, *, is_complete: bool) -> str:
         """Return the status under its name in SageMaker."""
@@ -85,6 +89,8 @@ class RuleEntry:
             return "Error"
         if self.findings:
             return "IssuesFound"
+        if self.has_stopped:
+            return "Stopped"
         return "NoIssuesFound" if is_complete else "InProgress"
 
     def current_verdict(self, *, is_complete: bool) -> str | None:
@@ -93,6 +99,8 @@ class RuleEntry:
             return "fired"
         if self.error is not None:
             return None
+        if self.has_stopped:
+            return "undecided"
         verdict = "undecided" if self.missing_data else self.verdict
         return (verdict or "undecided") if is_complete or verdict == "clear" else None
 
@@ -101,6 +109,8 @@ class RuleEntry:
         """Why it has no verdict; empty: it has one."""
         if self.error is not None or self.findings:
             return self.error or ""
+        if self.has_stopped:
+            return _STOPPED
         return self.missing_data or ("" if self.verdict == "clear" else self.why)
 
 
@@ -119,7 +129,7 @@ class RuleResultStore:
         self.judged_step = -1
         self.version = 0
         self.delivering: list[str] = []
-        self.is_complete = False
+        self.is_complete = self._is_final = False
         self._run, self._is_written = run, is_written
         self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
         self._announcements: list[Announcement] = []
@@ -271,8 +281,8 @@ class RuleResultStore:
         return SummarizedRule(
             name=entry.spec.alias,
             rule=entry.spec.rule,
-            status=entry.status(is_complete=self.is_complete),
-            verdict=entry.current_verdict(is_complete=self.is_complete),
+            status=entry.status(is_complete=self._is_final),
+            verdict=entry.current_verdict(is_complete=self._is_final),
             why=entry.reason,
             findings=len(entry.findings),
             step=first.step if first else None,
@@ -283,7 +293,7 @@ class RuleResultStore:
 
     def complete(self) -> None:
         """Mark a complete run as completely evaluated."""
-        self.is_complete = True
+        self.is_complete = self._is_final = True
         if self._is_written:
             self._time = self._time_breakdown()
         for alias in self.entries:
@@ -302,13 +312,26 @@ class RuleResultStore:
         self._is_stale = True
         self.write(at_once=True)
 
+    def end_early(self, unfinished: Iterable[str]) -> None:
+        """Write everything: the judge has to end, and some rules are not evaluated to the end of the run."""
+        for alias in unfinished:
+            self.entries[alias].has_stopped = True
+        self._is_final = True
+        self._changed |= set(self.entries)
+        self._is_stale = True
+        self.write(at_once=True)
+
+    def beat(self) -> None:
+        """Write the summary every second, so that the agent sees that the judge is at work."""
+        self._is_stale = self._is_stale or time.monotonic() - self._summary_at >= _BEAT_SECONDS
+
     def states(self) -> tuple[RuleState, ...]:
         """Return the states of all rules, as actions receive them."""
         return tuple(self._state(alias, entry) for alias, entry in self.entries.items())
 
     def _state(self, alias: str, entry: RuleEntry) -> RuleState:
-        status = entry.status(is_complete=self.is_complete)
-        verdict = entry.current_verdict(is_complete=self.is_complete)
+        status = entry.status(is_complete=self._is_final)
+        verdict = entry.current_verdict(is_complete=self._is_final)
         is_open = bool(entry.open_ids)
         count = len(entry.findings)
         return RuleState(alias, entry.spec.rule, status, verdict, is_open, entry.reason, entry.changed_ns, count)
@@ -340,8 +363,8 @@ class RuleResultStore:
 
     def _write_status(self, alias: str, *, with_counts: bool) -> None:
         entry = self.entries[alias]
-        status = entry.status(is_complete=self.is_complete)
-        state = (status, entry.current_verdict(is_complete=self.is_complete), len(entry.findings))
+        status = entry.status(is_complete=self._is_final)
+        state = (status, entry.current_verdict(is_complete=self._is_final), len(entry.findings))
         if not with_counts and self._written.get(alias) == state:
             return
         document = RuleDocument(

@@ -23,7 +23,7 @@ _CUSTOM_RULE_NICE = 10
 """Custom rules have a lower priority than the training."""
 STATUS_DESCRIPTOR = 5
 """The descriptor of the memory that it shares with the judge."""
-_STATUS_FORMAT = struct.Struct("<qi")
+_STATUS_FORMAT = struct.Struct("<qqi")
 OUT_OF_MEMORY = 77
 """The exit status after a rule left no memory for the worker itself."""
 
@@ -63,22 +63,22 @@ def _preload() -> None:
 
 
 class WorkerStatus:
-    """The number of evaluations, and the current rule, in memory that the judge can read while the worker hangs."""
+    """The number of evaluations, the current rule and step, in memory that the judge can read if the worker hangs."""
 
     def __init__(self, descriptor: int) -> None:
         os.ftruncate(descriptor, mmap.PAGESIZE)
         self.descriptor, self._memory = descriptor, mmap.mmap(descriptor, mmap.PAGESIZE)
         self._count = 0
 
-    def write(self, rule: int) -> None:
-        """Record which rule is being evaluated, by its index; -1: none."""
+    def write(self, rule: int, step: int = -1) -> None:
+        """Record which rule is being evaluated, by its index, and at which step; -1: none."""
         self._count += 1
-        _STATUS_FORMAT.pack_into(self._memory, 0, self._count, rule + 1)
+        _STATUS_FORMAT.pack_into(self._memory, 0, self._count, step, rule + 1)
 
-    def read(self) -> tuple[int, int]:
-        """Return the number of writes, and the index of the rule that is being evaluated; -1: none."""
-        count, number = _STATUS_FORMAT.unpack_from(self._memory, 0)
-        return int(count), int(number) - 1
+    def read(self) -> tuple[int, int, int]:
+        """Return the number of writes, and the index and step of the rule that is being evaluated; -1: none."""
+        count, step, number = _STATUS_FORMAT.unpack_from(self._memory, 0)
+        return int(count), int(number) - 1, int(step)
 
     def close(self) -> None:
         """Release the memory."""
@@ -119,7 +119,7 @@ class _Worker:
             setup["run"],
             rules,
             started_ns=setup["started_ns"],
-            mark=lambda alias: status.write(places[alias]),
+            mark=lambda alias, step: status.write(places[alias], step),
             is_over=setup["is_over"],
         )
 

@@ -108,7 +108,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
         ("raise SystemExit(3)", "SystemExit: 3 (mine.py:14)"),
         ("return None", "TypeError: evaluate() must return Clear, Fired or Undecided, not NoneType"),
         ("bytearray(1 << 30)", "MemoryError: it exceeded the memory limit for rules (mine.py:14)"),
-        ("time.sleep(600)", "gave no answer for 5 s"),
+        ("time.sleep(600)", "did not return within 5 s at step 0"),
         ("os._exit(7)", "its process exited with status 7"),
         ("os.kill(os.getpid(), 11)", "its process was killed by SIGSEGV"),
     ],
@@ -116,7 +116,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
 def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path, body: str, why: str) -> None:
     others = (mine(tmp_path, "return Fired('as asked')", "other"), RuleSpec("exploding_tensor", "exploding_tensor"))
     writer = run_of(tmp_path, mine(tmp_path, body), *others).end()
-    results = judge_run(writer.path, write=True, limits=THINKING if "no answer" in why else LARGE)
+    results = judge_run(writer.path, write=True, limits=THINKING if "did not return" in why else LARGE)
     failed = result(results, "mine")
     assert (failed.status, failed.verdict, failed.why) == ("Error", None, why)
     assert result(results, "other").findings[0].step == 5
@@ -145,9 +145,9 @@ class Mine(Rule):
 @pytest.mark.parametrize(
     ("places", "why"),
     [
-        ({"at_import": "while True: time.time()"}, "gave no answer for 8 s"),
+        ({"at_import": "while True: time.time()"}, "did not return within 8 s"),
         ({"at_import": "bytearray(1 << 33)"}, "cannot import the rule file: .*mine.py:6: MemoryError"),
-        ({"in_needs": "time.sleep(60)"}, "gave no answer for 8 s"),
+        ({"in_needs": "time.sleep(60)"}, "did not return within 8 s"),
         ({"in_needs": "raise KeyError('x')"}, "KeyError: 'x'"),
         ({"in_evaluate": "bytearray(10 << 30)"}, "MemoryError: it exceeded the memory limit for rules"),
         ({"in_evaluate": "kept.append(bytearray(200 << 20))"}, "it exceeded the memory limit for rules"),
@@ -157,7 +157,7 @@ def test_custom_code_runs_only_in_its_own_worker(tmp_path: Path, places: dict[st
     body = {"at_import": "", "in_needs": "pass", "in_evaluate": "pass", **places}
     (tmp_path / "mine.py").write_text(STRANGE.format(**body))
     spec = RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))
-    limits = SOON if "no answer" in why else LARGE
+    limits = SOON if "did not return" in why else LARGE
     results = judge_run(run_of(tmp_path, spec, RuleSpec("e", "exploding_tensor")).end().path, limits=limits)
     failed = result(results, "mine")
     assert failed.status == "Error"

@@ -114,7 +114,7 @@ class Agent:
             parts.requests.commands.advance(now)
             if now >= self._poll_at:
                 self._poll(now)
-            elif info is not None and not parts.messages.has_hinted:
+            elif info is not None and not parts.messages.has_announced:
                 parts.workers.poll()
             has_stopped = parts.requests.stop.advance(now, has_ended=self._job.has_ended)
             if self._job.has_ended and has_stopped and not self._must_await_other_nodes(now):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Final
@@ -20,6 +21,7 @@ _RESTARTS: Final = 3
 _BACK_OFF_SECONDS: Final = 1.0
 _MAX_ANNOUNCED: Final = 20
 _POLL_SECONDS: Final = 0.01
+_GRACE_SECONDS: Final = 2.0
 
 
 def judge_command(run: str) -> list[str] | None:
@@ -111,6 +113,14 @@ class JudgeSupervisor:
         while self._child.code is None and self._clock() < end:
             self._gate.wait(_POLL_SECONDS)
             self._gate.reap()
+
+    def detach(self) -> None:
+        """Replace the judge by one that has no part of our terminal, and follows the run after this agent has ended."""
+        if not self.is_needed or self._command is None:
+            return
+        self.terminate(signal.SIGTERM, _GRACE_SECONDS)
+        self.terminate(signal.SIGKILL, _GRACE_SECONDS)
+        self._gate.spawn(self._command, own_environment() | {"LEADLINE_DISABLED": "1"}, has_own_session=True)
 
     def read_summary(self) -> bool:
         """Read the rule summary if it changed, announce new findings, and return whether it changed."""

@@ -61,6 +61,14 @@ def is_python(program: str) -> bool:
     return _PYTHON.fullmatch(os.path.basename(program)) is not None
 
 
+def runs_python(pid: int) -> bool:
+    """Return whether a process runs a Python interpreter."""
+    try:
+        return is_python(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:  # it has ended
+        return False
+
+
 def find_interpreter(program: str) -> str | None:
     """Return the Python that runs a program: the program itself, or that of its shebang line; None: unknown."""
     path = shutil.which(program)

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.records.documents import NodeDocument, RunStatus, Transition
+from leadline.records.documents import NodeDocument, RuleDocument, RunStatus, Transition
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_folder, read_document, write_document
-from leadline.store.run_state import read_status
+from leadline.store.run_state import read_rule, read_rule_summary, read_status
 
 _RESERVE_BYTES: Final = 64 << 10
 
@@ -118,6 +118,20 @@ class RunDocuments:
         manifest = read_document(self.path(layout.MANIFEST))
         if isinstance(manifest, dict):
             self._write(layout.MANIFEST, manifest | additions)
+
+    def stop_rules(self, why: str) -> None:
+        """Mark the rules that no judge evaluates any more: in a run that is over, none is in progress."""
+        summary = read_rule_summary(self.run)
+        if summary is None:
+            return
+        unfinished = {rule.name for rule in summary.rules if rule.status == "InProgress"}
+        stopped: dict[str, Any] = {"status": "Stopped", "verdict": "undecided", "why": why}
+        for name in unfinished:
+            document = read_rule(self.run, name) or RuleDocument(name=name)
+            self._write(layout.rule_status(name), replace(document, **stopped))
+        rules = tuple(replace(rule, **stopped) if rule.name in unfinished else rule for rule in summary.rules)
+        if unfinished:
+            self._write(layout.RULE_SUMMARY, replace(summary, rules=rules))
 
     def abandon(self) -> None:
         """Record that the job could not be started."""

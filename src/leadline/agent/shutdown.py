@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.components import AgentComponents
+from leadline.agent.launch import runs_python
 from leadline.agent.signals import TO_END
 from leadline.agent.summary import RunOutcome, summary_lines
 from leadline.errors import STOPPED
 from leadline.records import describe
-from leadline.records.formatting import listed
+from leadline.records.formatting import counted, listed
 from leadline.store.control import read_acknowledgements, read_actions
 from leadline.store.run_state import read_nodes, recorded_end
 
@@ -26,6 +27,10 @@ _STUCK_SECONDS: Final = 10.0
 _SILENT_WAIT_SECONDS: Final = 2.0
 """How long the prompt is kept waiting without a message."""
 _JUDGE_GRACE_SECONDS: Final = 2.0
+_REMAINING_SECONDS: Final = 1.0
+"""How long processes of the job may take to end after its command."""
+_MAX_PIDS: Final = 3
+_UNFINISHED: Final = "its evaluation was ended early; complete it with: leadline judge"
 
 
 @dataclass(slots=True)
@@ -72,6 +77,9 @@ class Shutdown:
         parts.requests.accepts_stop = False
         parts.monitor.stop()
         parts.workers.poll()
+        left = self._remaining_workers(signals)
+        if left:
+            return self._leave(left)
         self._follow_horovod()
         if not parts.messages.has_hinted:
             parts.messages.hint()
@@ -84,6 +92,43 @@ class Shutdown:
             parts.compaction.finish()
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be
+        return final
+
+    def _remaining_workers(self, signals: EndSignals) -> list[int]:
+        """Return the processes of the job that train on after its command has ended, as those of a daemon do.
+
+        Before the first worker has reported, these are all its Python processes: they may be about to train.
+        """
+        parts = self._parts
+        is_ended_by_request = signals.was_interrupted or parts.requests.stop.request is not None
+        if not parts.job.is_ours or parts.job.exit_status is None or is_ended_by_request or parts.unwatched is not None:
+            return []
+        tree = parts.job.new_tree()
+        tree.foreign_sessions = parts.gate.sessions
+        end = parts.clock() + _REMAINING_SECONDS
+        while True:
+            parts.gate.reap()
+            parts.workers.poll()
+            python_processes = [process.pid for process in tree.rescan() if runs_python(process.pid)]
+            left = parts.workers.running_here() if parts.workers.documents else python_processes
+            if not left or parts.clock() >= end:
+                return left
+            time.sleep(_COMMAND_POLL_SECONDS)
+
+    def _leave(self, pids: list[int]) -> int:
+        """Leave the run to its workers, which record its end, and to the judge, which follows them."""
+        parts, code = self._parts, self._parts.job.exit_status
+        final = end_of_job(code, was_stopped=False, was_signaled=False, was_interrupted=False, recorded=None)[1]
+        parts.documents.set_status(job_pid=pids[0])
+        parts.write_node()
+        parts.judge.detach()
+        processes = counted(len(pids), "process", "processes")
+        parts.terminal.message(
+            f"the command has ended with exit {final}, but {processes} of it may still train "
+            f"(pid {listed([str(pid) for pid in pids[:_MAX_PIDS]])}): captured and judged in the background",
+            "warning",
+        )
+        parts.documents.close()
         return final
 
     def _write_status(self, signals: EndSignals) -> tuple[str, int]:
@@ -140,6 +185,9 @@ class Shutdown:
                 parts.terminal.message("rule evaluation is stuck; terminating it", "warning")
                 break
             judge.poll(now, is_urgent=True)
+        if not judge.has_completed():
+            self.terminate_judge()
+            parts.documents.stop_rules(_UNFINISHED)
         judge.read_summary()
 
     def _announce_wait(self) -> None:
@@ -182,6 +230,9 @@ class Shutdown:
 
     def _print_summary(self, status: str, final: int, seconds: float) -> None:
         parts = self._parts
+        if not os.path.isdir(parts.documents.run):
+            parts.terminal.message(f"{status.lower()}; the run directory was removed: nothing of this run is left")
+            return
         dropped = [f"{worker}: {describe.dropped_data(lost)}" for worker, lost in parts.workers.dropped_data().items()]
         dropped_samples = parts.monitor.dropped()
         dropped += [describe.dropped_samples(dropped_samples)] if dropped_samples is not None else []

@@ -9,7 +9,7 @@ from typing import Final
 from leadline.agent.run_documents import RunDocuments
 from leadline.records import describe
 from leadline.records.documents import ManifestDocument, WorkerDocument
-from leadline.records.formatting import counted, short_path
+from leadline.records.formatting import counted, printable, short_path
 
 PREFIX: Final = "leadline"
 _COLORS: Final = {"finding": "\x1b[31m", "warning": "\x1b[33m", "quiet": "\x1b[2m", "plain": ""}
@@ -54,7 +54,7 @@ class Terminal:
 
     def message(self, text: str, style: str = "plain") -> None:
         """Write one line with the prefix ``leadline``."""
-        self.write([f"{PREFIX}  {self.colorize(text, style)}"])
+        self._write([f"{PREFIX}  {self.colorize(printable(text), style)}"])
 
     def colorize(self, text: str, style: str) -> str:
         """Return the text in the color of a style, where colors are enabled."""
@@ -66,8 +66,10 @@ class Terminal:
 
     def write(self, lines: list[str]) -> None:
         """Write several lines at once, so that they do not mix with the script's output."""
-        if not lines:
-            return
+        if lines:
+            self._write([printable(line) for line in lines])
+
+    def _write(self, lines: list[str]) -> None:
         lines = [self._colorize_prefix(line) for line in lines]
         data = (self._to_line_start() + "\n".join(lines) + "\n").encode(errors="replace")
         try:
@@ -96,7 +98,9 @@ class StartMessages:
         self, terminal: Terminal, documents: RunDocuments, manifest: ManifestDocument, *, unwatched: str | None
     ) -> None:
         self.has_hinted = False
-        """Whether the start is complete: the commands to follow and stop the run were shown."""
+        """Whether the commands to follow and stop the run were shown."""
+        self.has_announced = False
+        """Whether it was shown what the first worker captures."""
         self._terminal, self._documents, self._manifest, self._unwatched = terminal, documents, manifest, unwatched
 
     def announce_run(self) -> None:
@@ -105,7 +109,7 @@ class StartMessages:
         name = self._manifest.name or os.path.basename(self._documents.run)
         if self._documents.is_secondary:
             self._terminal.message(f"run {name} → {path}   joined on {self._documents.node}")
-            self.has_hinted = True
+            self.has_hinted = self.has_announced = True
             return
         rules = counted(len(self._manifest.rules), "rule")
         configuration = f"preset {self._manifest.preset}, {rules}"
@@ -116,9 +120,11 @@ class StartMessages:
             self.hint()
 
     def announce_worker(self, document: WorkerDocument) -> None:
-        """Show what a worker captures, unless the start is complete."""
-        if not self.has_hinted:
+        """Show what the first worker captures, however late it comes."""
+        if not self.has_announced:
+            self.has_announced = True
             self._terminal.message(describe.watched(document))
+        if not self.has_hinted:
             self.hint()
 
     def hint(self) -> None:

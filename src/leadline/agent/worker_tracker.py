@@ -57,6 +57,14 @@ class WorkerTracker:
             if is_here and worker not in self.gone and identify(document.pid or 0) is None:
                 self.gone.add(worker)
 
+    def running_here(self) -> list[int]:
+        """Return the pids of the workers of this node that are running."""
+        return [
+            document.pid
+            for worker, document in self.documents.items()
+            if document.node == self._node and document.state == "running" and document.pid and worker not in self.gone
+        ]
+
     def may_train(self) -> bool:
         """Return whether some worker is running, or none has started yet."""
         return not self.documents or any(document.state == "running" for document in self.documents.values())

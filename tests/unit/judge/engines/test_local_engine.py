@@ -87,7 +87,7 @@ def test_a_rule_that_fails_is_its_own_error_in_every_run(runs: list[str], tmp_pa
     wanted = {
         "nothing": "",
         "raise": "KeyError: 'its own' (strange.py:17)",
-        "hang": "did not return within 5 s at step 0",
+        "hang": "did not return within 5 s at step 4",
         "eat": "MemoryError: it exceeded the memory limit for rules (strange.py:21)",
         "die": "its process exited with status 3",
     }

@@ -235,3 +235,13 @@ def decoded(values: Any) -> Any:
         found = np.frombuffer(base64.b64decode(values["bdata"]), np.dtype(values["dtype"]))
         return found.reshape([int(each) for each in str(values["shape"]).split(",")]) if "shape" in values else found
     return np.array(values, float)
+
+
+def test_a_name_with_a_lone_surrogate_is_written_out(tmp_path: Path, open_dashboard: Open) -> None:
+    name = "\ud800half"
+    writer = RunWriter(tmp_path / "story")
+    writer.write_all([Capture(0, {name: {"value": 1.0}}), RawTensors(0, {name: ("F32", (2,), bytes(8))})]).end()
+    client = open_dashboard(tmp_path)
+    assert listed(client.get("/runs/story/tensors", headers=PAGE).text) == ["\\ud800half"]
+    page = client.get("/runs/story/tensors", params={"name": "\\ud800half"}, headers=PAGE)
+    assert page.status_code == 200

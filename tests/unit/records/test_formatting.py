@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.records.formatting import counted, duration, listed, model, number, share, short_path, signal_name, size
+from leadline.records.formatting import (
+    counted,
+    duration,
+    listed,
+    model,
+    number,
+    printable,
+    share,
+    short_path,
+    signal_name,
+    size,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,3 +84,17 @@ def test_signals_without_a_name() -> None:
 def test_a_model_is_shown_with_its_parameter_tensors_if_it_has_any() -> None:
     texts = [model("Net", 62), model("Net", 1), model("Booster", 0)]
     assert texts == ["Net (62 parameter tensors)", "Net (1 parameter tensor)", "Booster"]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain café", "plain café"),
+        ("\x1b[31mred\x07", "?[31mred?"),
+        ("a\nb\x9b\ud800", "a?b??"),
+        ("\u202eleft", "?left"),
+    ],
+)
+def test_control_characters_are_not_printed(text: str, shown: str) -> None:
+    assert printable(text) == shown
+    assert printable("line\n\x1b", keep="\n") == "line\n?"

@@ -126,3 +126,8 @@ def test_an_in_place_document_keeps_its_blocks_and_grows_by_pages(tmp_path: Path
     document.write({"a": "x" * 30_000})
     assert read_document(path) == {"a": "x" * 30_000}
     document.close()
+
+
+def test_a_lone_surrogate_is_written_out(tmp_path: Path) -> None:
+    write_document(str(tmp_path / "a.json"), {"\ud800name": "caf\u00e9 \udfff"})
+    assert read_document(str(tmp_path / "a.json")) == {"\\ud800name": "caf\u00e9 \\udfff"}

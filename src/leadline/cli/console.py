@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -44,7 +44,10 @@ _STYLES = {
     "InProgress": "cyan",
     "Starting": "cyan",
     "undecided": "dim",
+    "not applicable": "dim",
 }
+LEVEL_STYLES: Final = {"fatal": "red", "warning": "yellow", "advice": "yellow", "clear": "green", "unknown": ""}
+"""The style of an outcome by its level."""
 
 
 def status(name: str) -> Text:

@@ -10,23 +10,16 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from leadline.reader import liveness
-from leadline.records.documents import WorkerDocument
+from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.names import JOB_ENDED
+from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.run_state import document_paths
 
 DAMAGED: Final = "Damaged"
 """The status of a run whose manifest cannot be read."""
-
-
-class ListedRule(msgspec.Struct, frozen=True, gc=False):
-    """The state of a rule."""
-
-    name: str = ""
-    status: str = ""
-    verdict: str | None = None
-    findings: int = 0
+_UNREADABLE: Final = RunOutcome("Damaged: its manifest cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +40,9 @@ class RunSummary:
     """The latest value of the first loss of a worker; NaN and infinity by name."""
     cost_ratio: float | None = None
     """The overhead as a share of the step time; None if there was no step."""
-    rules: tuple[ListedRule, ...] = ()
+    rules: tuple[SummarizedRule, ...] = ()
     """In the order of the judge; empty until it has written its first summary."""
+    outcome: RunOutcome = _UNREADABLE
 
 
 class RunStart(msgspec.Struct, frozen=True):
@@ -63,6 +57,8 @@ class RunStart(msgspec.Struct, frozen=True):
 
 class _Status(msgspec.Struct):
     status: str = "Starting"
+    stopped_by: str | None = None
+    exit_status: int | None = None
     ended_ns: int | None = None
 
 
@@ -71,10 +67,13 @@ class _Worker(msgspec.Struct):
     losses: dict[str, float | str | None] | None = None
     own_ns: int | None = None
     loop_ns: int | None = None
+    error: str | None = None
 
 
 class _Rules(msgspec.Struct):
-    rules: tuple[ListedRule, ...] = ()
+    complete: bool = False
+    time: TimeSummary | None = None
+    rules: tuple[SummarizedRule, ...] = ()
 
 
 T = TypeVar("T")
@@ -96,10 +95,15 @@ def summarize(path: str) -> RunSummary | None:
     status = _decode(_STATUS, f"{path}/{layout.STATUS}") or _Status()
     workers = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}") or _Rules()
+    state = RunStatus(
+        status=status.status if status.status in JOB_ENDED else liveness.effective_status(path),
+        stopped_by=status.stopped_by,
+        exit_status=status.exit_status,
+    )
     return RunSummary(
         name=start.name,
         path=path,
-        status=status.status if status.status in JOB_ENDED else liveness.effective_status(path),
+        status=state.status,
         started_ns=start.started_ns,
         ended_ns=status.ended_ns,
         preset=start.preset,
@@ -108,6 +112,7 @@ def summarize(path: str) -> RunSummary | None:
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
         cost_ratio=step_share(workers),
         rules=rules.rules,
+        outcome=run_outcome(state, RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules), workers),
     )
 
 
@@ -134,6 +139,7 @@ def _read_workers(path: str) -> list[WorkerDocument]:
             losses=document.losses or {},
             own_ns=document.own_ns or 0,
             loop_ns=document.loop_ns or 0,
+            error=document.error or "",
         )
         for document in documents
         if document is not None

@@ -73,8 +73,8 @@ def test_findings_are_announced_and_the_summary_waits_for_the_judge(run: Path, t
     assert "leadline  step 1,312  exploding_tensor: loss is NaN      leadline show" in lines
     assert "leadline  step 1,313  a: b → stopping at step 1314" in lines
     assert (
-        "Completed: no step was seen; 1 problem found by exploding_tensor: loss NaN after the learning rate reached 3e-3 "
-        "(step 1,312). Try: clip gradients, or a peak learning rate of 1e-3."
+        "Completed: no step was seen; 1 problem found by exploding_tensor: loss NaN after the learning rate reached "
+        "3e-3 (step 1,312). Try: clip gradients, or a peak learning rate of 1e-3."
     ) in " ".join(done.stderr.split())
     tally = lines.index("leadline  1 rule fired, 1 clear, 1 undecided")
     assert lines[tally + 1 :] == [

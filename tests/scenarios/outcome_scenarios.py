@@ -1,4 +1,4 @@
-"""Runs with one outcome each: stopped for NaN, a spike, healthy, input-bound, stopped by hand, crashed, boosted trees."""
+"""Runs with one outcome each: NaN, a spike, healthy, input-bound, stopped by hand, crashed, boosted trees."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ def input_bound(folder: Path) -> str:
 
 def stopped_by_hand(folder: Path) -> str:
     """Write a run that its user stopped."""
-    return _end(_writer(folder, "stopped").write_all(_timed(80, _COMPUTE)), "Stopped", exit_status=10, stopped_by="user")
+    writer = _writer(folder, "stopped").write_all(_timed(80, _COMPUTE))
+    return _end(writer, "Stopped", exit_status=10, stopped_by="user")
 
 
 def crashed(folder: Path) -> str:
@@ -111,14 +112,14 @@ def boosted(folder: Path) -> str:
 SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "nan": (
         nan,
-        r"Stopped at step 602 by exploding_tensor: loss is NaN \(since step 600\)\. First sign at step 50\d: loss jumped "
-        r"from 1\.\d+ to 1\.9e\+07 and stayed above \S+ for 5 steps\. Try: the last checkpoint before it with half the "
+        r"Stopped at step 602 by exploding_tensor: loss is NaN \(since step 600\)\. First sign at step 50\d: loss "
+        r"jumped from 1\.\d+ to 1\.9e\+07 and stayed above \S+ for 5 steps\. Try: the last checkpoint before it with half the "
         r"learning rate, or clip gradients\.",
     ),
     "spike": (
         spike,
-        r"Completed: 320 steps; 1 problem found by loss_spike: loss jumped from 1\.\d+ to 50 and stayed above \S+ for 5 "
-        r"steps \((since )?step 30\d\)\. Try: the last checkpoint .*",
+        r"Completed: 320 steps; 1 problem found by loss_spike: loss jumped from 1\.\d+ to 50 and stayed above \S+ for "
+        r"5 steps \((since )?step 30\d\)\. Try: the last checkpoint .*",
     ),
     "healthy": (healthy, r"Completed: 100 steps, no problem found \(4 rules clear\)\."),
     "input_bound": (
@@ -126,11 +127,11 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
         r"Completed: 100 steps, no problem found \(3 rules clear\); input-bound: 64 % of the step time is waiting for "
         r"data.*\. Try: more num_workers.*",
     ),
-    "stopped_by_hand": (stopped_by_hand, r"Stopped at step 79 by hand; no rule fired \(4 rules clear\)\."),
+    "stopped_by_hand": (stopped_by_hand, r"Stopped at step 79 by hand; no rule found a problem \(4 rules clear\)\."),
     "crashed": (
         crashed,
-        r"Failed with exit status 1 at step 37: RuntimeError: mat1 and mat2 shapes cannot be multiplied; no rule fired "
-        r"\(3 rules clear.*\)\.",
+        r"Failed with exit status 1 at step 37: RuntimeError: mat1 and mat2 shapes cannot be multiplied; no rule found a "
+        r"problem \(3 rules clear.*\)\.",
     ),
     "boosted": (boosted, r"Completed: 100 steps, no problem found \(3 rules clear.*\)\."),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from contextlib import closing
 from html import unescape
 from pathlib import Path
@@ -30,7 +29,7 @@ ADDRESS = "http://127.0.0.1:8321"
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Write and judge all runs; one rule worker serves them."""
     root = tmp_path_factory.mktemp("runs")
     (root / "tell.py").write_text(ACTION)
@@ -38,7 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     with closing(WorkerProcesses(is_kept=True)) as workers:
         for path in paths.values():
             Judge(path, worker_processes=workers).judge(follow=False)
-    yield paths
+    return paths
 
 
 def plain(html: str) -> str:

@@ -21,9 +21,9 @@ from leadline.records.formatting import duration, iso, share
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
 """The list stays for this many times as long as it took to build."""
-_MIN_VERDICT_WIDTH: Final = 24
+_MIN_OUTCOME_WIDTH: Final = 24
 _COLUMNS: Final = {"NAME": str.ljust, "STEPS": str.rjust, "LOSS": str.rjust, "COST": str.rjust, "AGE": str.rjust}
-"""How the cells of a column are aligned; the verdict follows them."""
+"""How the cells of a column are aligned; the outcome follows them."""
 
 
 def ls(
@@ -33,7 +33,7 @@ def ls(
     follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the runs of a directory with their verdicts, the latest first."""
+    """List the runs of a directory with their outcomes, the latest first."""
     folder, terminal = runs_root(root), console()
     if as_json:
         typer.echo(json.dumps([_to_dict(run) for run in list_runs(folder)], indent=2, ensure_ascii=False))
@@ -69,17 +69,17 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
     """The runs, the latest first, one line each.
 
     Args:
-        width: The width to which verdicts are cut; None: nothing is cut.
+        width: The width to which outcomes are cut; None: nothing is cut.
     """
     if not runs:
         return Text(f"no runs in {root}; create one with: leadline run train.py")
     rows = [tuple(map(_plain, _cells(run))) for run in runs]
     widths = [max(map(len, column)) for column in zip(tuple(_COLUMNS), *rows, strict=True)]
-    room = None if width is None else max(_MIN_VERDICT_WIDTH, width - sum(widths) - 2 * len(widths))
-    lines = [Text(f"{_line(tuple(_COLUMNS), widths)}VERDICT", style="dim")]
+    room = None if width is None else max(_MIN_OUTCOME_WIDTH, width - sum(widths) - 2 * len(widths))
+    lines = [Text(f"{_line(tuple(_COLUMNS), widths)}OUTCOME", style="dim")]
     for run, row in zip(runs, rows, strict=True):
-        verdict = Text(_cut(_plain(run.outcome.text), room), style=LEVEL_STYLES[run.outcome.level])
-        lines.append(Text(_line(row, widths)).append_text(verdict))
+        outcome = Text(_cut(_plain(run.outcome.text), room), style=LEVEL_STYLES[run.outcome.level])
+        lines.append(Text(_line(row, widths)).append_text(outcome))
     return Text("\n").join(lines)
 
 
@@ -89,7 +89,7 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
-    """The cells of a row, without the verdict."""
+    """The cells of a row, without the outcome."""
     steps = run.steps.get("train") or sum(run.steps.values())
     overhead = share(run.cost_ratio) if run.cost_ratio is not None else "–"
     return run.name, f"{steps:,}", number(run.loss), overhead, duration(time.time() - run.started_ns / 1e9)

@@ -44,10 +44,9 @@ class RuleCounts:
         """``12 rules clear, 1 undecided``; empty: no rule applies."""
         counts = {"fired": self.fired if with_fired else 0, "clear": self.clear}
         counts |= {"undecided": self.undecided, "failed": self.failed}
-        parts = [f"{number(count)} {state}" for state, count in counts.items() if count]
-        first, *others = parts or [""]
-        count, _, state = first.partition(" ")
-        return ", ".join([f"{count} rule{'s' * (count != '1')} {state}", *others]) if first else ""
+        (state, count), *others = [(state, count) for state, count in counts.items() if count] or [("", 0)]
+        first = [f"{counted(count, 'rule')} {state}"] if count else []
+        return ", ".join([*first, *(f"{number(count)} {state}" for state, count in others)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
     workers = list(workers)
     stopped_by = describe.sender(status.stopped_by)
     fired, counts = ranked(summary.rules, stopped_by), count_rules(summary.rules)
-    problems = [rule for rule in fired if rule.severity != "advice"]
+    problems = [rule for rule in fired if rule.severity != "advice" or rule.name == stopped_by]
     head = _head(status, workers)
     if problems:
         return _with_problems(head, problems, fired, counts, stopped_by)
@@ -229,7 +228,7 @@ def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
-    return f", no problem found ({words})" if status.status == "Completed" else f"; no rule fired ({words})"
+    return f", no problem found ({words})" if status.status == "Completed" else f"; no rule found a problem ({words})"
 
 
 def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:

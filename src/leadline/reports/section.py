@@ -84,7 +84,7 @@ class Report:
     chapters: tuple[Chapter, ...]
     facts: tuple[tuple[str, str], ...] = ()
     """The names and values at the top."""
-    verdict: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = ()
     """The sentences of the run's outcome, above the facts."""
 
 

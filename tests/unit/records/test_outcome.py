@@ -83,9 +83,12 @@ def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model(
         (RunStatus("Failed", exit_status=1), "Failed with exit status 1 at step 37: ValueError: bad shape; no rule "),
         (RunStatus("Failed", exit_status=139), "Failed with exit status 139 (SIGSEGV) at step 37: "),
         (RunStatus("Failed"), "Failed at step 37: "),
-        (RunStatus("Interrupted", exit_status=130), "Interrupted at step 37; no rule fired (12 rules clear, 1 un"),
+        (
+            RunStatus("Interrupted", exit_status=130),
+            "Interrupted at step 37; no rule found a problem (12 rules clear, 1 un",
+        ),
         (RunStatus("Interrupted"), "Interrupted at step 37: job and agent ended without a final status; no rule "),
-        (RunStatus("Stopped", stopped_by="user"), "Stopped at step 36 by hand; no rule fired (12 rules clear, 1 "),
+        (RunStatus("Stopped", stopped_by="user"), "Stopped at step 36 by hand; no rule found a problem (12 rules "),
         (RunStatus("Stopped", stopped_by="action"), "Stopped at step 36 by an action; "),
         (RunStatus("Stopped", stopped_by="rule:gone"), "Stopped at step 36 by gone; "),
     ],
@@ -93,6 +96,11 @@ def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model(
 def test_how_a_run_ended(status: RunStatus, expected: str) -> None:
     worker = WorkerDocument(steps={"train": 37}, error="ValueError: bad shape" if status.status == "Failed" else "")
     assert text(status, *CLEAR, workers=[worker]).startswith(expected)
+
+
+def test_a_rule_that_stopped_the_run_is_a_problem_whatever_its_severity() -> None:
+    stopped = RunStatus("Stopped", stopped_by="rule:input_bound", exit_status=10)
+    assert text(stopped, SLOW, SPIKE).startswith("Stopped at step 602 by input_bound: 64 % is waiting (step 50). Try: ")
 
 
 def test_a_crash_of_a_diverged_run_tells_both() -> None:

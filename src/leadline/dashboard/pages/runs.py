@@ -91,7 +91,7 @@ def read_run_query(query: QueryParams) -> RunQuery:
 
 
 def select(rows: list[RunRow], query: RunQuery) -> list[RunRow]:
-    """Return the matching rows in order; all words must occur in name, command, fired rules or verdict."""
+    """Return the matching rows in order; all words must occur in name, command, fired rules or outcome."""
     words = query.filter_text.lower().split()
     selected = [
         row
@@ -128,7 +128,7 @@ def runs(request: Request) -> Response:
             "started": "Age",
             "duration": "Duration",
             "steps": "Steps",
-            "rules": "Verdict",
+            "rules": "Outcome",
         },
     }
     return render(request, "runs.html", context)

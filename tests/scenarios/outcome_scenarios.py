@@ -113,8 +113,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "nan": (
         nan,
         r"Stopped at step 602 by exploding_tensor: loss is NaN \(since step 600\)\. First sign at step 50\d: loss "
-        r"jumped from 1\.\d+ to 1\.9e\+07 and stayed above \S+ for 5 steps\. Try: the last checkpoint before it with half the "
-        r"learning rate, or clip gradients\.",
+        r"jumped from 1\.\d+ to 1\.9e\+07 and stayed above \S+ for 5 steps\. Try: the last checkpoint before it "
+        r"with half the learning rate, or clip gradients\.",
     ),
     "spike": (
         spike,
@@ -130,8 +130,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "stopped_by_hand": (stopped_by_hand, r"Stopped at step 79 by hand; no rule found a problem \(4 rules clear\)\."),
     "crashed": (
         crashed,
-        r"Failed with exit status 1 at step 37: RuntimeError: mat1 and mat2 shapes cannot be multiplied; no rule found a "
-        r"problem \(3 rules clear.*\)\.",
+        r"Failed with exit status 1 at step 37: RuntimeError: mat1 and mat2 shapes cannot be multiplied; no rule "
+        r"found a problem \(3 rules clear.*\)\.",
     ),
     "boosted": (boosted, r"Completed: 100 steps, no problem found \(3 rules clear.*\)\."),
 }

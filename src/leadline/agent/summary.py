@@ -53,7 +53,7 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     lines = [line for sentence in end.outcome.sentences for line in _wrap(" " * len(start), sentence, width)]
     head = [start + lines[0].lstrip(), *lines[1:]]
     head += _wrap(f"{PREFIX}  ", _facts(end), width)
-    if not end.workers:
+    if not end.workers and (end.status != "Failed" or end.unwatched is not None):
         head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
     throttling = "; ".join(describe.throttling(throttled(end.workers)))
     if throttling:

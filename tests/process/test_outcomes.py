@@ -35,7 +35,7 @@ def check_outcome(ended: Ended, pattern: str) -> None:
 
 def test_a_healthy_training(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("ending.py"), "healthy", folder=tmp_path)
-    check_outcome(ended, r"Completed: 120 steps, no problem found \(\d+ rules clear.*\)\..*")
+    check_outcome(ended, r"Completed: 120 steps, no problem found \(\d+ rules clear.*\)(; \w+-bound: .*)?\..*")
 
 
 def test_a_training_that_a_rule_stopped(tmp_path: Path) -> None:
@@ -73,4 +73,4 @@ def test_a_training_of_boosted_trees(tmp_path: Path) -> None:
     words += [PYTHON_OF_TREES, script("boosters.py"), str(tmp_path), "binary"]
     ended = finish(words, tmp_path, env=environment())
     assert ended.status == 0, ended.err
-    check_outcome(ended, r"Completed: \d+ steps, no problem found \(\d+ rules clear.*\)\..*")
+    check_outcome(ended, r"Completed: \d+ steps, no problem found \(\d+ rules clear.*\)(; \w+-bound: .*)?\..*")

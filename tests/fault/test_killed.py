@@ -143,7 +143,7 @@ def check_failed(ended: Ended) -> None:
     said = ended.show()
     assert (said["status"], said["exit_status"]) == ("Failed", 128 + 9)
     assert said["damage"] == []
-    assert any("failed: killed by SIGKILL" in line for line in ended.said)
+    assert any("Failed with exit status 137 (SIGKILL) at step " in line for line in ended.said)
     verified = subprocess.run(
         [*LEADLINE, "show", "--verify", ended.run.path],
         env=environment(),

@@ -130,7 +130,8 @@ def test_everything_at_once(tmp_path: Path) -> None:
     told = "\n".join(ended.said)
     assert "step 37  exploding_tensor: loss is NaN" in told
     assert "stopping at step" in told
-    assert "stopped by exploding_tensor: exit 10" in told
+    assert "by exploding_tensor: loss is NaN" in told
+    assert "leadline  Stopped at step " in told
     assert ended.show()["stopped_by"] == "rule:exploding_tensor"
     for secret in (str(mails.port), f"{hook.url}/hook"):
         assert secret not in json.dumps(list(found.values()))

@@ -78,7 +78,8 @@ def test_messages_of_the_agent_go_to_standard_error(run: Path) -> None:
     lines = done.stderr.splitlines()
     assert lines[0] == "leadline  run a-run → ./run   preset standard, 0 rules"
     assert lines[1] == "leadline  status: leadline show        stop: leadline stop"
-    assert lines[2].startswith("leadline  finished: exit 0, ")
+    assert lines[2] == "leadline  Completed: no step was seen; no rules were evaluated."
+    assert lines[3].startswith("leadline  exit 0, ")
     assert "no training step was seen" in done.stderr
     assert "\x1b" not in done.stderr
     assert done.stdout == ""
@@ -265,7 +266,7 @@ def test_an_ignored_stop_is_enforced_on_every_descendant(run: Path, tmp_path: Pa
     assert status(run)["stopped_by"] == "user"
     assert "SIGTERM to 2 processes" in err
     assert "2 processes still running 5.0 s after SIGTERM: sending SIGKILL" in err
-    assert "stopped by user: exit 10" in err
+    assert "leadline  Stopped by hand; no rules were evaluated." in err
 
 
 def test_children_left_by_a_stopped_job_are_terminated(run: Path, tmp_path: Path, background: Any) -> None:
@@ -290,7 +291,7 @@ def test_children_left_by_a_stopped_job_are_terminated(run: Path, tmp_path: Path
     assert process.returncode == 10
     assert is_gone(orphan)
     assert status(run)["stopped_by"] == "rule:exploding_tensor"
-    assert "stopped by exploding_tensor: exit 10" in err
+    assert "leadline  Stopped by exploding_tensor; no rules were evaluated." in err
 
 
 def test_a_request_that_arrives_too_late_stops_nothing(run: Path, background: Any) -> None:

@@ -72,11 +72,15 @@ def test_findings_are_announced_and_the_summary_waits_for_the_judge(run: Path, t
     assert lines[0].endswith("preset standard, 1 rule")
     assert "leadline  step 1,312  exploding_tensor: loss is NaN      leadline show" in lines
     assert "leadline  step 1,313  a: b → stopping at step 1314" in lines
-    tally = lines.index("leadline  1 of 3 rules fired, 1 clear, 1 undecided")
+    assert (
+        "Completed: no step was seen; 1 problem found by exploding_tensor: loss NaN after the learning rate reached "
+        "3e-3 (step 1,312). Try: clip gradients, or a peak learning rate of 1e-3."
+    ) in " ".join(done.stderr.split())
+    tally = lines.index("leadline  1 rule fired, 1 clear, 1 undecided")
     assert lines[tally + 1 :] == [
-        "  exploding_tensor     step 1,312   loss NaN after the learning rate reached 3e-3",
-        "                                    try: clip gradients, or a peak learning rate of 1e-3",
-        "  low_gpu_utilization  undecided    no GPU on this node",
+        "leadline  undecided: no GPU on this node (low_gpu_utilization)",
+        "  exploding_tensor  step 1,312   loss NaN after the learning rate reached 3e-3",
+        "                                 try: clip gradients, or a peak learning rate of 1e-3",
         "  report: leadline report          dashboard: leadline ui",
     ]
     assert done.returncode == 0
@@ -94,7 +98,7 @@ def test_a_judge_that_crashes_is_restarted_and_reported_once(run: Path, tmp_path
     done = launch(run, "sleep", "0.2", judge=judge(tmp_path, run, body))
     assert (tmp_path / "starts").read_text() == "xxx"
     assert done.stderr.count("the judge exited unexpectedly (signal 9); restarting it") == 1
-    assert "0 of 1 rule fired, 1 clear" in done.stderr
+    assert "Completed: no step was seen, no problem found (1 rule clear)." in done.stderr
     assert done.returncode == 0
 
 
@@ -145,7 +149,7 @@ def test_the_judge_is_not_part_of_the_job(run: Path, tmp_path: Path) -> None:
     """
     done = launch(run, "sleep", "30", judge=judge(tmp_path, run, body))
     assert done.returncode == 10
-    assert "  None  undecided   Stopped" in done.stderr
+    assert "leadline  undecided: Stopped (None)" in done.stderr
     assert status(run)["exit_status"] == 10
     assert status(run)["stopped_by"] == "rule:r"
     assert "SIGTERM to 1 process\n" in done.stderr
@@ -223,7 +227,8 @@ def test_pending_deliveries_are_awaited_and_announced(run: Path, tmp_path: Path)
     assert lines.count("leadline  waiting for notify:$MAIL (max 30 s); Ctrl-C skips") == 1
     failure = "leadline  stall_mail: notify:$MAIL failed after 5 attempts: connection refused"
     assert lines.count(failure) == 2
-    assert lines.index("leadline  0 of 1 rule fired, 1 clear") == lines.index(failure, lines.index(failure) + 1) - 1
+    verdict = lines.index("leadline  Completed: no step was seen, no problem found (1 rule clear).")
+    assert lines.index(failure) < verdict < lines.index(failure, lines.index(failure) + 1)
     assert "is stuck" not in done.stderr
 
 

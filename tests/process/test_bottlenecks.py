@@ -33,7 +33,7 @@ def test_a_slow_data_loader_is_an_input_bottleneck(tmp_path: Path) -> None:
     time, rules, lines = shown(tmp_path, "loader")
     assert (time["bound"]["kind"], time["bound"]["phase"]) == ("input", "data")
     assert fired(rules) == {"input_bound"}
-    assert any("bottleneck: input" in line for line in lines)
+    assert any("; input-bound: " in line for line in lines)
     assert any("num_workers" in line for line in lines)
 
 

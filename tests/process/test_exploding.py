@@ -39,7 +39,7 @@ def test_a_loss_that_becomes_nan_stops_the_job(tmp_path: Path, bad_step: int) ->
     assert finding["tensors"][0] == "loss"
     assert finding["message"].startswith("loss is NaN")
     assert any(f"step {bad_step}  exploding_tensor: loss is NaN" in line for line in ended.said)
-    assert any("stopped by exploding_tensor: exit 10" in line for line in ended.said)
+    assert any("leadline  Stopped at step " in line and " by exploding_tensor: " in line for line in ended.said)
     assert "Traceback" not in ended.err
 
 

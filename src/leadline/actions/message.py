@@ -115,11 +115,12 @@ def _has_more(tensor: TensorSnapshot) -> bool:
 
 
 def _rules(notification: Notification) -> list[str]:
-    fired = [rule for rule in notification.rules if rule.verdict == "fired"]
-    if not notification.rules:
+    rules = [rule for rule in notification.rules if rule.verdict != "not_applicable"]
+    fired = [rule for rule in rules if rule.verdict == "fired"]
+    if not rules:
         return []
     names = [rule.name for rule in fired[:_MAX_RULES]] + (["…"] if len(fired) > _MAX_RULES else [])
-    counted = f"{len(fired)} of {len(notification.rules)} rules fired"
+    counted = f"{len(fired)} of {len(rules)} rules fired"
     return textwrap.wrap(f"{counted}: {', '.join(names)}" if names else counted, _WIDTH)
 
 

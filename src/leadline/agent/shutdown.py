@@ -12,10 +12,12 @@ from typing import Final
 from leadline.agent.components import AgentComponents
 from leadline.agent.launch import runs_python
 from leadline.agent.signals import TO_END
-from leadline.agent.summary import RunOutcome, summary_lines
+from leadline.agent.summary import JobEnd, summary_lines
 from leadline.errors import STOPPED
 from leadline.records import describe
+from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted, listed
+from leadline.records.outcome import run_outcome
 from leadline.store.control import read_acknowledgements, read_actions
 from leadline.store.run_state import read_nodes, recorded_end
 
@@ -236,21 +238,22 @@ class Shutdown:
         dropped = [f"{worker}: {describe.dropped_data(lost)}" for worker, lost in parts.workers.dropped_data().items()]
         dropped_samples = parts.monitor.dropped()
         dropped += [describe.dropped_samples(dropped_samples)] if dropped_samples is not None else []
-        outcome = RunOutcome(
+        workers, summary = tuple(parts.workers.documents.values()), parts.judge.summary
+        end = JobEnd(
+            outcome=run_outcome(parts.documents.status, summary or RuleSummary(), workers),
             status=status,
             exit_status=parts.job.exit_status,
             final_status=final,
-            stopped_by=parts.documents.status.stopped_by,
             seconds=seconds,
-            workers=tuple(parts.workers.documents.values()),
+            workers=workers,
             run_bytes=folder_bytes(parts.documents.run),
-            summary=parts.judge.summary,
+            summary=summary,
             has_rules=parts.judge.is_needed and bool(parts.manifest.rules),
             actions=tuple(read_actions(parts.documents.run)) if parts.manifest.actions else (),
             dropped=tuple(dropped),
             unwatched=parts.unwatched,
         )
-        parts.terminal.write(summary_lines(outcome, width=parts.terminal.width))
+        parts.terminal.write(summary_lines(end, width=parts.terminal.width))
 
 
 def end_of_job(

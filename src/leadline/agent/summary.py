@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.terminal import PREFIX
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.formatting import counted, duration, number, share, signal_name
+from leadline.records.names import OVERHEAD
+from leadline.records.outcome import RunOutcome
 from leadline.records.totals import step_share, steps_by_mode, throttled
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
 _MAX_ACTION_LINES: Final = 2
 _MAX_FAILED_ACTIONS: Final = 3
-_MIN_RULES_TO_GROUP: Final = 3
-"""So many rules that are undecided for the same reason share one paragraph."""
-_PHASE_LABELS: Final = {"watching": "Leadline"}
-_SHOWN: Final = ("fired", "error", "undecided")
-"""The states of rules that have a paragraph, in order."""
-_STATUS_LABELS: Final = {"Completed": "finished", "Failed": "failed", "Interrupted": "interrupted"}
+_MIN_WIDTH: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class RunOutcome:
+class JobEnd:
     """Everything that the summary is made from."""
 
+    outcome: RunOutcome
     status: str
     exit_status: int | None
     """The exit status of the command, -n for signal n; None: unknown."""
     final_status: int
     """The exit status of ``leadline run``."""
-    stopped_by: str | None
     seconds: float
     workers: tuple[WorkerDocument, ...]
     run_bytes: int
@@ -49,24 +46,29 @@ class RunOutcome:
     """Why Leadline could not be loaded into the job, where that was known before the start."""
 
 
-def summary_lines(outcome: RunOutcome, *, width: int) -> list[str]:
-    """Return the lines of the summary."""
-    head = [f"{PREFIX}  {_headline(outcome)}"]
-    if not outcome.workers:
-        head += _wrap(f"{PREFIX}  ", _why_no_step(outcome), width)
-    throttling = "; ".join(describe.throttling(throttled(outcome.workers)))
+def summary_lines(end: JobEnd, *, width: int) -> list[str]:
+    """Return the lines of the summary; the first ones are the outcome of the run."""
+    summary = end.summary or RuleSummary()
+    start = f"{PREFIX}  "
+    lines = [line for sentence in end.outcome.sentences for line in _wrap(" " * len(start), sentence, width)]
+    head = [start + lines[0].lstrip(), *lines[1:]]
+    head += _wrap(f"{PREFIX}  ", _facts(end), width)
+    if not end.workers and (end.status != "Failed" or end.unwatched is not None):
+        head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
+    throttling = "; ".join(describe.throttling(throttled(end.workers)))
     if throttling:
         head += _wrap(f"{PREFIX}  ", f"throttled to stay within the overhead budget: {throttling}", width)[:2]
-    for dropped in outcome.dropped:
+    for dropped in end.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
-    summary = outcome.summary or RuleSummary()
-    if outcome.has_rules:
-        head += _wrap(f"{PREFIX}  ", _rule_counts(summary), width)
-    head += _time_lines(summary.time, width)
-    head += _action_lines(outcome.actions, width)
+    if end.has_rules:
+        head += [line for text in _rule_facts(summary, end.outcome) for line in _wrap(f"{PREFIX}  ", text, width)]
+        head += _undecided_line(summary.rules, width)
+    head += _time_lines(summary.time, end.outcome, width)
+    head += _action_lines(end.actions, width)
     tail = ["  report: leadline report          dashboard: leadline ui"]
     room = MAX_LINES - len(head) - len(tail)
-    return head[: MAX_LINES - 1] + _rule_paragraphs(summary.rules, width, room) + tail
+    failed = [rule for rule in summary.rules if describe.rule_state(rule) == "error"]
+    return head[: MAX_LINES - 1] + _rule_paragraphs([*end.outcome.findings_ranked, *failed], width, room) + tail
 
 
 def _action_lines(actions: tuple[LoggedAction, ...], width: int) -> list[str]:
@@ -94,65 +96,71 @@ def _with_count(name: str, count: int) -> str:
     return name if count == 1 else f"{name} ({number(count)} times)"
 
 
-def _headline(outcome: RunOutcome) -> str:
-    counts = steps_by_mode(outcome.workers)
-    shown = {"train": counts["train"]} if counts.get("train") else counts  # evaluation only where nothing was trained
-    overhead = describe.overhead(step_share(outcome.workers), written_bytes=outcome.run_bytes)
-    steps = describe.steps(shown, nothing="")
-    facts = [_format_exit(outcome), duration(outcome.seconds), *([steps] if steps else [])]
-    return f"{_format_status(outcome)}: {', '.join(facts)}. Overhead: {overhead}."
+def _facts(end: JobEnd) -> str:
+    """``exit 10, 3 m 12 s, 603 steps. Overhead: 0.7 % of step time, 41 MB written.``"""
+    counts = steps_by_mode(end.workers)
+    steps = describe.steps(counts, nothing="")
+    facts = [_format_exit(end), duration(end.seconds), *([steps] if steps else [])]
+    overhead = describe.overhead(step_share(end.workers), written_bytes=end.run_bytes)
+    return f"{', '.join(facts)}. Overhead: {overhead}."
 
 
-def _format_status(outcome: RunOutcome) -> str:
-    if outcome.status == "Stopped":
-        return f"stopped by {describe.sender(outcome.stopped_by) or 'request'}"
-    return _STATUS_LABELS.get(outcome.status, outcome.status)
-
-
-def _format_exit(outcome: RunOutcome) -> str:
-    code = outcome.exit_status
+def _format_exit(end: JobEnd) -> str:
+    code = end.exit_status
     if code is None:
         return "exit status unknown"
-    if outcome.status == "Stopped":
-        return f"exit {outcome.final_status}"
+    if end.status == "Stopped":
+        return f"exit {end.final_status}"
     return f"killed by {signal_name(-code)}" if code < 0 else f"exit {code}"
 
 
-def _why_no_step(outcome: RunOutcome) -> str:
-    if outcome.unwatched is not None:
-        return f"system metrics only: {outcome.unwatched}"
+def _why_no_step(end: JobEnd) -> str:
+    if end.unwatched is not None:
+        return f"system metrics only: {end.unwatched}"
     return (
         "no training step was seen, only system metrics were recorded: the command may not train with PyTorch, "
         "may have ended before its first step, or starts Python with -I, -E, -S or an environment of its own"
     )
 
 
-def _rule_counts(summary: RuleSummary) -> str:
+def _rule_facts(summary: RuleSummary, outcome: RunOutcome) -> list[str]:
+    """Return the counts of rules where the outcome has none, and how to complete the evaluation."""
     if not summary.rules:
-        return "the rules were not evaluated; evaluate them now with: leadline judge"
-    counts = Counter(map(describe.rule_state, summary.rules))
-    parts = [f"{number(counts['fired'])} of {counted(len(summary.rules), 'rule')} fired"]
-    labels = {"clear": counts["clear"], "undecided": counts["undecided"], "failed": counts["error"]}
-    parts += [f"{number(count)} {label}" for label, count in labels.items() if count]
-    return ", ".join(parts) + ("" if summary.complete else "; evaluation incomplete, complete it with: leadline judge")
+        return ["the rules were not evaluated; evaluate them now with: leadline judge"]
+    counts = [outcome.rules.words(with_fired=True)] if outcome.findings_ranked else []
+    return counts + ([] if summary.complete else ["evaluation incomplete, complete it with: leadline judge"])
 
 
-def _time_lines(time: TimeSummary | None, width: int) -> list[str]:
-    """Return the time breakdown, the bottleneck and what to try first; nothing where no step was timed."""
+def _undecided_line(rules: tuple[SummarizedRule, ...], width: int) -> list[str]:
+    """Return one line with the reasons why rules are undecided, the most common one first."""
+    reasons: dict[str, list[str]] = {}
+    for rule in rules:
+        if describe.rule_state(rule) == "undecided":
+            reasons.setdefault(rule.why or "no reason given", []).append(rule.name)
+    ordered = sorted(reasons.items(), key=lambda reason: -len(reason[1]))
+    parts = [f"{why} ({names[0] if len(names) == 1 else counted(len(names), 'rule')})" for why, names in ordered]
+    lines = _wrap(f"{PREFIX}  ", f"undecided: {'; '.join(parts)}", width) if parts else []
+    return [*lines[:1]] if len(lines) < 2 else [lines[0][: width - 2] + " …"]
+
+
+def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> list[str]:
+    """Return the time breakdown; nothing where no step was timed.
+
+    What bounds the run is told where nothing is wrong with the model, and the outcome does not tell it already.
+    """
     if not time:
         return []
     start = f"{PREFIX}  time: "
-    parts = ", ".join(f"{_PHASE_LABELS.get(entry.phase, entry.phase)} {share(entry.share)}" for entry in time.phases)
+    parts = ", ".join(f"{entry.phase} {share(entry.share)}" for entry in time.phases if entry.phase != OVERHEAD)
     bottleneck = time.bound
-    if not bottleneck:
+    if not bottleneck or outcome.level not in ("clear", "unknown"):
         return _wrap(start, parts, width)[:2]
     advice = _wrap(" " * len(start), f"try: {bottleneck['try']}", width)[:2]
     text = f"{parts}; bottleneck: {bottleneck['kind']}, {bottleneck['message']}"
     return [*_wrap(start, text, width)[:3], *advice]
 
 
-def _rule_paragraphs(rules: tuple[SummarizedRule, ...], width: int, room: int) -> list[str]:
-    shown = _group_undecided([rule for state in _SHOWN for rule in rules if describe.rule_state(rule) == state])
+def _rule_paragraphs(shown: list[SummarizedRule], width: int, room: int) -> list[str]:
     name_width = max((len(rule.name) for rule in shown), default=0)
     step_width = max((len(describe.rule_place(rule)) for rule in shown), default=0)
     lines: list[str] = []
@@ -163,20 +171,6 @@ def _rule_paragraphs(rules: tuple[SummarizedRule, ...], width: int, room: int) -
             return [*lines, f"  and {counted(left, 'more rule')}"][:room]
         lines += paragraph
     return lines
-
-
-def _group_undecided(rules: list[SummarizedRule]) -> list[SummarizedRule]:
-    """Merge rules that are undecided for the same reason into one entry, where there are several."""
-    groups: dict[str, list[SummarizedRule]] = {}
-    for rule in rules:
-        is_undecided = describe.rule_state(rule) == "undecided" and rule.why
-        groups.setdefault(rule.why if is_undecided else f"\0{rule.name}", []).append(rule)
-    merged = []
-    for group in groups.values():
-        names = ", ".join(rule.name for rule in group)
-        entry = replace(group[0], name=f"{len(group)} rules", why=f"{group[0].why}: {names}")
-        merged += [entry] if len(group) >= _MIN_RULES_TO_GROUP else group
-    return merged
 
 
 def _rule_paragraph(rule: SummarizedRule, name_width: int, step_width: int, width: int) -> list[str]:
@@ -193,6 +187,6 @@ def _rule_paragraph(rule: SummarizedRule, name_width: int, step_width: int, widt
 
 def _wrap(start: str, text: str, width: int) -> list[str]:
     """Wrap a text behind its start, with further lines indented below the text; a word is never broken."""
-    room = max(20, width - len(start))
+    room = max(_MIN_WIDTH, width - len(start))
     lines = textwrap.wrap(text, room, break_long_words=False, break_on_hyphens=False) or [""]
     return [start + lines[0], *(" " * len(start) + line for line in lines[1:])]

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from leadline.analysis.time_breakdown import time_breakdown
 from leadline.reader.run import Run
-from leadline.records.documents import Document, RuleSummary, WorkerDocument
+from leadline.records.decoding import Document
+from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
+from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode, throttled
 from leadline.store import layout
 from leadline.store.control import read_actions
@@ -30,7 +33,7 @@ _WORKER_KEYS: Final = (
     "off",
     "notes",
 )
-_RULE_KEYS: Final = ("name", "rule", "status", "verdict", "why", "explained_by")
+_RULE_KEYS: Final = ("name", "rule", "status", "verdict", "why", "sampling", "severity", "explained_by")
 _ACTION_KEYS: Final = ("rule", "action", "state", "outcome", "step", "attempts", "notice")
 
 
@@ -38,12 +41,13 @@ def overview(run: Run) -> dict[str, Any]:
     """Return the overview of a run, the output of ``leadline show --json``."""
     status = run.status_document
     workers = list(run.worker_documents().values())
-    manifest = run.manifest
+    manifest, outcome = run.manifest, outcome_of(run)
     return {
         "name": run.name,
         "uri": run.uri,
         "status": run.status,
         "status_note": run.status_note,
+        "outcome": outcome.to_dict(),
         "stopped_by": status.stopped_by,
         "exit_status": status.exit_status,
         "command": list(manifest.command),
@@ -55,10 +59,16 @@ def overview(run: Run) -> dict[str, Any]:
         "cost": cost_of(run.uri, workers),
         "lost": [to_json(worker.lost) for worker in workers if worker.lost is not None],
         "damage": list(run.damage),
-        "rules": rules_of(run.uri),
+        "rules": rules_of(run.uri, outcome),
         "actions": [{**_fields(action, _ACTION_KEYS), "time": iso(action.time_ns)} for action in read_actions(run.uri)],
         "time": time_breakdown_of(run),
     }
+
+
+def outcome_of(run: Run) -> RunOutcome:
+    """Return the outcome of a run, from its documents."""
+    status = replace(run.status_document, status=run.status)
+    return run_outcome(status, read_rule_summary(run.path) or RuleSummary(), run.worker_documents().values())
 
 
 def time_breakdown_of(run: Run) -> dict[str, Any]:
@@ -73,10 +83,12 @@ def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     return {"step_share": step_share(workers), "bytes": size, "thinned": to_json(throttled(workers))}
 
 
-def rules_of(path: str) -> list[dict[str, Any]]:
-    """Return each rule with its status, verdict and findings."""
+def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:
+    """Return each rule with its status, verdict and findings; the rules that fired come first, ranked."""
+    ranks = {rule.name: rank for rank, rule in enumerate(outcome.findings_ranked)}
     summary = read_rule_summary(path) or RuleSummary()
-    return [{**_fields(rule, _RULE_KEYS), "findings": findings_of(path, rule.name)} for rule in summary.rules]
+    rules = sorted(summary.rules, key=lambda rule: ranks.get(rule.name, len(ranks)))
+    return [{**_fields(rule, _RULE_KEYS), "findings": findings_of(path, rule.name)} for rule in rules]
 
 
 def findings_of(path: str, alias: str) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -71,7 +71,10 @@ _STYLES = {
     "InProgress": "cyan",
     "Starting": "cyan",
     "undecided": "dim",
+    "not applicable": "dim",
 }
+LEVEL_STYLES: Final = {"fatal": "red", "warning": "yellow", "advice": "yellow", "clear": "green", "unknown": ""}
+"""The style of an outcome by its level."""
 
 
 def status(name: str) -> Text:

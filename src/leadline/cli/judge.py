@@ -33,6 +33,8 @@ from leadline.records.manifest import RuleSpec
 
 _MAX_LINES: Final = 10
 """The maximum number of runs that are named as not judged or as still running; the rest are counted."""
+_WITHOUT_STATUS: Final = {"undecided": "undecided", "not_applicable": "not applicable"}
+"""The labels of the verdicts that are shown in place of the status."""
 _REPORT_SECONDS: Final = 10.0
 """The interval between two lines without a terminal."""
 
@@ -141,7 +143,7 @@ def _table(judged: Judged) -> Table:
     table = Table.grid(padding=(0, 2))
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
-        shown = "undecided" if rule.verdict == "undecided" else rule.status
+        shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
         message = f"step {rule.findings[0].step:,}: {rule.findings[0].message}" if rule.findings else rule.why
         table.add_row(name, Text(rule.name), status(shown), Text(message))
     return table
@@ -175,6 +177,7 @@ def _rule_to_dict(result: RuleResult) -> dict[str, Any]:
         "status": result.status,
         "verdict": result.verdict,
         "why": result.why,
+        "sampling": result.sampling,
         "judged_steps": result.judged_steps,
         "findings": [format_finding(finding) for finding in result.findings],
     }
@@ -237,7 +240,9 @@ class RuleTally:
     """Number of runs by the error with which it failed."""
 
     def add(self, result: RuleResult) -> None:
-        """Count a run; a run in which the rule fired before it failed counts as both."""
+        """Count a run; one in which the rule fired before it failed counts as both, one without what it judges not."""
+        if result.verdict == "not_applicable":
+            return
         self.runs += 1
         if result.findings:
             self.steps.append(result.findings[0].step)

@@ -4,37 +4,26 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.console import console, number, status
+from leadline.cli.console import LEVEL_STYLES, console, echo_json, number
 from leadline.config.run_config import runs_root
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
-from leadline.reader.summary import ListedRule, RunSummary
-from leadline.records.formatting import duration, printable, share
+from leadline.reader.summary import RunSummary
+from leadline.records.formatting import duration, iso, printable, share
 
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
 """The list stays for this many times as long as it took to build."""
-_MAX_FIRED: Final = 3
-_MAX_TABLE_ROWS: Final = 500
-"""The layout of larger tables would take seconds: more runs are printed as plain lines."""
-_COLUMNS: Final = {
-    "NAME": False,
-    "STATUS": False,
-    "STEPS": True,
-    "LOSS": True,
-    "RULES": False,
-    "COST": True,
-    "AGE": True,
-}
-"""Whether a column contains numbers, which are aligned right."""
+_MIN_OUTCOME_WIDTH: Final = 24
+_COLUMNS: Final = {"NAME": str.ljust, "STEPS": str.rjust, "LOSS": str.rjust, "COST": str.rjust, "AGE": str.rjust}
+"""How the cells of a column are aligned; the outcome follows them."""
 
 
 def ls(
@@ -42,21 +31,22 @@ def ls(
         str | None, typer.Argument(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")
     ] = None,
     follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the runs of a directory, the latest first."""
+    """List the runs of a directory with their outcomes, the latest first."""
     folder, terminal = runs_root(root), console()
     if root is not None and not os.path.isdir(root):
         raise ConfigurationError(f"no such folder: {root}")
-    if not follow:
-        runs = list_runs(folder)
-        if len(runs) > _MAX_TABLE_ROWS:
-            typer.echo("\n".join([*_lines(runs), *map(printable, _damage(runs))]))
-        else:
-            terminal.print(_table(runs, folder))
-        return
-    if not terminal.is_terminal:
+    if as_json:
+        echo_json([_to_dict(run) for run in list_runs(folder)])
+    elif not follow and terminal.is_terminal:
+        terminal.print(_table(list_runs(folder), folder, terminal.width))
+    elif not follow:
+        typer.echo(_table(list_runs(folder), folder).plain)
+    elif terminal.is_terminal:
+        _follow(folder, terminal)
+    else:
         raise ConfigurationError("--follow needs a terminal; without it the list is printed once")
-    _follow(folder, terminal)
 
 
 def _follow(folder: str, terminal: Console) -> None:
@@ -66,63 +56,64 @@ def _follow(folder: str, terminal: Console) -> None:
     with Live(console=terminal, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
         while True:
             began = time.monotonic()
-            live.update(_table(list_runs(folder), folder, limit=max(1, terminal.height - 2)), refresh=True)
+            live.update(_screen(list_runs(folder), folder, terminal), refresh=True)
             time.sleep(max(_MIN_SECONDS, _SHARE * (time.monotonic() - began)))
 
 
-def _table(runs: list[RunSummary], root: str, limit: int | None = None) -> RenderableType:
-    """The runs, the latest first.
+def _screen(runs: list[RunSummary], folder: str, terminal: Console) -> RenderableType:
+    limit = max(1, terminal.height - 2)
+    left = len(runs) - limit
+    table = _table(runs[:limit], folder, terminal.width)
+    return Group(table, Text(f"and {left:,} more", style="dim")) if left > 0 else table
+
+
+def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> Text:
+    """The runs, the latest first, one line each.
 
     Args:
-        limit: The maximum number of rows; a last line counts the others. None: all.
+        width: The width to which outcomes are cut; None: nothing is cut.
     """
     if not runs:
         return Text(f"no runs in {root}; create one with: leadline run train.py")
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
-    for name, is_number in _COLUMNS.items():
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=True, overflow="ellipsis")
-    for run in runs[:limit]:
-        table.add_row(*_row(run))
-    left = len(runs) - limit if limit is not None else 0
-    lines = [Text(f"and {left:,} more", style="dim")] if left > 0 else []
-    lines += [Text(line, style="yellow") for line in _damage(runs[:limit])]
-    return Group(table, *lines)
+    rows = [tuple(map(printable, _cells(run))) for run in runs]
+    widths = [max(map(len, column)) for column in zip(tuple(_COLUMNS), *rows, strict=True)]
+    room = None if width is None else max(_MIN_OUTCOME_WIDTH, width - sum(widths) - 2 * len(widths))
+    lines = [Text(f"{_line(tuple(_COLUMNS), widths)}OUTCOME", style="dim")]
+    for run, row in zip(runs, rows, strict=True):
+        outcome = Text(_cut(printable(run.outcome.text), room), style=LEVEL_STYLES[run.outcome.level])
+        lines.append(Text(_line(row, widths)).append_text(outcome))
+    damaged = (f"{run.name}: damaged: {', '.join(run.damage)}" for run in runs if run.damage)
+    lines += [Text(printable(line), style="yellow") for line in damaged]
+    return Text("\n").join(lines)
 
 
-def _damage(runs: Iterable[RunSummary]) -> list[str]:
-    return [f"{run.name}: damaged: {', '.join(run.damage)}" for run in runs if run.damage]
-
-
-def _lines(runs: list[RunSummary]) -> list[str]:
-    """The runs as plain lines, the latest first, in columns of minimal width."""
-    rows = [tuple(_COLUMNS), *(tuple(map(printable, _cells(run))) for run in runs)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    sides = [str.rjust if is_number else str.ljust for is_number in _COLUMNS.values()]
-    return [
-        "  ".join(side(cell, width) for side, cell, width in zip(sides, row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
-
-
-def _row(run: RunSummary) -> tuple[str | Text, ...]:
-    name, state, steps, loss, rules, overhead, age = _cells(run)
-    is_fired = any(rule.findings for rule in run.rules)
-    return Text(name), status(state), steps, loss, Text(rules, style="red" if is_fired else "dim"), overhead, age
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    aligned = (align(cell, width) for align, cell, width in zip(_COLUMNS.values(), cells, widths, strict=True))
+    return "".join(f"{cell}  " for cell in aligned)
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
-    """The cells of a row."""
+    """The cells of a row, without the outcome."""
     steps = run.steps.get("train") or sum(run.steps.values())
     overhead = share(run.cost_ratio) if run.cost_ratio is not None else "–"
-    age = duration(time.time() - run.started_ns / 1e9)
-    return run.name, run.status, f"{steps:,}", number(run.loss), _rules(run.rules), overhead, age
+    return run.name, f"{steps:,}", number(run.loss), overhead, duration(time.time() - run.started_ns / 1e9)
 
 
-def _rules(rules: tuple[ListedRule, ...]) -> str:
-    fired = [rule.name for rule in rules if rule.findings]
-    if fired:
-        more = f" and {len(fired) - _MAX_FIRED:,} more" if len(fired) > _MAX_FIRED else ""
-        return ", ".join(fired[:_MAX_FIRED]) + more
-    verdicts = [rule.verdict for rule in rules]
-    counts = [(verdicts.count(verdict), verdict) for verdict in ("clear", "undecided")]
-    return ", ".join(f"{count} {verdict}" for count, verdict in counts if count) or "–"
+def _cut(text: str, width: int | None) -> str:
+    return text if width is None or len(text) <= width else f"{text[: width - 1]}…"
+
+
+def _to_dict(run: RunSummary) -> dict[str, Any]:
+    return {
+        "name": run.name,
+        "uri": run.path,
+        "status": run.status,
+        "outcome": run.outcome.to_dict(),
+        "command": list(run.command),
+        "preset": run.preset,
+        "started": iso(run.started_ns),
+        "ended": iso(run.ended_ns),
+        "steps": run.steps,
+        "loss": run.loss,
+        "cost": run.cost_ratio,
+    }

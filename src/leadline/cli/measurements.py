@@ -16,6 +16,7 @@ from leadline.cli.console import number
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 from leadline.records.formatting import counted, duration, share, size
+from leadline.records.names import OVERHEAD
 
 _MAX_SCALARS: Final = 16
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -137,8 +138,9 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
 
 
 def format_phases(phases: list[dict[str, Any]]) -> str:
-    """``data 62 %, forward 20 % …``."""
-    shown = [phase for phase in phases[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or phases[:1]
+    """``data 62 %, forward 20 % …``; the overhead is told once, for all steps."""
+    parts = [phase for phase in phases if phase["phase"] != OVERHEAD]
+    shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
     return ", ".join(f"{phase['phase']} {share(phase['share'])}" for phase in shown)
 
 

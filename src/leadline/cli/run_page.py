@@ -15,7 +15,7 @@ from rich.text import Text
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
-from leadline.cli.console import status
+from leadline.cli.console import LEVEL_STYLES, status
 from leadline.cli.measurements import machine_block, sparkline_lines, time_block
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, WorkerDocument
@@ -45,7 +45,7 @@ def page(digest: Digest, width: int) -> RenderableType:
     blocks = [
         head(summary, workers),
         sparkline_lines(digest, width),
-        rule_block(summary["rules"]),
+        rule_block(summary["rules"], summary["outcome"]["rules"]),
         action_log(actions) if actions else None,
         time_block(summary["time"]),
         machine_block(summary["time"]["usage"]),
@@ -64,9 +64,10 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
 
 
 def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
-    """Name, status, duration and steps; command, model, workers and overhead."""
+    """Name and outcome; status, command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
     facts = {
+        "status": state_line(summary),
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
@@ -81,15 +82,18 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
 
 
 def headline(summary: dict[str, Any]) -> Text:
-    """``demo  Completed  after 6 m 12 s, 3,750 steps``."""
+    """``demo  Completed: 3,750 steps, no problem found (15 rules clear).``"""
+    outcome = summary["outcome"]
+    return Text.assemble((summary["name"], "bold"), "  ", (outcome["text"], LEVEL_STYLES[outcome["level"]]))
+
+
+def state_line(summary: dict[str, Any]) -> str:
+    """``Stopped by exploding_tensor after 6 m 12 s, 3,750 steps, 12 eval steps``."""
     ended = _timestamp(summary["ended"]) if summary["ended"] else time.time()
-    line = Text.assemble((summary["name"], "bold"), "  ", status(summary["status"]))
-    if summary["stopped_by"]:
-        line.append(f" by {describe.sender(summary['stopped_by'])}")
-    if summary["status_note"]:
-        line.append(f" ({summary['status_note']})")
-    line.append(f"  after {duration(max(0.0, ended - _timestamp(summary['started'])))}")
-    return line.append(f", {describe.steps(summary['steps'])}")
+    by = f" by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
+    note = f" ({summary['status_note']})" if summary["status_note"] else ""
+    seconds = max(0.0, ended - _timestamp(summary["started"]))
+    return f"{summary['status']}{by}{note} after {duration(seconds)}, {describe.steps(summary['steps'])}"
 
 
 def _models(workers: Sequence[WorkerDocument]) -> str:
@@ -145,11 +149,12 @@ def _timestamp(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def rule_block(rules: list[Rule]) -> RenderableType:
-    """Rules with findings in full, then failed rules, the clear rules, and the undecided ones by reason.
+def rule_block(rules: list[Rule], counts: dict[str, int]) -> RenderableType:
+    """Rules with findings in full, then failed rules, the clear rules, and the other ones by reason.
 
     Args:
         rules: As in ``leadline show --json``.
+        counts: As in its ``outcome``.
     """
     if not rules:
         return Text("no rules were evaluated for this run; evaluate them with: leadline judge", style="dim")
@@ -158,9 +163,9 @@ def rule_block(rules: list[Rule]) -> RenderableType:
         if rule["findings"] or rule["status"] == "Error":
             table.add_row(Text(rule["name"]), status(rule["status"]), _findings(rule))
     rest = [rule for rule in rules if not rule["findings"] and rule["status"] != "Error"]
-    clear = [rule["name"] for rule in rest if rule["verdict"] == "clear"]
-    if clear:
-        table.add_row(Text(counted(len(clear), "rule")), Text("clear", style="green"), Text(_names(clear), style="dim"))
+    for sampling, names in _by_sampling(rest).items():
+        label = f"{sampling}: {_names(names)}" if sampling else _names(names)
+        table.add_row(Text(counted(len(names), "rule")), Text("clear", style="green"), Text(label, style="dim"))
     for label, reasons in _by_reason(rest).items():
         for why, names in reasons[:_MAX_REASONS]:
             text = f"{why}: {_names(names)}" if why else _names(names)
@@ -168,15 +173,24 @@ def rule_block(rules: list[Rule]) -> RenderableType:
         others = sum(len(names) for _, names in reasons[_MAX_REASONS:])
         if others:
             table.add_row(Text(counted(others, "rule")), Text(label, style="dim"), Text("for other reasons", "dim"))
-    return Group(_count_line(rules), table)
+    return Group(_count_line(counts), table)
+
+
+def _by_sampling(rules: list[Rule]) -> dict[str, list[str]]:
+    """The names of the clear rules by how often their data was sampled, those sampled as requested first."""
+    clear = sorted((rule for rule in rules if rule["verdict"] == "clear"), key=lambda rule: bool(rule["sampling"]))
+    return {
+        sampling: [rule["name"] for rule in clear if rule["sampling"] == sampling]
+        for sampling in dict.fromkeys(rule["sampling"] for rule in clear)
+    }
 
 
 def _by_reason(rules: list[Rule]) -> dict[str, list[tuple[str, list[str]]]]:
-    """Rules that are not clear by status and reason, the most common reason first."""
-    by_label: dict[str, dict[str, list[str]]] = {}
+    """Rules that are not clear by state and reason, undecided ones first, then the most common reason."""
+    by_label: dict[str, dict[str, list[str]]] = {"undecided": {}}
     for rule in rules:
         if rule["verdict"] != "clear":
-            label = "undecided" if rule["verdict"] == "undecided" else rule["status"]
+            label = str(rule["verdict"] or rule["status"]).replace("_", " ")
             by_label.setdefault(label, {}).setdefault(rule["why"] or "", []).append(rule["name"])
     return {label: sorted(reasons.items(), key=lambda reason: -len(reason[1])) for label, reasons in by_label.items()}
 
@@ -186,9 +200,9 @@ def _names(names: list[str]) -> str:
     return ", ".join(names[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _count_line(rules: list[Rule]) -> Text:
-    fired = sum(bool(rule["findings"]) for rule in rules)
-    return Text(f"{f'{fired:,}' if fired else 'none'} of {counted(len(rules), 'rule')} fired", style="bold")
+def _count_line(counts: dict[str, int]) -> Text:
+    fired = counts["fired"]
+    return Text(f"{f'{fired:,}' if fired else 'none'} of {counted(sum(counts.values()), 'rule')} fired", style="bold")
 
 
 def _findings(rule: Rule) -> RenderableType:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leadline.analysis.overview import outcome_of
 from leadline.reader.run import Run
+from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
 from leadline.records.manifest import RuleSpec
 from leadline.rules.documentation import Documentation, read_documentation
 from leadline.store.control import read_actions
 from leadline.store.run_state import read_rule, read_rule_summary
 
-_VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting")
+_VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting", "not_applicable")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +69,10 @@ class RuleView:
     status: str
     """SageMaker's status; "": not evaluated yet."""
     verdict: str
-    """``fired``, ``clear``, ``undecided``, ``error``, or ``waiting``: not evaluated yet."""
+    """``fired``, ``clear``, ``undecided``, ``not_applicable``, ``error``, or ``waiting``: not evaluated yet."""
     why: str
+    sampling: str
+    """How often its data was captured, if less often than requested."""
     explained_by: str | None
     judged_steps: int | None
     findings: tuple[FindingView, ...]
@@ -80,12 +84,13 @@ class RuleView:
 
     @property
     def message(self) -> str:
-        """Message of the latest finding, or why there is none."""
-        return self.findings[-1].message if self.findings else self.why
+        """Message of the latest finding, or why there is none, or how often the data was sampled."""
+        return self.findings[-1].message if self.findings else self.why or self.sampling
 
 
 def rule_views(run: Run) -> list[RuleView]:
-    """Return every rule, ordered by verdict: fired, error, undecided, clear; causes before their consequences."""
+    """Return every rule, ordered by verdict: fired ones by rank, then failed, undecided and clear ones."""
+    ranks = {rule.name: rank for rank, rule in enumerate(outcome_of(run).findings_ranked)}
     summary = read_rule_summary(run.path) or RuleSummary()
     summaries = {rule.name: rule for rule in summary.rules}
     specs = {spec.alias: spec for spec in run.manifest.rules}
@@ -95,7 +100,7 @@ def rule_views(run: Run) -> list[RuleView]:
         _view(run, alias, specs.get(alias), summaries.get(alias, SummarizedRule()), findings.get(alias, ()))
         for alias in aliases
     ]
-    return sorted(views, key=lambda view: (_VERDICT_ORDER.index(view.verdict), view.explained_by is not None))
+    return sorted(views, key=lambda view: (_VERDICT_ORDER.index(view.verdict), ranks.get(view.alias, len(ranks))))
 
 
 def finding_views(views: list[RuleView]) -> list[FindingView]:
@@ -118,6 +123,7 @@ def _view(
         status=state.status,
         verdict=_verdict(state),
         why=state.why,
+        sampling=state.sampling,
         explained_by=summary.explained_by,
         judged_steps=document.judged_steps if document is not None else None,
         findings=findings,
@@ -128,9 +134,8 @@ def _view(
 
 
 def _verdict(state: SummarizedRule | RuleDocument) -> str:
-    if state.status == "Error":
-        return "error"
-    return state.verdict if state.verdict in _VERDICT_ORDER else "waiting"
+    known = describe.rule_state(state)
+    return "waiting" if known == "undecided" and state.verdict is None else known
 
 
 def _settings(values: Mapping[str, Any], documentation: Documentation | None) -> tuple[Setting, ...]:

@@ -11,7 +11,9 @@ from typing import Final
 
 from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
+from leadline.records import describe
 from leadline.records.names import JOB_ENDED
+from leadline.records.outcome import Level
 from leadline.store import layout
 
 SEVERITY: Final = ("IssuesFound", "Error", "InProgress", "Stopping", "Stopped", "NoIssuesFound")
@@ -32,12 +34,17 @@ class RunRow:
     seconds: float
     """Duration so far."""
     steps: int
-    """Steps of all modes."""
-    train_steps: int
+    """Training steps; those of all modes where nothing was trained."""
+    steps_by_mode: str
+    """``600 steps, 60 eval steps``."""
+    outcome: str
+    """The outcome in one line."""
+    level: Level
+    """The level of the outcome."""
     worst: str
     """Most severe rule status; "": no rules."""
     fired: tuple[str, ...]
-    """Rules with findings, in the order of the rule summary."""
+    """Rules with findings, ranked."""
     rules: int
     preset: str
     command: str
@@ -111,10 +118,12 @@ def _row(run: RunSummary, version: int) -> RunRow:
         is_over=is_over,
         started_ns=run.started_ns,
         seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
-        steps=sum(run.steps.values()),
-        train_steps=run.steps.get("train", 0),
+        steps=run.steps.get("train") or sum(run.steps.values()),
+        steps_by_mode=describe.steps(run.steps),
+        outcome=run.outcome.text,
+        level=run.outcome.level,
         worst=_worst(rule.status for rule in run.rules),
-        fired=tuple(rule.name for rule in run.rules if rule.findings),
+        fired=tuple(rule.name for rule in run.outcome.findings_ranked),
         rules=len(run.rules),
         preset=run.preset,
         command=_format_command(run.command),

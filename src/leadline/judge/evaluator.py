@@ -155,6 +155,7 @@ class RuleTrack:
         return {
             "verdict": verdict,
             "why": why,
+            "sampling": "",
             "judged_steps": self.judged_steps,
             "findings": self.episodes.count,
             "error": self.error,

@@ -7,6 +7,7 @@ import os
 import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from leadline.actions.action import TrainingProgress
@@ -27,6 +28,7 @@ from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.needs import TensorNeed
 from leadline.records.notification import NotificationKind
+from leadline.records.outcome import run_outcome
 from leadline.store import layout
 from leadline.store.run_state import read_status, read_workers
 
@@ -115,7 +117,7 @@ class Judge:
                 process.close()
         self._check_missing_data(read_workers(self._run))
         self._rule_results.complete()
-        self._notify_job()
+        self._notify_job(is_judged=True)
         self._notify_rules()
         self._finish_deliveries()
         self._finish_reports()
@@ -197,12 +199,20 @@ class Judge:
             for notification in self._notifications.of_rules(self._rule_results.states()):
                 self._dispatcher.dispatch(notification)
 
-    def _notify_job(self) -> None:
-        """Dispatch the changed states of the job to the actions that follow them."""
-        if self._dispatcher.queues:
-            document, status = read_status(self._run), liveness.effective_status(self._run)
-            for notification in self._notifications.of_job(document, self._rule_results.states(), status=status):
-                self._dispatcher.dispatch(notification)
+    def _notify_job(self, *, is_judged: bool = False) -> None:
+        """Dispatch the changed states of the job to the actions that follow them.
+
+        Args:
+            is_judged: Whether everything is evaluated, so that the end of the job can be told with its outcome.
+        """
+        if not self._dispatcher.queues:
+            return
+        document = replace(read_status(self._run), status=liveness.effective_status(self._run))
+        outcome = None
+        if is_judged:
+            outcome = run_outcome(document, self._rule_results.summary(), read_workers(self._run).values())
+        for notification in self._notifications.of_job(document, self._rule_results.states(), outcome):
+            self._dispatcher.dispatch(notification)
 
     def _check_run(self) -> None:
         """Find out by ``stat`` whether there is new data, and every second whether the run is over."""
@@ -277,7 +287,8 @@ class Judge:
                 if product := description["product"]:
                     command = render_command(self._run, product)
                     self._renderers[alias] = ReportRenderer(f"{product} report", command, self._warner(alias))
-            self._rule_results.describe(alias, description["parameters"], tuple(description["explains"]))
+            explains, severity = tuple(description["explains"]), description["severity"]
+            self._rule_results.describe(alias, description["parameters"], explains, severity)
         process.described = {}
 
     def _warner(self, alias: str) -> Callable[[str], None]:
@@ -336,6 +347,7 @@ class Judge:
                     entry.judged_steps,
                     tuple(entry.findings[number] for number in sorted(entry.findings)),
                     entry.product,
+                    entry.sampling,
                 )
             )
         return Results(tuple(results), tuple(self._damage))

@@ -11,16 +11,13 @@ from leadline.records.finding import Finding
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB, JOB_ENDED
 from leadline.records.notification import Notification, NotificationKind, RuleState, TensorSnapshot
+from leadline.records.outcome import RunOutcome
 
 _ReportedState = tuple[str, str | None, str]
 _JOB_MESSAGES: Final = {
     "Starting": "the run is starting",
     "InProgress": "the training is running",
-    "Completed": "the run has finished",
-    "Failed": "the run has failed",
     "Stopping": "the run is being stopped",
-    "Stopped": "the run was stopped",
-    "Interrupted": "the run was interrupted",
 }
 
 
@@ -101,8 +98,8 @@ class Notifications:
         return notices
 
     def _of_rule(self, state: RuleState, before: _ReportedState | None, rules: Sequence[RuleState]) -> Notification:
-        words = {None: "not evaluated yet", "clear": "clear", "undecided": "undecided"}
-        message = f"failed: {state.why}" if state.status == "Error" else words.get(state.verdict, f"{state.verdict}")
+        verdict = (state.verdict or "not evaluated yet").replace("_", " ")
+        message = f"failed: {state.why}" if state.status == "Error" else verdict
         return self._notice(
             self._unique_name(f"{state.name}/status/{state.status}/{state.verdict or 'none'}"),
             "rule_status",
@@ -117,31 +114,37 @@ class Notifications:
             message=message,
         )
 
-    def of_job(self, document: RunStatus, rules: Sequence[RuleState], *, status: str) -> list[Notification]:
+    def of_job(self, document: RunStatus, rules: Sequence[RuleState], outcome: RunOutcome | None) -> list[Notification]:
         """Return notifications of the transitions of the job that were not reported yet.
 
         Args:
-            document: ``status.json``.
-            status: The effective status, which differs from the document's if the agent is gone.
+            document: ``status.json`` with the effective status, which differs from that of its last transition if the
+                agent is gone.
+            outcome: The outcome of the run, with which its end is reported; None: it is not known yet.
         """
         transitions = document.transitions
         last = transitions[-1].status if transitions else self.job_status
         new = transitions[self._transitions :]
-        notices = [self._of_job(entry.status, entry.time_ns, rules, document) for entry in new]
-        self._transitions = len(transitions)
-        if status in JOB_ENDED and last not in JOB_ENDED and self.job_status != status:
+        if outcome is None and new and new[-1].status in JOB_ENDED:
+            new = new[:-1]
+        notices = [self._of_job(entry.status, entry.time_ns, rules, document, outcome) for entry in new]
+        self._transitions += len(new)
+        if outcome and document.status in JOB_ENDED and last not in JOB_ENDED and self.job_status != document.status:
             ended_ns = max([self._manifest.started_ns, *(entry.time_ns for entry in transitions)])
-            notices.append(self._of_job(status, ended_ns, rules, RunStatus()))
+            notices.append(self._of_job(document.status, ended_ns, rules, RunStatus(), outcome))
         return notices
 
-    def _of_job(self, status: str, time_ns: int, rules: Sequence[RuleState], document: RunStatus) -> Notification:
+    def _of_job(
+        self, status: str, time_ns: int, rules: Sequence[RuleState], document: RunStatus, outcome: RunOutcome | None
+    ) -> Notification:
         previous, self.job_status = self.job_status, status
         has_ended = status in JOB_ENDED and document.status == status
         exit_status = document.exit_status if has_ended else None
         by = document.stopped_by if status in ("Stopping", "Stopped") else None
-        message = _JOB_MESSAGES.get(status, f"the run is {status}")
-        message += f" by {describe.sender(by)}" if by else ""
-        message += f", exit status {exit_status}" if exit_status is not None else ""
+        if status in JOB_ENDED and outcome is not None:
+            message = outcome.text
+        else:
+            message = _JOB_MESSAGES.get(status, f"the run is {status}") + (f" by {describe.sender(by)}" if by else "")
         facts = {"exit_status": exit_status, "stopped_by": by}
         return self._notice(
             self._unique_name(f"{JOB}/{status}"),

@@ -12,7 +12,9 @@ from leadline.judge.causes import FiredRule, causes
 from leadline.records.documents import Announcement, PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
+from leadline.records.names import Severity
 from leadline.records.notification import RuleState
+from leadline.records.outcome import ranked
 from leadline.store import layout
 from leadline.store.documents import append_line, make_folder, write_document
 from leadline.store.run_state import read_rule_summary
@@ -39,13 +41,15 @@ class RuleResult:
     parameters: Mapping[str, Any]
     status: str
     verdict: str | None
-    """``clear``, ``fired``, ``undecided``; None: it failed."""
+    """``clear``, ``fired``, ``undecided``, ``not_applicable``; None: it failed."""
     why: str
-    """Why it is undecided, or how it failed."""
+    """Why it is undecided or not applicable, or how it failed."""
     judged_steps: int
     findings: tuple[Finding, ...]
     product: Mapping[str, Any] = field(default_factory=dict)
     """What it has collected beside its verdict."""
+    sampling: str = ""
+    """How often its data was captured, if less often than requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,10 @@ class RuleEntry:
     """The parameters that were given; all parameters once the rule was constructed."""
     explains: tuple[str, ...] = ()
     """The names of rules whose findings may follow from those of this one."""
+    severity: Severity = "warning"
     verdict: str | None = None
     why: str = ""
+    sampling: str = ""
     judged_steps: int = 0
     error: str | None = None
     product: Mapping[str, Any] = field(default_factory=dict)
@@ -94,11 +100,13 @@ class RuleEntry:
         return "NoIssuesFound" if is_complete else "InProgress"
 
     def current_verdict(self, *, is_complete: bool) -> str | None:
-        """Return ``clear``, ``fired`` or ``undecided``; None: it failed, or is not evaluated yet."""
+        """Return ``clear``, ``fired``, ``undecided`` or ``not_applicable``; None: it failed, or is not decided yet."""
         if self.findings:
             return "fired"
         if self.error is not None:
             return None
+        if self.verdict == "not_applicable":
+            return self.verdict
         if self.has_stopped:
             return "undecided"
         verdict = "undecided" if self.missing_data else self.verdict
@@ -106,9 +114,11 @@ class RuleEntry:
 
     @property
     def reason(self) -> str:
-        """Why it has no verdict; empty: it has one."""
+        """Why it is not applicable or has no verdict; empty: it has one."""
         if self.error is not None or self.findings:
             return self.error or ""
+        if self.verdict == "not_applicable":
+            return self.why
         if self.has_stopped:
             return _STOPPED
         return self.missing_data or ("" if self.verdict == "clear" else self.why)
@@ -157,14 +167,17 @@ class RuleResultStore:
         """Update the state of a rule."""
         entry = self.entries[alias]
         entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]
+        entry.sampling = state["sampling"]
         entry.error = entry.error or state["error"]
         entry.product = state["product"]
         self._mark_changed(alias)
 
-    def describe(self, alias: str, parameters: Mapping[str, Any], explains: tuple[str, ...]) -> None:
-        """Set the parameters of a rule, and the rules that its findings may explain."""
+    def describe(
+        self, alias: str, parameters: Mapping[str, Any], explains: tuple[str, ...], severity: Severity
+    ) -> None:
+        """Set the parameters of a rule, the rules that its findings may explain, and their severity."""
         entry = self.entries[alias]
-        entry.parameters, entry.explains = parameters, explains
+        entry.parameters, entry.explains, entry.severity = parameters, explains, severity
         self._mark_changed(alias)
 
     def mark_failed(self, alias: str, error: str) -> None:
@@ -239,9 +252,10 @@ class RuleResultStore:
             self._summary_at, self._is_stale = now, False
 
     def summary(self) -> RuleSummary:
-        """Return ``rules/summary.json``; rules that fired come first, causes before their effects."""
+        """Return ``rules/summary.json``; rules that fired come first, ranked."""
         explained = self.causes()
-        aliases = self.sorted_by_cause(explained)
+        rules = [self._summary_entry(entry, explained.get(alias)) for alias, entry in self.entries.items()]
+        fired = ranked(rules)
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -249,7 +263,7 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements),
             time=self._time,
-            rules=tuple(self._summary_entry(self.entries[alias], explained.get(alias)) for alias in aliases),
+            rules=(*fired, *(rule for rule in rules if rule not in fired)),
         )
 
     def causes(self) -> dict[str, str]:
@@ -259,19 +273,6 @@ class RuleResultStore:
             for alias, entry in self.entries.items()
             if entry.findings
         )
-
-    def sorted_by_cause(self, explained: Mapping[str, str]) -> list[str]:
-        """Return the aliases: rules that fired by step, each followed by those that it explains, then the others."""
-        firsts = {alias: min(entry.findings) for alias, entry in self.entries.items() if entry.findings}
-        steps = {alias: self.entries[alias].findings[first].step for alias, first in firsts.items()}
-
-        def sort_key(alias: str) -> tuple[bool, int, str, bool, int]:
-            if alias not in steps:
-                return True, 0, "", False, 0
-            root = explained.get(alias, alias)
-            return False, steps[root], root, root != alias, steps[alias]
-
-        return sorted(self.entries, key=sort_key)
 
     def _summary_entry(self, entry: RuleEntry, cause: str | None) -> SummarizedRule:
         first = entry.findings[min(entry.findings)] if entry.findings else None
@@ -284,8 +285,11 @@ class RuleResultStore:
             status=entry.status(is_complete=self._is_final),
             verdict=entry.current_verdict(is_complete=self._is_final),
             why=entry.reason,
+            sampling=entry.sampling,
+            severity=entry.severity,
             findings=len(entry.findings),
             step=first.step if first else None,
+            is_open=first.is_open if first else False,
             message=first.message if first else None,
             suggestion=suggestion,
             explained_by=cause,
@@ -374,6 +378,7 @@ class RuleResultStore:
             status=status,
             verdict=state[1],
             why=entry.reason,
+            sampling=entry.sampling,
             judged_steps=entry.judged_steps,
             findings=len(entry.findings),
             updated_ns=time.time_ns(),

@@ -145,6 +145,7 @@ def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
         return {
             "parameters": msgspec.structs.asdict(rule),
             "explains": list(rule.explains),
+            "severity": rule.severity,
             "needs": [asdict(need) for need in rule.needs().tensors],
             "has_phases": bool(rule.needs().phases),
             "implied": list(rule.implied_actions(run_name)),

@@ -10,23 +10,16 @@ from typing import Annotated, Final, TypeVar
 import msgspec
 
 from leadline.reader import liveness
-from leadline.records.documents import WorkerDocument
+from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.names import JOB_ENDED, JOB_STATUSES
+from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.run_state import document_paths, read_rule_summary
 
 DAMAGED: Final = "Damaged"
 """The status of a run whose manifest cannot be read."""
-
-
-class ListedRule(msgspec.Struct, frozen=True, gc=False):
-    """The state of a rule."""
-
-    name: str = ""
-    status: str = ""
-    verdict: str | None = None
-    findings: int = 0
+_UNREADABLE: Final = RunOutcome("Damaged: its manifest cannot be read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +40,9 @@ class RunSummary:
     """The latest value of the first loss of a worker; NaN and infinity by name."""
     cost_ratio: float | None = None
     """The overhead as a share of the step time; None if there was no step."""
-    rules: tuple[ListedRule, ...] = ()
+    rules: tuple[SummarizedRule, ...] = ()
     """In the order of the judge; empty until it has written its first summary."""
+    outcome: RunOutcome = _UNREADABLE
     damage: tuple[str, ...] = ()
     """The documents that cannot be read; what they said is derived from others, where possible."""
 
@@ -65,6 +59,8 @@ class RunStart(msgspec.Struct, frozen=True):
 
 class _Status(msgspec.Struct):
     status: str = ""
+    stopped_by: str | None = None
+    exit_status: int | None = None
     ended_ns: int | None = None
 
 
@@ -73,10 +69,13 @@ class _Worker(msgspec.Struct):
     losses: dict[str, float | str | None] | None = None
     own_ns: int | None = None
     loop_ns: int | None = None
+    error: str | None = None
 
 
 class _Rules(msgspec.Struct):
-    rules: tuple[ListedRule, ...]
+    complete: bool = False
+    time: TimeSummary | None = None
+    rules: tuple[SummarizedRule, ...] = ()
 
 
 T = TypeVar("T")
@@ -99,25 +98,29 @@ def summarize(path: str) -> RunSummary | None:
     workers, unread = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
     if rules is None and (summary := read_rule_summary(path)) is not None:
-        rules = _Rules(tuple(ListedRule(rule.name, rule.status, rule.verdict, rule.findings) for rule in summary.rules))
+        rules = _Rules(summary.complete, summary.time, summary.rules)
         unread.append(layout.RULE_SUMMARY)
+    rules = rules or _Rules()
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
         unread.append(layout.STATUS)
-    if status.status not in JOB_ENDED:
-        document = liveness.effective_document(path)
-        status = _Status(document.status, document.ended_ns)
+    state = RunStatus(
+        status=status.status, ended_ns=status.ended_ns, stopped_by=status.stopped_by, exit_status=status.exit_status
+    )
+    if state.status not in JOB_ENDED:
+        state = liveness.effective_document(path)
     return RunSummary(
         name=start.name,
         path=path,
-        status=status.status,
+        status=state.status,
         started_ns=start.started_ns,
-        ended_ns=status.ended_ns,
+        ended_ns=state.ended_ns,
         preset=start.preset,
         command=start.command,
         steps=steps_by_mode(workers),
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
         cost_ratio=step_share(workers),
-        rules=rules.rules if rules is not None else (),
+        rules=rules.rules,
+        outcome=run_outcome(state, RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules), workers),
         damage=tuple(unread),
     )
 
@@ -146,6 +149,7 @@ def _read_workers(path: str) -> tuple[list[WorkerDocument], list[str]]:
             losses=document.losses or {},
             own_ns=document.own_ns or 0,
             loop_ns=document.loop_ns or 0,
+            error=document.error or "",
         )
         for document in documents.values()
         if document is not None

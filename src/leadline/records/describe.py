@@ -109,12 +109,17 @@ def sender(by: str | None) -> str:
     return (by or "").removeprefix("rule:")
 
 
-def rule_state(rule: SummarizedRule | RuleDocument) -> Literal["fired", "error", "undecided", "clear"]:
+RuleStateName = Literal["fired", "error", "undecided", "clear", "not_applicable"]
+
+
+def rule_state(rule: SummarizedRule | RuleDocument) -> RuleStateName:
     """Return the state of a rule in one word."""
     if rule.findings or rule.status == "IssuesFound":
         return "fired"
     if rule.status == "Error":
         return "error"
+    if rule.verdict == "not_applicable":
+        return "not_applicable"
     return "clear" if rule.verdict == "clear" else "undecided"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from leadline.records.documents import StrictDocument
+from leadline.records.decoding import StrictDocument
 from leadline.records.names import EVERY_STATUS
 from leadline.records.plan import CapturePlan
 from leadline.records.profile_window import ProfileWindow

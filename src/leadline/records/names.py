@@ -86,6 +86,10 @@ _MODULE_TENSOR: Final = re.compile(r"(.+)_(?:input|output)_\d+")
 JOB_STATUSES: Final = ("Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted")
 JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
 RULE_STATUSES: Final = ("InProgress", "NoIssuesFound", "IssuesFound", "Error", "Stopping", "Stopped")
+Severity = Literal["fatal", "warning", "advice"]
+"""How severe the finding of a rule is: the training is worthless from there on, the model suffers or may, or only time
+and hardware are wasted."""
+SEVERITIES: Final[tuple[Severity, ...]] = ("fatal", "warning", "advice")
 EVERY_STATUS: Final = "*"
 """Placeholder for every status, including the closing of episodes."""
 EVERY_RULE: Final = "*"

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from leadline.records.documents import StrictDocument
+from leadline.records.decoding import StrictDocument
 
 NotificationKind = Literal["finding", "closed", "rule_status", "job_status"]
 
@@ -37,7 +37,8 @@ class RuleState(StrictDocument):
     rule: str
     status: str
     verdict: str | None
-    """``clear``, ``fired`` (an episode is or was open), ``undecided``; None: not evaluated yet, or failed."""
+    """``clear``, ``fired`` (an episode is or was open), ``undecided``, ``not_applicable``; None: not decided yet, or
+    failed."""
     is_open: bool = False
     """Whether an episode is open."""
     why: str = ""
@@ -47,7 +48,7 @@ class RuleState(StrictDocument):
 
     @property
     def value(self) -> float:
-        """1 if an episode is open, 0 if the rule is clear, NaN if it is undecided or failed."""
+        """1 if an episode is open, 0 if the rule is clear, NaN if it is undecided, not applicable or failed."""
         if self.status == "Error":
             return math.nan
         if self.is_open:
@@ -81,7 +82,7 @@ class Notification(StrictDocument):
     """The status before this one."""
     verdict: str | None = None
     why: str = ""
-    """The reason why a rule is undecided or has failed."""
+    """The reason why a rule is undecided or not applicable, or has failed."""
     step: int | None = None
     """The global step."""
     worker: str | None = None

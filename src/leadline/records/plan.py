@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from leadline.records.documents import StrictDocument
+from leadline.records.decoding import StrictDocument
 from leadline.records.names import ACCURACY, TREE_COLLECTIONS, Family, is_module_collection, module_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from leadline.records.documents import StrictDocument
+from leadline.records.decoding import StrictDocument
 
 Kind = Literal["detailed", "cprofile", "pyinstrument", "dataloader"]
 Timer = Literal["total", "cpu", "off_cpu"]

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
-from leadline.records.documents import Document, StrictDocument
+from leadline.records.decoding import Document, StrictDocument
 from leadline.records.manifest import RuleSpec
 from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow

@@ -56,9 +56,9 @@ class DisplayedReport:
         _display(sections[key])
 
     def facts(self) -> None:
-        """Show the name, status and path of the run."""
-        summary = self._sources.summary
-        _display_html(f"<p><b>{escape(summary['name'])}</b>: {escape(summary['status'])}, {escape(summary['uri'])}</p>")
+        """Show the name, outcome and path of the run."""
+        run, outcome = self._sources.run, self._sources.outcome
+        _display_html(f"<p><b>{escape(run.name)}</b>: {escape(outcome.text)}</p><p>{escape(run.uri)}</p>")
 
 
 def _display(section: Section, level: int = 4) -> None:

@@ -57,12 +57,12 @@ def build(
         on_progress(f"building the {name} chapter")
         chapter = CHAPTERS[name](sources)
         built += [chapter] if chapter is not None else []
-    return Report(run.name, f"Report of {run.name}", tuple(built), _facts(sources))
+    return Report(run.name, f"Report of {run.name}", tuple(built), _facts(sources), sources.outcome.sentences)
 
 
 def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     """The facts at the top of the report."""
-    summary, job = sources.summary, sources.job
+    summary, job, rules = sources.summary, sources.job, sources.outcome.rules
     workers = list(sources.run.worker_documents().values())
     stopped = f", stopped by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
     facts = {
@@ -72,19 +72,10 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
         "steps": describe.steps(summary["steps"]),
         "model": ", ".join(describe.models(workers)),
-        "rules": _verdicts(summary["rules"]),
+        "rules": rules.words(with_fired=True) or "no rules were evaluated",
         "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
         "throttled": "; ".join(describe.throttling(throttled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",
     }
     return tuple((name, fact) for name, fact in facts.items() if fact)
-
-
-def _verdicts(rules: list[dict[str, Any]]) -> str:
-    if not rules:
-        return "no rules were evaluated"
-    fired = [rule["name"] for rule in rules if rule["findings"]]
-    text = f"{len(fired)} of {len(rules)} fired" + (f": {', '.join(fired)}" if fired else "")
-    undecided = sum(rule["verdict"] == "undecided" and not rule["findings"] for rule in rules)
-    return text + (f"; {undecided} undecided" if undecided else "")

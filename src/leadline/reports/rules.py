@@ -42,9 +42,10 @@ def rules_summary(sources: Sources) -> Section:
     rows = read_states(sources)
     if not rows:
         return empty("rules-summary", "Rules summary", f"no profiler rules were evaluated in this run; {_MORE}")
-    fired = [row for row in rows if row["verdict"] == "fired"]
-    count = f"{counted(len(fired), 'rule')} of {len(rows)} fired." if fired else f"None of {len(rows)} rules fired."
-    parts = tuple(_part(row) for row in sorted(rows, key=lambda row: row["verdict"] != "fired"))
+    applicable = [row for row in rows if row["verdict"] != "not_applicable"]
+    fired = [row for row in applicable if row["verdict"] == "fired"]
+    count = f"{len(fired) or 'None'} of {counted(len(applicable), 'rule')} fired."
+    parts = tuple(_part(row) for row in sorted(applicable, key=lambda row: row["verdict"] != "fired"))
     text = (count,) if _are_all(rows) else (count, f"Only the rules evaluated in this run are listed; {_MORE}.")
     return Section("rules-summary", "Rules summary", text, (), (_table(rows),), parts)
 
@@ -85,7 +86,10 @@ def _result(rule: dict[str, Any], document: RuleDocument) -> dict[str, Any]:
 
 
 def _table(rows: Iterable[dict[str, Any]]) -> Table:
-    shown = [{**row, "fires": _description(row["rule"]), "why": _why(row)} for row in rows]
+    shown = [
+        {**row, "fires": _description(row["rule"]), "verdict": row["verdict"].replace("_", " "), "why": _why(row)}
+        for row in rows
+    ]
     columns: Columns = {
         "rule": "rule",
         "fires": "fires when",
@@ -100,7 +104,7 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
 def _why(row: dict[str, Any]) -> str:
     if row["first"]:
         return f"step {row['first']['step']:,}: {row['first']['message']}"
-    return str(row["why"]) if row["verdict"] == "undecided" else ""
+    return str(row["why"]) if row["verdict"] in ("undecided", "not_applicable") else ""
 
 
 def _part(row: dict[str, Any]) -> Section:

@@ -84,6 +84,8 @@ class Report:
     chapters: tuple[Chapter, ...]
     facts: tuple[tuple[str, str], ...] = ()
     """The names and values at the top."""
+    outcome: tuple[str, ...] = ()
+    """The sentences of the run's outcome, above the facts."""
 
 
 def empty(key: str, title: str, why: str) -> Section:

@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
-from leadline.analysis.overview import overview
+from leadline.analysis.overview import outcome_of, overview
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
+from leadline.records.outcome import RunOutcome
 
 POINTS: Final = 600
 """The number of buckets of a drawn series."""
@@ -40,6 +41,11 @@ class Sources:
     def summary(self) -> dict[str, Any]:
         """The run as in ``leadline show --json``."""
         return overview(self.run)
+
+    @cached_property
+    def outcome(self) -> RunOutcome:
+        """How the run ended, what is wrong with it, and what to try."""
+        return outcome_of(self.run)
 
     @cached_property
     def job(self) -> JobPhases:

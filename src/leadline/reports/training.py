@@ -105,15 +105,17 @@ def layers(sources: Sources, collection: str, key: str, title: str, statistics: 
 
 
 def findings(sources: Sources) -> Section:
-    """A table of all findings, and the details of the first ones."""
-    rows = sorted(sources.run.findings().to_pylist(), key=lambda row: (row["time_ns"], row["step"]))
+    """A table of all findings, the worst first, and the details of the first ones."""
+    ranks = {rule.name: rank for rank, rule in enumerate(sources.outcome.findings_ranked)}
+    rows = sources.run.findings().to_pylist()
+    rows.sort(key=lambda row: (ranks.get(row["rule"], len(ranks)), row["time_ns"], row["step"]))
     if not rows:
         rules = sources.summary["rules"]
         why = "the rules have no findings" if rules else "no rules were evaluated; evaluate them with: leadline judge"
         return empty("findings", "Findings", why)
     parts = tuple(_part(sources, index, row) for index, row in enumerate(rows[:_MAX_DETAILED]))
     more = len(rows) - _MAX_DETAILED
-    text = [f"{counted(len(rows), 'finding')} in chronological order."]
+    text = [f"{counted(len(rows), 'finding')}, the worst first."]
     text += [f"Details of the first {_MAX_DETAILED} follow."] if more > 0 else []
     return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 
 from leadline.config.parameters import check_parameters, display_name
+from leadline.errors import ConfigurationError
+from leadline.records.names import SEVERITIES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Verdict
 
@@ -37,16 +39,23 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
         ...         return Clear()
 
     Attributes:
+        severity: How severe its findings are: ``fatal`` (the training is worthless from there on), ``warning`` (the
+            model suffers, or may) or ``advice`` (only time and hardware are wasted). Findings are ranked by it.
         explains: Names of rules whose findings have the same cause if this rule fired before them; this rule is then
             reported first.
         product: A report that the judge keeps up to date in the run directory while the rule is evaluated
             (``profiling``, ``xgboost``); "": none.
     """
 
+    severity: ClassVar[Severity] = "warning"
     explains: ClassVar[tuple[str, ...]] = ()
     product: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
+        if self.severity not in SEVERITIES:
+            raise ConfigurationError(
+                f"{self.name}: the severity {self.severity!r} does not exist; it is one of {', '.join(SEVERITIES)}"
+            )
         check_parameters(self)
         self.check()
 

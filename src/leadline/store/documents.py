@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
-from leadline.records.documents import Document
+from leadline.records.decoding import Document
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from leadline.agent.summary import MAX_LINES, RunOutcome, summary_lines
-from leadline.records.documents import LoggedAction, RuleSummary, WorkerDocument
+from leadline.agent.summary import MAX_LINES, JobEnd, summary_lines
+from leadline.records.documents import LoggedAction, RuleSummary, RunStatus, WorkerDocument
+from leadline.records.outcome import run_outcome
 
 WORKER = WorkerDocument(steps={"train": 3750}, own_ns=7, loop_ns=1000)
 
@@ -22,98 +23,114 @@ def fired(name: str, **changes: Any) -> dict[str, Any]:
     return rule(name, **(finding | changes))
 
 
-def ending(*rules: dict[str, Any], complete: bool = True, **changes: Any) -> RunOutcome:
+def undecided(name: str, why: str = "no layers were captured") -> dict[str, Any]:
+    return rule(name, verdict="undecided", why=why)
+
+
+def lines(
+    *rules: dict[str, Any], width: int = 120, complete: bool = True, stopped_by: str | None = None, **changes: Any
+) -> list[str]:
     facts: dict[str, Any] = {
         "status": "Completed",
         "exit_status": 0,
         "final_status": 0,
-        "stopped_by": None,
         "seconds": 372.0,
         "workers": (WORKER,),
         "run_bytes": 41_000_000,
         "summary": RuleSummary.from_dict({"complete": complete, "rules": list(rules)}),
         "has_rules": True,
+        **changes,
     }
-    return RunOutcome(**(facts | changes))
-
-
-def lines(*rules: dict[str, Any], width: int = 120, **changes: Any) -> list[str]:
-    return summary_lines(ending(*rules, **changes), width=width)
+    status = RunStatus(facts["status"], stopped_by=stopped_by, exit_status=facts["final_status"])
+    outcome = run_outcome(status, facts["summary"] or RuleSummary(), facts["workers"])
+    return summary_lines(JobEnd(outcome, **facts), width=width)
 
 
 def test_a_run_without_findings() -> None:
     assert lines(rule("a"), rule("b")) == [
-        "leadline  finished: exit 0, 6 m 12 s, 3,750 steps. Overhead: 0.7 % of step time, 41 MB written.",
-        "leadline  0 of 2 rules fired, 2 clear",
+        "leadline  Completed: 3,750 steps, no problem found (2 rules clear).",
+        "leadline  exit 0, 6 m 12 s, 3,750 steps. Overhead: 0.7 % of step time, 41 MB written.",
         "  report: leadline report          dashboard: leadline ui",
     ]
 
 
-def test_rules_that_are_undecided_for_the_same_reason_share_a_paragraph() -> None:
-    def undecided(name: str, why: str = "boosted trees have no gradients") -> dict[str, Any]:
-        return rule(name, verdict="undecided", why=why)
-
-    shown = lines(undecided("a"), fired("found"), undecided("b"), undecided("other", "no GPU was read"), undecided("c"))
-    assert shown[1:-1] == [
-        "leadline  1 of 5 rules fired, 4 undecided",
-        "  found    step 7      seen",
-        "  3 rules  undecided   boosted trees have no gradients: a, b, c",
-        "  other    undecided   no GPU was read",
-    ]
-    assert [each.split()[0] for each in lines(undecided("a"), undecided("b"))[2:4]] == ["a", "b"]
+def test_undecided_rules_are_one_line_of_reasons_and_rules_that_are_not_applicable_are_left_out() -> None:
+    rules = (undecided("a"), undecided("other", "no losses"), undecided("c"), rule("d"))
+    shown = lines(*rules, rule("straggler", verdict="not_applicable", why="single process"))
+    assert shown[0] == "leadline  Completed: 3,750 steps, no problem found (1 rule clear, 3 undecided)."
+    assert shown[2] == "leadline  undecided: no layers were captured (2 rules); no losses (other)"
+    assert not any("straggler" in line or "single process" in line for line in shown)
+    many = lines(rule("d"), *(undecided(f"rule{index}", f"reason {index} " * 5) for index in range(9)))
+    (cut,) = [line for line in many if "undecided:" in line]
+    assert cut.endswith(" …")
+    assert len(cut) <= 120
 
 
 @pytest.mark.parametrize(
     ("changes", "start"),
     [
-        ({"status": "Failed", "exit_status": 3, "final_status": 3}, "failed: exit 3, "),
-        ({"status": "Failed", "exit_status": -11, "final_status": 139}, "failed: killed by SIGSEGV, "),
-        ({"status": "Interrupted", "exit_status": 130, "final_status": 130}, "interrupted: exit 130, "),
-        ({"status": "Stopped", "stopped_by": "rule:nan", "final_status": 10}, "stopped by nan: exit 10, "),
-        ({"status": "Stopped", "stopped_by": "user", "final_status": 10}, "stopped by user: exit 10, "),
-        ({"status": "Completed", "exit_status": None}, "finished: exit status unknown, "),
+        ({"status": "Failed", "exit_status": 3, "final_status": 3}, "exit 3, "),
+        ({"status": "Failed", "exit_status": -11, "final_status": 139}, "killed by SIGSEGV, "),
+        ({"status": "Interrupted", "exit_status": 130, "final_status": 130}, "exit 130, "),
+        ({"status": "Stopped", "stopped_by": "rule:nan", "final_status": 10}, "exit 10, "),
+        ({"status": "Completed", "exit_status": None}, "exit status unknown, "),
     ],
 )
-def test_the_headline_says_how_the_run_ended(changes: dict[str, Any], start: str) -> None:
-    assert lines(**changes)[0].startswith(f"leadline  {start}")
+def test_the_facts_follow_the_outcome(changes: dict[str, Any], start: str) -> None:
+    (facts,) = [line for line in lines(**changes) if "Overhead: " in line]
+    assert facts.startswith(f"leadline  {start}")
+
+
+def test_the_rule_that_stopped_the_run_is_first_and_never_omitted() -> None:
+    rules = [fired(f"rule{index}", step=index, suggestion="try it " * 30) for index in range(40)]
+    stopper = fired("nan", step=600, message="loss is NaN", severity="fatal")
+    shown = lines(*rules, stopper, status="Stopped", stopped_by="rule:nan", final_status=10)
+    assert shown[0].startswith("leadline  Stopped at step 3,749 by nan: loss is NaN (step 600).")
+    findings = [line.split()[0] for line in shown if line.startswith("  ") and line[2] != " "]
+    assert findings[0] == "nan"
+    assert len(shown) <= MAX_LINES
 
 
 def test_unknown_steps_and_overhead_are_left_out() -> None:
-    assert lines(workers=(WorkerDocument(),), run_bytes=0)[0] == (
-        "leadline  finished: exit 0, 6 m 12 s. Overhead: 0 bytes written."
+    assert lines(workers=(WorkerDocument(),), run_bytes=0)[1] == (
+        "leadline  exit 0, 6 m 12 s. Overhead: 0 bytes written."
     )
-    assert ", 3 eval steps, 1 predict step." in lines(workers=(WorkerDocument(steps={"eval": 3, "predict": 1}),))[0]
+    assert ", 3 eval steps, 1 predict step." in lines(workers=(WorkerDocument(steps={"eval": 3, "predict": 1}),))[1]
 
 
 def test_the_steps_of_several_workers_are_not_added() -> None:
-    assert ", 3,750 steps." in lines(workers=(WORKER, WORKER))[0]
+    assert ", 3,750 steps." in lines(workers=(WORKER, WORKER))[1]
 
 
 def test_findings_come_first_in_aligned_columns_with_their_advice() -> None:
     shown = lines(
         rule("clear_one"),
-        rule("undecided", verdict="undecided", why="no GPU on this node"),
+        undecided("undecided", "no GPU on this node"),
         rule("broken", status="Error", verdict=None, why="ZeroDivisionError: division by zero"),
         fired("exploding_tensor", step=1312, message="loss NaN", suggestion="clip gradients"),
     )
-    assert shown[1] == "leadline  1 of 4 rules fired, 1 clear, 1 undecided, 1 failed"
-    assert shown[2:] == [
+    assert shown[:2] == [
+        "leadline  Completed: 3,750 steps; 1 problem found by exploding_tensor: loss NaN (step 1,312).",
+        "          Try: clip gradients.",
+    ]
+    assert shown[3:] == [
+        "leadline  1 rule fired, 1 clear, 1 undecided, 1 failed",
+        "leadline  undecided: no GPU on this node (undecided)",
         "  exploding_tensor  step 1,312   loss NaN",
         "                                 try: clip gradients",
         "  broken            error        ZeroDivisionError: division by zero",
-        "  undecided         undecided    no GPU on this node",
         "  report: leadline report          dashboard: leadline ui",
     ]
 
 
 def test_a_finding_without_a_step() -> None:
-    assert lines(fired("a", step=None))[2] == "  a  fired   seen"
+    assert lines(fired("a", step=None))[3] == "  a  fired   seen"
 
 
 def test_long_messages_are_wrapped_to_the_width_and_cut() -> None:
     shown = lines(fired("a", message="word " * 200, suggestion="do " * 200), width=60)
-    assert all(len(line) <= 60 for line in shown[1:])
-    assert len(shown) <= 9
+    assert all(len(line) <= 60 for line in shown)
+    assert len(shown) <= MAX_LINES
     assert any(line.endswith("…") for line in shown)
 
 
@@ -126,39 +143,52 @@ def test_many_findings_stay_within_the_lines() -> None:
 
 
 def test_rules_that_were_not_evaluated() -> None:
-    assert "the rules were not evaluated" in lines(summary=None)[1]
+    assert "the rules were not evaluated" in lines(summary=None)[2]
 
 
 def test_an_incomplete_evaluation() -> None:
-    assert lines(rule("a"), complete=False)[1].endswith("; evaluation incomplete, complete it with: leadline judge")
+    assert "evaluation incomplete" in lines(rule("a"), complete=False)[0]
+    assert lines(rule("a"), complete=False)[2] == "leadline  evaluation incomplete, complete it with: leadline judge"
 
 
 def test_no_rules_at_all() -> None:
-    assert len(lines(has_rules=False)) == 2
+    assert len(lines(has_rules=False)) == 3
 
 
 def test_a_run_without_steps_has_a_reason() -> None:
-    assert "no training step was seen" in lines(workers=())[1]
-    assert "system metrics only: it cannot" in lines(workers=(), unwatched="it cannot")[1]
+    assert "no training step was seen" in lines(workers=())[2]
+    assert "system metrics only: it cannot" in lines(workers=(), unwatched="it cannot")[2]
 
 
 def test_dropped_data_is_reported() -> None:
-    assert lines(dropped=("rank0-1: dropped 3 rows since step 7: full",))[1] == (
+    assert lines(dropped=("rank0-1: dropped 3 rows since step 7: full",))[2] == (
         "leadline  incomplete data: rank0-1: dropped 3 rows since step 7: full"
     )
 
 
-def test_the_time_breakdown_has_the_bottleneck_and_its_advice() -> None:
-    phases = [{"phase": "data", "seconds": 6.2, "share": 0.62}, {"phase": "forward", "seconds": 3.8, "share": 0.38}]
-    bound = {"kind": "input", "phase": "data", "message": "62 % of the step time is waiting for data", "try": "workers"}
-    bounded = {"complete": True, "rules": [rule("a")], "time": {"phases": phases, "bound": bound}}
-    shown = lines(rule("a"), summary=RuleSummary.from_dict(bounded))
-    assert shown[2:4] == [
-        "leadline  time: data 62 %, forward 38 %; bottleneck: input, 62 % of the step time is waiting for data",
+def timed(kind: str, *rules: dict[str, Any]) -> list[str]:
+    phases = [{"phase": "data", "seconds": 6.2, "share": 0.62}, {"phase": "watching", "seconds": 0.2, "share": 0.02}]
+    bound = {"kind": kind, "phase": "data", "message": "62 % of the step time is it", "try": "workers"}
+    document = {"complete": True, "rules": list(rules), "time": {"phases": phases, "bound": bound}}
+    return lines(summary=RuleSummary.from_dict(document))
+
+
+def test_what_bounds_a_healthy_run_is_told_once() -> None:
+    shown = timed("input", rule("a"))
+    assert shown[0].endswith("(1 rule clear); input-bound: 62 % of the step time is it.")
+    assert shown[1] == "          Try: workers."
+    assert shown[3] == "leadline  time: data 62 %"
+    assert timed("compute", rule("a"))[2:4] == [
+        "leadline  time: data 62 %; bottleneck: compute, 62 % of the step time is it",
         "                try: workers",
     ]
-    unbound = {"complete": True, "rules": [], "time": {"phases": phases, "bound": None}}
-    assert "leadline  time: data 62 %, forward 38 %" in lines(summary=RuleSummary.from_dict(unbound))
+
+
+def test_performance_advice_is_left_out_where_something_is_wrong_with_the_model() -> None:
+    for kind in ("input", "compute"):
+        shown = timed(kind, fired("a"))
+        assert "leadline  time: data 62 %" in shown
+        assert not any("workers" in line for line in shown)
 
 
 def test_without_a_timed_step_there_is_no_time_breakdown() -> None:

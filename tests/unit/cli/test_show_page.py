@@ -18,6 +18,7 @@ from leadline.cli.app import application
 from leadline.cli.measurements import machine_block, sparkline
 from leadline.cli.run_page import _warnings, head, rule_block
 from leadline.records.documents import WorkerDocument
+from leadline.records.outcome import RunOutcome
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
 
@@ -39,6 +40,7 @@ def rule(name: str, verdict: str = "clear", *, why: str = "", findings: Sequence
         "status": status,
         "verdict": verdict,
         "why": why,
+        "sampling": "",
         "explained_by": None,
         "findings": list(findings),
     }
@@ -70,7 +72,7 @@ def test_all_parts_are_shown_in_order(run: str) -> None:
     parts = (
         "Completed",
         "1 → 0.03333",
-        "no rules were evaluated",
+        "no rules were evaluated for this run",
         "time breakdown",
         "resource utilization (1 node",
         "dashboard:",
@@ -104,15 +106,20 @@ def test_rules_with_findings_come_first_and_others_are_grouped() -> None:
         rule("c"),
         rule("d", "undecided", why="no GPU"),
         rule("e", "undecided", why="too short"),
+        {**rule("f"), "sampling": "sampled every 200 steps"},
+        rule("straggler", "not_applicable", why="single process"),
     ]
-    page = [re.sub(" +", " ", line).strip() for line in rendered(rule_block(rules)).splitlines()]
+    counts = {"fired": 1, "clear": 3, "undecided": 3, "failed": 0}
+    page = [re.sub(" +", " ", line).strip() for line in rendered(rule_block(rules, counts)).splitlines()]
     assert page == [
-        "1 of 6 rules fired",
+        "1 of 7 rules fired",
         "bad IssuesFound step 7: NaN",
         "try: lower the rate",
         "2 rules clear a, c",
+        "1 rule clear sampled every 200 steps: f",
         "2 rules undecided no GPU: b, d",
         "1 rule undecided too short: e",
+        "1 rule not applicable single process: straggler",
     ]
 
 
@@ -120,6 +127,7 @@ def test_a_thousand_workers_are_counted() -> None:
     summary = {
         "name": "big",
         "status": "InProgress",
+        "outcome": RunOutcome("Running: 5 steps").to_dict(),
         "stopped_by": None,
         "ended": None,
         "started": "2026-01-01T00:00:00Z",

@@ -215,13 +215,14 @@ def test_several_nodes_are_shown_together_and_separately(tmp_path: Path, open_da
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [("Failed", "with exit status 3"), ("Interrupted", "without writing a final status")]
+    ("status", "exit_status", "words"),
+    [("Failed", 3, "with exit status 3"), ("Interrupted", None, "ended without a final status")],
 )
-def test_a_failed_or_interrupted_job_shows_a_notice(
-    tmp_path: Path, open_dashboard: Open, status: str, words: str
+def test_a_failed_or_interrupted_job_says_so_first(
+    tmp_path: Path, open_dashboard: Open, status: str, exit_status: int | None, words: str
 ) -> None:
     writer = RunWriter(tmp_path / "first").write_all([])
-    writer.set_status(status, exit_status=3, ended_ns=START_NS + SECOND_NS)
+    writer.set_status(status, exit_status=exit_status, ended_ns=START_NS + SECOND_NS)
     assert words in text(open_dashboard(tmp_path), "/runs/first/overview")
 
 

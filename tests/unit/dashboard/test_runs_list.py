@@ -49,7 +49,9 @@ def row(name: str, **changes: Any) -> RunRow:
         "started_ns": 0,
         "seconds": 1.0,
         "steps": 1,
-        "train_steps": 1,
+        "steps_by_mode": "1 step",
+        "outcome": "Completed: 1 step, no problem found (3 rules clear).",
+        "level": "clear",
         "worst": "",
         "fired": (),
         "rules": 0,
@@ -138,13 +140,14 @@ def test_other_folders_are_not_listed(tmp_path: Path) -> None:
         (RunQuery(status="Failed"), ["b"]),
         (RunQuery(worst="IssuesFound"), ["a"]),
         (RunQuery(filter_text="SPIKE train"), ["a"]),
+        (RunQuery(filter_text="no problem"), ["c", "b", "a"]),
         (RunQuery(filter_text="absent"), []),
     ],
 )
 def test_runs_are_filtered_and_sorted(wanted: RunQuery, names: list[str]) -> None:
     rows = [
-        row("a", started_ns=1, steps=1, worst="IssuesFound", fired=("loss_spike",)),
-        row("b", started_ns=2, steps=30, status="Failed", worst="InProgress"),
+        row("a", started_ns=1, steps=1, worst="IssuesFound", level="warning", fired=("loss_spike",)),
+        row("b", started_ns=2, steps=30, status="Failed", worst="InProgress", level="unknown"),
         row("c", started_ns=3, steps=2, worst="NoIssuesFound"),
     ]
     assert [each.name for each in select(rows, wanted)] == names

@@ -165,7 +165,7 @@ def test_custom_code_runs_only_in_its_own_worker(tmp_path: Path, places: dict[st
     assert result(results, "e").findings[0].step == 7
 
 
-def test_causes_are_listed_before_their_effects(tmp_path: Path) -> None:
+def test_findings_are_ranked_and_name_their_cause(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from leadline.rules import Clear, Fired, Needs, Rule\n"
         "class At(Rule):\n"
@@ -185,12 +185,12 @@ def test_causes_are_listed_before_their_effects(tmp_path: Path) -> None:
     judge_run(writer.path, write=True)
     said = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["rules"]
     assert [(each["name"], each["explained_by"]) for each in said] == [
-        ("origin", None),
         ("exploding_tensor", "origin"),
+        ("origin", None),
         ("late", None),
         ("loss_not_decreasing", None),
     ]
-    assert said[1]["suggestion"] == "the advice of origin first; this usually follows from it"
+    assert said[0]["suggestion"] == "the advice of origin first; this usually follows from it"
 
 
 def test_a_rule_that_no_longer_exists_is_an_error_of_that_rule(tmp_path: Path) -> None:

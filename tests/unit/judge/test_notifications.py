@@ -12,6 +12,7 @@ from leadline.records.documents import RunStatus, Transition
 from leadline.records.finding import Finding
 from leadline.records.manifest import Manifest
 from leadline.records.notification import Notification, RuleState
+from leadline.records.outcome import RunOutcome
 
 MANIFEST = Manifest("a-run", "/runs/a-run", ("python",), 1000, "0.1.0")
 OPENED = Finding(
@@ -93,46 +94,49 @@ def test_a_finding_is_not_reported_again_as_a_status(notices: Notifications) -> 
 
 
 def status(*names: str, **fields: Any) -> RunStatus:
-    return RunStatus(transitions=tuple(Transition(name, index) for index, name in enumerate(names)), **fields)
+    transitions = tuple(Transition(name, index) for index, name in enumerate(names))
+    return RunStatus(**{"status": names[-1], "transitions": transitions, **fields})
+
+
+OUTCOME = RunOutcome("Stopped at step 7 by e: loss is NaN", advice="a lower rate")
 
 
 def test_every_transition_of_the_job_is_reported_once(notices: Notifications) -> None:
-    found = notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
+    found = notices.of_job(status("Starting", "InProgress"), [], None)
     assert told(found) == [
         ("job/Starting", None, "Starting", None),
         ("job/InProgress", "Starting", "InProgress", None),
     ]
-    assert notices.of_job(status("Starting", "InProgress"), [], status="InProgress") == []
-    (ended,) = notices.of_job(status("Starting", "InProgress", "Completed"), [], status="Completed")
+    assert notices.of_job(status("Starting", "InProgress"), [], None) == []
+    (ended,) = notices.of_job(status("Starting", "InProgress", "Completed"), [], OUTCOME)
     assert (ended.id, ended.previous, ended.rule, ended.time_ns) == ("job/Completed", "InProgress", None, 2)
     resumed = status("Starting", "InProgress", "Completed", "InProgress")
-    assert notices.of_job(resumed, [], status="InProgress")[0].id == "job/InProgress/2"
+    assert notices.of_job(resumed, [], None)[0].id == "job/InProgress/2"
 
 
-@pytest.mark.parametrize(
-    ("document", "said"),
-    [
-        ({"status": "Failed", "exit_status": 3}, "the run has failed, exit status 3"),
-        ({"status": "Completed", "exit_status": 0}, "the run has finished, exit status 0"),
-        ({"status": "Stopping", "stopped_by": "rule:nan", "exit_status": None}, "the run is being stopped by nan"),
-        ({"status": "Stopped", "stopped_by": "user", "exit_status": 10}, "the run was stopped by user, exit status 10"),
-        ({"status": "Interrupted"}, "the run was interrupted"),
-    ],
-)
-def test_the_message_says_how_the_job_ended(notices: Notifications, document: dict[str, Any], said: str) -> None:
-    (notification,) = notices.of_job(status(document["status"], **document), [], status=document["status"])
-    assert notification.message == said
-    facts = {name: document[name] for name in ("exit_status", "stopped_by") if document.get(name) is not None}
-    assert notification.evidence == facts
+def test_the_end_of_the_job_waits_for_its_outcome(notices: Notifications) -> None:
+    document = status("Starting", "InProgress", "Stopped", stopped_by="rule:e", exit_status=10)
+    assert [each.status for each in notices.of_job(document, [], None)] == ["Starting", "InProgress"]
+    assert notices.of_job(document, [], None) == []
+    (ended,) = notices.of_job(document, [], OUTCOME)
+    assert ended.message == "Stopped at step 7 by e: loss is NaN. Try: a lower rate."
+    assert ended.evidence == {"exit_status": 10, "stopped_by": "rule:e"}
+
+
+def test_a_stop_that_was_requested_names_who_did(notices: Notifications) -> None:
+    (notification,) = notices.of_job(status("Stopping", stopped_by="rule:nan"), [], None)
+    assert notification.message == "the run is being stopped by nan"
 
 
 def test_the_end_of_a_run_whose_agent_is_gone_is_reported_once(notices: Notifications) -> None:
-    notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
-    (ended,) = notices.of_job(status("Starting", "InProgress"), [], status="Interrupted")
+    notices.of_job(status("Starting", "InProgress"), [], None)
+    gone = status("Starting", "InProgress", status="Interrupted")
+    assert notices.of_job(gone, [], None) == []
+    (ended,) = notices.of_job(gone, [], OUTCOME)
     assert (ended.id, ended.status, ended.previous) == ("job/Interrupted", "Interrupted", "InProgress")
-    assert notices.of_job(status("Starting", "InProgress"), [], status="Interrupted") == []
+    assert notices.of_job(gone, [], OUTCOME) == []
 
 
 def test_a_notification_has_the_status_of_the_job(notices: Notifications) -> None:
-    notices.of_job(status("Starting", "InProgress"), [], status="InProgress")
+    notices.of_job(status("Starting", "InProgress"), [], None)
     assert notices.of_finding(OPENED, "finding", [FIRED]).job_status == "InProgress"

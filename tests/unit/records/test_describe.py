@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.agent.summary import RunOutcome, summary_lines
+from leadline.agent.summary import JobEnd, summary_lines
 from leadline.analysis.overview import cost_of
 from leadline.records import describe
 from leadline.records.documents import (
@@ -22,6 +22,7 @@ from leadline.records.documents import (
     WorkerDocument,
 )
 from leadline.records.formatting import share
+from leadline.records.outcome import RunOutcome
 from leadline.records.totals import step_share, steps_by_mode, throttled
 from leadline.store import layout
 from leadline.store.documents import make_folder, to_json, write_document
@@ -100,7 +101,7 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
     workers = list(documents.values())
     cost = cost_of(writer.path, workers)
     assert (cost["step_share"], cost["thinned"]) == (0.006, to_json([entry()]))
-    ending = RunOutcome("Completed", 0, 0, None, 1.0, tuple(workers), 10, None, False)
+    ending = JobEnd(RunOutcome("Completed"), "Completed", 0, 0, 1.0, tuple(workers), 10, None, False)
     text = "\n".join(summary_lines(ending, width=100))
     assert "Overhead: 0.6 % of step time, " in text
     assert "leadline  throttled to stay within the overhead budget: gradients every 200 steps instead of 50" in text

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leadline.records.decoding import Document
 from leadline.records.documents import (
     Announcement,
     DisabledCapture,
-    Document,
     DroppedData,
     LoggedAction,
     ManifestDocument,

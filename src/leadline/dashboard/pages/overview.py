@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,26 +10,29 @@ import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leadline.analysis.bottleneck import Bottleneck
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
-from leadline.analysis.overview import cost_of
+from leadline.analysis.overview import cost_of, outcome_of
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
 from leadline.charts.units import metric_label, unit_of
 from leadline.charts.usage import device_label
 from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.page import open_run, render
-from leadline.dashboard.pages.rules import VERDICTS, Links
+from leadline.dashboard.pages.rules import Links
 from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
+from leadline.records.documents import RuleSummary
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import steps_by_mode, throttled
 from leadline.store.control import read_actions
+from leadline.store.run_state import read_rule_summary
 
 _MAX_LOSSES: Final = 4
 _SAMPLES: Final = 2_000
@@ -62,7 +64,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "parts": job_parts(time.job),
         "phases": phases(time.steps),
         "throughput": time.throughput,
-        "bottleneck": time.bottleneck,
+        "bottleneck": bottleneck(run, time.bottleneck),
         "percentiles": list(PERCENTILES),
         "usage": usage_rows([*_cluster_usage(opened, time.usage), *time.usage]),
         "has_gpu": any(row["kind"] == "gpu" for row in time.usage),
@@ -85,12 +87,25 @@ def _cluster_usage(opened: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> lis
     return cluster_usage(opened.digest.system(kind=_SAMPLED_KINDS, points=_SAMPLES))
 
 
+def bottleneck(run: Run, computed: Bottleneck | None) -> Bottleneck | None:
+    """Return the bottleneck as the judge recorded it, so that all surfaces tell the same; otherwise as computed.
+
+    Args:
+        computed: From at most some thousand buckets of steps.
+    """
+    time = (read_rule_summary(run.path) or RuleSummary()).time
+    if time is None:
+        return computed
+    bound = time.bound
+    return Bottleneck(bound["kind"], bound["phase"], bound["message"], bound["try"], {}) if bound else None
+
+
 def _rules_context(opened: OpenedRun, name: str) -> dict[str, Any]:
-    views = rule_views(opened.run)
+    views, outcome = rule_views(opened.run), outcome_of(opened.run)
     return {
+        "outcome": outcome,
+        "is_healthy": outcome.level not in ("fatal", "warning"),
         "groups": rule_groups(views),
-        "counts": Counter(view.verdict for view in views),
-        "verdicts": VERDICTS,
         "links": Links(name, opened),
     }
 
@@ -205,7 +220,8 @@ def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
 
 
 def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
-    """Divide rules into ``with_findings`` (or an error) and ``without_findings``."""
+    """Divide the rules that apply into ``with_findings`` (or an error) and ``without_findings``."""
+    views = [view for view in views if view.verdict != "not_applicable"]
     has_issue = [view.verdict in ("fired", "error") or bool(view.findings) for view in views]
     return {
         "with_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if is_issue],

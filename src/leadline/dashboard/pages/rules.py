@@ -20,6 +20,7 @@ VERDICTS: Final = {
     "undecided": "undecided",
     "clear": "clear",
     "waiting": "not evaluated yet",
+    "not_applicable": "not applicable",
 }
 """Labels of verdicts in display order."""
 PAGE_FINDINGS: Final = 200

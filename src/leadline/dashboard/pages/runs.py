@@ -22,6 +22,7 @@ from leadline.dashboard.run_list import SEVERITY, RunRow
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
+from leadline.records.outcome import LEVELS
 
 PAGE_ROWS: Final = 200
 """Runs per page."""
@@ -36,7 +37,7 @@ _SORTS: Final[dict[str, Callable[[RunRow], Any]]] = {
     "started": lambda row: -row.started_ns,
     "duration": lambda row: -row.seconds,
     "steps": lambda row: -row.steps,
-    "rules": lambda row: (_severity(row.worst), -len(row.fired)),
+    "rules": lambda row: (LEVELS.index(row.level), _severity(row.worst), -len(row.fired)),
 }
 """Sort keys, each in its most useful direction."""
 
@@ -90,14 +91,14 @@ def read_run_query(query: QueryParams) -> RunQuery:
 
 
 def select(rows: list[RunRow], query: RunQuery) -> list[RunRow]:
-    """Return the matching rows in order; all words must occur in the name, command or a fired rule's name."""
+    """Return the matching rows in order; all words must occur in name, command, fired rules or outcome."""
     words = query.filter_text.lower().split()
     selected = [
         row
         for row in rows
         if (not query.status or row.status == query.status)
         and (not query.worst or row.worst == query.worst)
-        and all(word in f"{row.name} {row.command} {' '.join(row.fired)}".lower() for word in words)
+        and all(word in f"{row.name} {row.command} {' '.join(row.fired)} {row.outcome}".lower() for word in words)
     ]
     selected.sort(key=lambda row: (-row.started_ns, row.name))
     return sorted(selected, key=_SORTS[query.sort], reverse=query.is_reversed)
@@ -127,7 +128,7 @@ def runs(request: Request) -> Response:
             "started": "Age",
             "duration": "Duration",
             "steps": "Steps",
-            "rules": "Rules",
+            "rules": "Outcome",
         },
     }
     return render(request, "runs.html", context)

@@ -43,7 +43,12 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         Ours; Karpathy, CS231n, "Ratio of weights:updates" (around 1e-3).
     """
 
-    explains: ClassVar[tuple[str, ...]] = ("weight_update_ratio", "loss_not_decreasing")
+    explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "nonfinite_origin",
+        "weight_update_ratio",
+        "loss_not_decreasing",
+    )
 
     low: Annotated[float, msgspec.Meta(ge=0)] = 1e-6
     high: Annotated[float, msgspec.Meta(gt=0)] = 1e-1

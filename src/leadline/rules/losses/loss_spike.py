@@ -43,7 +43,12 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         Ours; median and MAD as Leys et al., "Detecting outliers", J. Exp. Soc. Psychol. 49, 2013.
     """
 
-    explains: ClassVar[tuple[str, ...]] = ("loss_not_decreasing", "overtraining")
+    explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "nonfinite_origin",
+        "loss_not_decreasing",
+        "overtraining",
+    )
 
     k: Annotated[float, msgspec.Meta(gt=0)] = 8.0
     window: Annotated[int, msgspec.Meta(ge=2)] = 100

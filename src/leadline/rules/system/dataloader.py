@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from leadline.errors import ConfigurationError
-from leadline.records.names import PHASES
+from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -52,6 +52,8 @@ class Dataloader(Rule, frozen=True, kw_only=True):
         ``smdebug_rulesconfig`` 1.0.1, "Dataloader"; SageMaker developer guide, the summary of the profiling report.
         ``max_wait_share`` is ours.
     """
+
+    severity: ClassVar[Severity] = "advice"
 
     min_threshold: Annotated[float, msgspec.Meta(ge=0)] = 70.0
     max_threshold: Annotated[float, msgspec.Meta(ge=0)] = 200.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.names import PHASES
+from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -51,6 +51,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
         Ours.
     """
 
+    severity: ClassVar[Severity] = "advice"
     explains: ClassVar[tuple[str, ...]] = (
         "low_gpu_utilization",
         "cpu_bottleneck",

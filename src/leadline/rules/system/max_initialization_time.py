@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -35,6 +36,8 @@ class MaxInitializationTime(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "MaxInitializationTime".
     """
+
+    severity: ClassVar[Severity] = "advice"
 
     threshold: Annotated[float, msgspec.Meta(gt=0)] = 20.0
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
 from leadline.reader.operator_times import OperatorKey, OperatorTimes, OperatorTotal
+from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -76,6 +77,8 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
     Source:
         Written from the documented purpose of SageMaker's ``TfOperatorTime``, of which nothing else is published.
     """
+
+    severity: ClassVar[Severity] = "advice"
 
     share_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
     growth_threshold: Annotated[float, msgspec.Meta(ge=1)] = 1.5

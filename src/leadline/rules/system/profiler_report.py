@@ -14,6 +14,7 @@ import msgspec
 from leadline.config.parameters import parameter_types
 from leadline.errors import located
 from leadline.reader.interval import Interval
+from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -126,6 +127,7 @@ class _RuleState:
 
 
 class ProfilerReport(_Parameters, frozen=True, kw_only=True):
+    severity: ClassVar[Severity] = "advice"
     product: ClassVar[str] = "profiling"
 
     def check(self) -> None:

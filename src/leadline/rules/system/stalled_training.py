@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -38,6 +39,8 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
         SageMaker developer guide, "StalledTrainingRule"; SageMaker's rule stops the one job whose name has the
         prefix, ours the run that it is evaluated on.
     """
+
+    severity: ClassVar[Severity] = "fatal"
 
     threshold: Annotated[float, msgspec.Meta(gt=0)] = 1800.0
     stop_training_on_fire: bool = False

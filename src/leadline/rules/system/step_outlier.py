@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
-from leadline.records.names import PHASES
+from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -51,6 +51,8 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "StepOutlier" (``smdebug_rulesconfig`` 1.0.1 has stddev 3).
     """
+
+    severity: ClassVar[Severity] = "advice"
 
     stddev: Annotated[float, msgspec.Meta(gt=0)] = 5.0
     mode: Literal["train", "eval", "predict", "global"] | None = None

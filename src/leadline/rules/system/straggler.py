@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.names import PHASES
+from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -76,6 +76,7 @@ class Straggler(Rule, frozen=True, kw_only=True):
         Ours.
     """
 
+    severity: ClassVar[Severity] = "advice"
     explains: ClassVar[tuple[str, ...]] = ("load_balancing", "low_gpu_utilization")
 
     factor: Annotated[float, msgspec.Meta(gt=1)] = 1.2

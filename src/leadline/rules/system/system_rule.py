@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.reader.interval import Samples, Sensor
+from leadline.records.names import Severity
 from leadline.records.needs import MetricNeed, Needs
 from leadline.rules.rule import Rule
 from leadline.rules.system.phase_times import TIMELINE_ROWS, PhaseOverlap, PhaseTimes
@@ -102,6 +103,7 @@ class SystemRule(Rule, frozen=True, kw_only=True):
         has_phases: Whether its findings name the phases and operators at the time of the samples.
     """
 
+    severity: ClassVar[Severity] = "advice"
     metrics: ClassVar[tuple[MetricNeed, ...]]
     has_phases: ClassVar[bool] = False
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from leadline.records.names import PHASES
+from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -60,6 +60,8 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
     Source:
         Ours.
     """
+
+    severity: ClassVar[Severity] = "advice"
 
     factor: Annotated[float, msgspec.Meta(gt=1)] = 1.3
     window: Annotated[int, msgspec.Meta(ge=1)] = 100

@@ -52,7 +52,14 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         Ours; Pascanu, Mikolov, Bengio, "On the difficulty of training recurrent neural networks", 2013.
     """
 
-    explains: ClassVar[tuple[str, ...]] = ("loss_spike", "weight_update_ratio", "learning_rate", "gradient_clipping")
+    explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "nonfinite_origin",
+        "loss_spike",
+        "weight_update_ratio",
+        "learning_rate",
+        "gradient_clipping",
+    )
 
     factor: Annotated[float, msgspec.Meta(gt=1)] = 10.0
     window: Annotated[int, msgspec.Meta(ge=1)] = 100

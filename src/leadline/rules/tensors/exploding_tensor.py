@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from leadline.records.names import is_module_collection
+from leadline.records.names import Severity, is_module_collection
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -47,6 +47,7 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         SageMaker developer guide, "ExplodingTensor"; the counts are ours.
     """
 
+    severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = (
         "gradient_clipping",
         "exploding_gradient",

@@ -39,6 +39,8 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
     """
 
     explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "nonfinite_origin",
         "exploding_gradient",
         "loss_spike",
         "loss_not_decreasing",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.names import gradient_name
+from leadline.records.names import Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -78,6 +78,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         Ours.
     """
 
+    severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = (
         "unchanged_tensor",
         "weight_update_ratio",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Verdict
 from leadline.rules.messages import clear_if_complete
@@ -44,6 +45,7 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         Ours; anomaly detection of PyTorch (``torch.autograd.detect_anomaly``) finds the same at a much higher cost.
     """
 
+    severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = (
         "exploding_tensor",
         "exploding_gradient",

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -41,6 +42,7 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
         Ours.
     """
 
+    severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = ("loss_not_decreasing", "metric_not_improving")
 
     eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -44,6 +45,7 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
         Ours; ``torch.nn.parallel.DistributedDataParallel``.
     """
 
+    severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = ("loss_spike", "metric_not_improving")
 
     def needs(self) -> Needs:

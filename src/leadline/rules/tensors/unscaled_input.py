@@ -73,7 +73,13 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         Ours; LeCun et al., "Efficient BackProp", 1998, section 4.3.
     """
 
-    explains: ClassVar[tuple[str, ...]] = ("exploding_gradient", "saturated_activation", "poor_weight_initialization")
+    explains: ClassVar[tuple[str, ...]] = (
+        "exploding_tensor",
+        "nonfinite_origin",
+        "exploding_gradient",
+        "saturated_activation",
+        "poor_weight_initialization",
+    )
 
     ratio: Annotated[float, msgspec.Meta(gt=1)] = 1e3
     offset: Annotated[float, msgspec.Meta(gt=0)] = 10.0

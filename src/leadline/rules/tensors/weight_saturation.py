@@ -54,7 +54,7 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
         Ours; scale of weights as He et al., "Delving Deep into Rectifiers", 2015.
     """
 
-    explains: ClassVar[tuple[str, ...]] = ("exploding_tensor", "saturated_activation")
+    explains: ClassVar[tuple[str, ...]] = ("exploding_tensor", "nonfinite_origin", "saturated_activation")
 
     abs_max: Annotated[float, msgspec.Meta(gt=0)] = 100.0
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01

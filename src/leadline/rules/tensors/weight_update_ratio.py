@@ -50,6 +50,7 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = (
         "exploding_tensor",
+        "nonfinite_origin",
         "exploding_gradient",
         "loss_spike",
         "dead_relu",

@@ -8,9 +8,9 @@ from html import escape
 from typing import Final
 
 from leadline.records import describe
-from leadline.records.documents import ManifestDocument, RuleSummary, RunStatus, SummarizedRule, WorkerDocument
+from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted
-from leadline.records.names import JOB_ENDED
+from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode, throttled
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 
@@ -30,11 +30,13 @@ _STYLE: Final = (
 )
 """Text has the color of the notebook; only marked text has a color of ours, readable on light and dark backgrounds."""
 _STYLES: Final = {"fired": "found", "error": "warning", "undecided": "quiet", "clear": "clear"}
-"""The style of a rule's state; rules are shown in this order."""
+"""The style of a rule's state; rules are shown in this order, and those that are not applicable are left out."""
+_LEVELS: Final = {"fatal": "found", "warning": "warning", "advice": "warning", "clear": "clear", "unknown": "quiet"}
+"""The style of the outcome by its level."""
 
 
 def verdict_html(run: str) -> str:
-    """Return status, steps, losses and the state of each rule as HTML; all data of the run is escaped."""
+    """Return outcome, steps, losses and the state of each rule as HTML; all data of the run is escaped."""
     name = os.path.basename(run)
     try:
         manifest, status = read_manifest_document(run), read_status(run)
@@ -43,8 +45,16 @@ def verdict_html(run: str) -> str:
         return _page(f"<b>{escape(name)}</b> <span class=warning>{escape(str(error))}</span>")
     if manifest is None:
         return _page(f"<b>{escape(name)}</b> <span class=warning>its directory was removed</span>")
-    head, foot = _head(manifest, status, workers), _quiet(f"leadline show {name} · leadline stop {name}")
-    return _page(head, *_warnings(workers), _rules(summary.rules, len(manifest.rules)), _overhead(workers), foot)
+    outcome = run_outcome(status, summary, workers)
+    foot = _quiet(f"leadline show {name} · leadline stop {name}")
+    return _page(
+        _head(manifest, outcome),
+        _facts(workers),
+        *_warnings(workers),
+        _rules(outcome, summary.rules, len(manifest.rules)),
+        _overhead(workers),
+        foot,
+    )
 
 
 def _page(*parts: str) -> str:
@@ -56,15 +66,14 @@ def _quiet(text: str) -> str:
     return f"<span class=quiet>{escape(text)}</span>"
 
 
-def _head(manifest: ManifestDocument, status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
+def _head(manifest: ManifestDocument, outcome: RunOutcome) -> str:
+    return f"<b>{escape(manifest.name)}</b> <span class={_LEVELS[outcome.level]}>{escape(outcome.text)}</span>"
+
+
+def _facts(workers: Sequence[WorkerDocument]) -> str:
     losses = workers[0].losses if workers else {}
     facts = [describe.steps(steps_by_mode(workers), nothing="no step yet")]
-    facts += [f"{name} {_number(value)}" for name, value in losses.items()]
-    state = status.status
-    kind = "quiet" if state in ("Starting", "InProgress") else "clear" if state == "Completed" else "warning"
-    by = f" by {describe.sender(status.stopped_by)}" if status.stopped_by and state in JOB_ENDED else ""
-    title = f"<b>{escape(manifest.name)}</b> <span class={kind}>{escape(state + by)}</span>"
-    return f"{title} · {escape(' · '.join(facts))}"
+    return escape(" · ".join([*facts, *(f"{name} {_number(value)}" for name, value in losses.items())]))
 
 
 def _number(value: float | str | None) -> str:
@@ -76,14 +85,15 @@ def _warnings(workers: Sequence[WorkerDocument]) -> list[str]:
     return [f"<span class=warning>{escape(line)}</span>" for line in lines]
 
 
-def _rules(rules: Sequence[SummarizedRule], planned: int) -> str:
+def _rules(outcome: RunOutcome, rules: Sequence[SummarizedRule], planned: int) -> str:
     if not rules:
         return _quiet(f"{counted(planned, 'rule')}, not evaluated yet") if planned else ""
-    shown = [(rule, style) for state, style in _STYLES.items() for rule in rules if describe.rule_state(rule) == state]
-    return f"<table>{''.join(_row(rule, style) for rule, style in shown)}</table>"
+    others = [rule for state in _STYLES for rule in rules if describe.rule_state(rule) == state != "fired"]
+    return f"<table>{''.join(map(_row, [*outcome.findings_ranked, *others]))}</table>"
 
 
-def _row(rule: SummarizedRule, style: str) -> str:
+def _row(rule: SummarizedRule) -> str:
+    style = _STYLES[describe.rule_state(rule)]
     has_fired = style == "found"
     message = escape((rule.message if has_fired else rule.why) or "")
     if has_fired and rule.suggestion:

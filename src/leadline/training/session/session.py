@@ -6,6 +6,7 @@ import atexit
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from leadline.training.recorder.control_requests import ControlRequests
     from leadline.training.session.exit_record import ExitRecord
 
+_MAX_ERROR_CHARACTERS: Final = 200
 _TRACKER: Final = "tracker"
 _KINDS: Final[dict[Family, dict[str, str]]] = {
     "network": {"losses": "losses", "gradients": "statistics", "weights": "statistics"},
@@ -234,6 +236,7 @@ class Session:
             loop_ns=recorder.cost.loop_ns,
             thinned=tuple(map(ThrottledItem.from_dict, recorder.budget.throttled.values())),
             off=self._disabled,
+            error=_uncaught_exception(),
             notes=tuple(self.context.notes),
             facts=dict(recorder.timeline.facts),
             profiles=dict(self._profiling.outcomes),
@@ -260,6 +263,15 @@ def _open_exit_record(path: str) -> ExitRecord | None:
         return ExitRecord(path)
     except OSError:  # a full disk: the exit status remains unknown
         return None
+
+
+def _uncaught_exception() -> str:
+    """Return the exception that ends the process, in one line: ``RuntimeError: …``; empty: there is none."""
+    error = getattr(sys, "last_value", None)
+    if not isinstance(error, BaseException):
+        return ""
+    text = " ".join(traceback.format_exception_only(error)[-1].split())
+    return text if len(text) <= _MAX_ERROR_CHARACTERS else text[: _MAX_ERROR_CHARACTERS - 2] + " …"
 
 
 def _finalize_with_multiprocessing(close: Callable[[], object]) -> Any:

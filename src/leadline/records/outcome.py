@@ -1,0 +1,266 @@
+"""The outcome of a run in one line, and the order of its findings; every surface shows this record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from leadline.records import describe
+from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, WorkerDocument
+from leadline.records.formatting import counted, number, signal_name
+from leadline.records.names import JOB_ENDED, SEVERITIES
+from leadline.records.totals import steps_by_mode
+
+Level = Literal["fatal", "warning", "advice", "clear", "unknown"]
+LEVELS: Final[tuple[Level, ...]] = ("fatal", "warning", "advice", "unknown", "clear")
+"""The levels of an outcome, the worst first."""
+
+_RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "Stopping"}
+_BY: Final = {"user": "by hand", "action": "by an action"}
+_READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
+_MAX_CHARACTERS: Final = 240
+"""The longest message or suggestion within the line; rules of users may be verbose."""
+_FIRST_SIGNAL_STATUS: Final = 128
+_FINDING_KEYS: Final = ("name", "rule", "severity", "step", "is_open", "message", "suggestion", "explained_by")
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """The number of rules by state, without those that are not applicable."""
+
+    fired: int = 0
+    clear: int = 0
+    undecided: int = 0
+    """Those that are not decided yet included."""
+    failed: int = 0
+
+    @property
+    def total(self) -> int:
+        """The number of rules that apply to the run."""
+        return self.fired + self.clear + self.undecided + self.failed
+
+    def words(self, *, with_fired: bool = False) -> str:
+        """``12 rules clear, 1 undecided``; empty: no rule applies."""
+        counts = {"fired": self.fired if with_fired else 0, "clear": self.clear}
+        counts |= {"undecided": self.undecided, "failed": self.failed}
+        (state, count), *others = [(state, count) for state, count in counts.items() if count] or [("", 0)]
+        first = [f"{counted(count, 'rule')} {state}"] if count else []
+        return ", ".join([*first, *(f"{number(count)} {state}" for state, count in others)])
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a run ended or is going, what is wrong with it, the first sign of that, and what to try."""
+
+    headline: str
+    """How it ended and its worst problem, without a final period."""
+    first_sign: str = ""
+    """The earliest finding of the worst problem's chain of causes, if that is another one, with its step."""
+    advice: str = ""
+    """The first thing to try."""
+    cause: str = ""
+    """The name of the rule whose finding is the root cause of the worst problem."""
+    level: Level = "unknown"
+    """The severity of the worst problem; ``clear``: no problem; ``unknown``: no rule has a verdict."""
+    rules: RuleCounts = field(default_factory=RuleCounts)
+    findings_ranked: tuple[SummarizedRule, ...] = ()
+    """The rules that fired, in the order of ``ranked``."""
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Headline, first sign, and what to try, each with its period."""
+        parts = (self.headline, self.first_sign, f"Try: {self.advice}" if self.advice else "")
+        return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
+
+    @property
+    def text(self) -> str:
+        """The sentences in one line."""
+        return " ".join(self.sentences)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the outcome as plain JSON values."""
+        return {
+            "text": self.text,
+            "level": self.level,
+            "headline": self.headline,
+            "cause": self.cause or None,
+            "first_sign": self.first_sign,
+            "advice": self.advice,
+            "rules": {name: getattr(self.rules, name) for name in ("fired", "clear", "undecided", "failed")},
+            "findings_ranked": [{key: getattr(rule, key) for key in _FINDING_KEYS} for rule in self.findings_ranked],
+        }
+
+
+def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[WorkerDocument]) -> RunOutcome:
+    """Return the outcome of a run.
+
+    Performance advice is part of the headline only where no rule found a problem of the model.
+
+    Args:
+        status: The job's status; of a run whose agent is gone, with the status that follows from its workers.
+    """
+    workers = list(workers)
+    stopped_by = describe.sender(status.stopped_by)
+    fired, counts = ranked(summary.rules, stopped_by), count_rules(summary.rules)
+    problems = [rule for rule in fired if rule.severity != "advice" or rule.name == stopped_by]
+    head = _head(status, workers)
+    if problems:
+        return _with_problems(head, problems, fired, counts, stopped_by)
+    if status.status == "Failed":
+        advice = "" if _error(workers) else _READ_OUTPUT
+        return RunOutcome(f"{head}{_verdict(status, summary, counts)}", "", advice, "", "fatal", counts, fired)
+    cause, slow, advice = _performance(summary, fired)
+    level: Level = "advice" if slow else "clear" if counts.clear else "unknown"
+    headline = f"{head}{_verdict(status, summary, counts)}" + (f"; {slow}" if slow else "")
+    return RunOutcome(headline, "", advice, cause, level, counts, fired)
+
+
+def _with_problems(
+    head: str,
+    problems: Sequence[SummarizedRule],
+    fired: tuple[SummarizedRule, ...],
+    counts: RuleCounts,
+    stopped_by: str,
+) -> RunOutcome:
+    """Return the outcome of a run with findings that concern the model, the worst first."""
+    worst = problems[0]
+    root = next((rule for rule in fired if rule.name == worst.explained_by), worst)
+    chains = len({rule.explained_by or rule.name for rule in problems})
+    found = f"{counted(chains, 'problem')} found{', the worst' * (chains > 1)} by {worst.name}"
+    start = head if worst.name == stopped_by else f"{head}; {found}"
+    first_sign = f"First sign at {_place(root) or 'the start'}: {_cut(root.message or '')}"
+    return RunOutcome(
+        headline=f"{start}: {_message(worst)}",
+        first_sign=first_sign if root is not worst else "",
+        advice=_first_attempt(root.suggestion or ""),
+        cause=root.name,
+        level="fatal" if worst.severity == "fatal" else "warning",
+        rules=counts,
+        findings_ranked=fired,
+    )
+
+
+def ranked(rules: Iterable[SummarizedRule], stopped_by: str = "") -> tuple[SummarizedRule, ...]:
+    """Return the rules that fired, the worst first.
+
+    Findings with the same root cause stay together. The group of the rule that stopped the run comes first, then the
+    groups by their severest finding, then by step. Within a group: the rule that stopped the run, then the severest,
+    then the earliest, so that of equally severe findings the cause comes before its effects.
+
+    Args:
+        stopped_by: The rule that stopped the run; empty: none.
+    """
+    fired = [rule for rule in rules if describe.rule_state(rule) == "fired"]
+    groups: dict[str, list[SummarizedRule]] = {}
+    for rule in fired:
+        groups.setdefault(rule.explained_by or rule.name, []).append(rule)
+    best = {root: min(_rank(rule, stopped_by) for rule in group) for root, group in groups.items()}
+
+    def sort_key(rule: SummarizedRule) -> tuple[Any, ...]:
+        root = rule.explained_by or rule.name
+        return *best[root][:2], min(map(_step, groups[root])), root, *_rank(rule, stopped_by), rule.name != root
+
+    return tuple(sorted(fired, key=sort_key))
+
+
+def _rank(rule: SummarizedRule, stopped_by: str) -> tuple[bool, int, int]:
+    return rule.name != stopped_by, SEVERITIES.index(rule.severity), _step(rule)
+
+
+def _step(rule: SummarizedRule) -> int:
+    return -1 if rule.step is None else rule.step
+
+
+def count_rules(rules: Iterable[SummarizedRule]) -> RuleCounts:
+    """Count rules by state."""
+    states = [describe.rule_state(rule) for rule in rules]
+    return RuleCounts(*(states.count(state) for state in ("fired", "clear", "undecided", "error")))
+
+
+def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
+    """Return how the run ended or is going: ``Stopped at step 602 by exploding_tensor``."""
+    counts = steps_by_mode(workers)
+    train = counts.get("train", 0)
+    if status.status in _RUNNING:
+        return f"{_RUNNING[status.status]}: {_steps(counts)}" if counts else _RUNNING[status.status]
+    if status.status == "Completed":
+        return f"Completed: {_steps(counts) if counts else 'no step was seen'}"
+    if status.status == "Stopped":
+        by = describe.sender(status.stopped_by)
+        who = _BY.get(by, f"by {by}" if by else "")
+        return " ".join(part for part in ("Stopped", f"at step {number(train - 1)}" if train else "", who) if part)
+    place = f"at step {number(train)}" if train else f"after {_steps(counts)}" if counts else "before the first step"
+    if status.status == "Failed":
+        error = _error(workers)
+        return f"Failed{_exit(status.exit_status)} {place}" + (f": {error}" if error else "")
+    return f"{status.status} {place}" + (": job and agent ended without a final status" if _is_lost(status) else "")
+
+
+def _is_lost(status: RunStatus) -> bool:
+    return status.status == "Interrupted" and status.exit_status is None
+
+
+def _steps(counts: Mapping[str, int]) -> str:
+    """Return the training steps; those of other modes only where nothing was trained."""
+    return describe.steps({"train": counts["train"]} if counts.get("train") else counts)
+
+
+def _exit(code: int | None) -> str:
+    """`` with exit status 139 (SIGSEGV)``."""
+    if code is None:
+        return ""
+    name = signal_name(code - _FIRST_SIGNAL_STATUS) if code > _FIRST_SIGNAL_STATUS else ""
+    return f" with exit status {code}" + (f" ({name})" if name.startswith("SIG") else "")
+
+
+def _error(workers: Iterable[WorkerDocument]) -> str:
+    """Return the exception that ended a worker; empty: none is known."""
+    return next((worker.error for worker in workers if worker.error), "")
+
+
+def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str:
+    """``, no problem found (12 rules clear, 1 undecided)``; empty: a running run has no verdict yet."""
+    if status.status not in JOB_ENDED:
+        return f", no problem found so far ({counts.words()})" if counts.clear else ""
+    if not counts.total:
+        return "; no rules were evaluated"
+    words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
+    if not counts.clear:
+        return f"; no verdict ({words})"
+    return f", no problem found ({words})" if status.status == "Completed" else f"; no rule found a problem ({words})"
+
+
+def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
+    """Return the rule (if one found it), what slows the training down, and what to try; empty: nothing known.
+
+    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it.
+    """
+    bound = summary.time.bound if summary.time is not None else None
+    if bound and bound.get("kind") != "compute":
+        return "", f"{bound.get('kind')}-bound: {bound.get('message')}", bound.get("try", "")
+    for rule in fired[:1]:
+        start = "input-bound" if rule.rule == "input_bound" else rule.name
+        return rule.name, f"{start}: {_message(rule)}", _first_attempt(rule.suggestion or "")
+    return "", "", ""
+
+
+def _message(rule: SummarizedRule) -> str:
+    """Return the message of a finding with its step: ``loss is NaN (since step 600)``."""
+    message, place = _cut((rule.message or "fired").rstrip(".")), _place(rule)
+    if not place or f"step {rule.step}" in message or f"step {_step(rule):,}" in message:
+        return message
+    return f"{message} ({'since ' if rule.is_open else ''}{place})"
+
+
+def _place(rule: SummarizedRule) -> str:
+    return f"step {number(rule.step)}" if rule.step is not None and rule.step >= 0 else ""
+
+
+def _first_attempt(suggestion: str) -> str:
+    """Return the first part of a suggestion, without the usual cause behind it."""
+    return _cut(suggestion.partition("; usually")[0].removeprefix("try: "))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS].rstrip()} …"

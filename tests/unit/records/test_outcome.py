@@ -1,0 +1,180 @@
+"""The outcome of a run: its sentences, the order of findings, and the counts of rules."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
+from leadline.records.outcome import RuleCounts, ranked, run_outcome
+
+WORKER = WorkerDocument(steps={"train": 603, "eval": 60})
+DONE = RunStatus("Completed", exit_status=0)
+INPUT = {"kind": "input", "phase": "data", "message": "64 % of the step time is waiting for data", "try": "workers"}
+
+
+def rule(name: str, verdict: str | None = "clear", status: str = "NoIssuesFound") -> SummarizedRule:
+    return SummarizedRule(name=name, rule=name, status=status, verdict=verdict)
+
+
+def fired(name: str, step: int, message: str = "it is so", **changes: Any) -> SummarizedRule:
+    found = replace(rule(name, "fired", "IssuesFound"), findings=1, step=step, message=message, suggestion="this")
+    return replace(found, **changes)
+
+
+CLEAR = (*(rule(f"clear{index}") for index in range(12)), rule("open", "undecided"))
+VANISHING = fired("vanishing_gradient", 0, "5 of 10 gradients vanish", is_open=True)
+SPIKE = fired("loss_spike", 505, "loss jumped from 2.3 to 1.9e+07", suggestion="a checkpoint before it; usually rates")
+NAN = fired("exploding_tensor", 600, "loss is NaN", severity="fatal", explained_by="loss_spike", is_open=True)
+SLOW = fired("input_bound", 50, "64 % is waiting", severity="advice", suggestion="more workers; usually decoding")
+
+
+def text(status: RunStatus, *rules: SummarizedRule, workers: Any = (WORKER,), **changes: Any) -> str:
+    return run_outcome(status, RuleSummary(complete=True, rules=rules, **changes), workers).text
+
+
+def test_a_run_that_a_rule_stopped() -> None:
+    stopped = RunStatus("Stopped", stopped_by="rule:exploding_tensor", exit_status=10)
+    outcome = run_outcome(stopped, RuleSummary(complete=True, rules=(VANISHING, SPIKE, NAN, *CLEAR)), [WORKER])
+    assert outcome.text == (
+        "Stopped at step 602 by exploding_tensor: loss is NaN (since step 600). "
+        "First sign at step 505: loss jumped from 2.3 to 1.9e+07. Try: a checkpoint before it."
+    )
+    assert (outcome.cause, outcome.level) == ("loss_spike", "fatal")
+    assert [found.name for found in outcome.findings_ranked] == ["exploding_tensor", "loss_spike", "vanishing_gradient"]
+    assert outcome.rules == RuleCounts(fired=3, clear=12, undecided=1, failed=0)
+
+
+def test_problems_of_a_run_that_went_on_are_counted_by_cause() -> None:
+    assert text(DONE, VANISHING, SPIKE, NAN).startswith(
+        "Completed: 603 steps; 2 problems found, the worst by exploding_tensor: loss is NaN (since step 600). First"
+    )
+    assert text(DONE, SPIKE, SLOW) == (
+        "Completed: 603 steps; 1 problem found by loss_spike: loss jumped from 2.3 to 1.9e+07 (step 505). "
+        "Try: a checkpoint before it."
+    )
+
+
+def test_a_healthy_run() -> None:
+    assert text(DONE, *CLEAR) == "Completed: 603 steps, no problem found (12 rules clear, 1 undecided)."
+    assert text(RunStatus("InProgress"), *CLEAR) == (
+        "Running: 603 steps, no problem found so far (12 rules clear, 1 undecided)."
+    )
+
+
+def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model() -> None:
+    time = TimeSummary(bound=INPUT)
+    bound = "input-bound: 64 % of the step time is waiting for data. Try: workers."
+    assert text(DONE, *CLEAR, time=time) == (
+        f"Completed: 603 steps, no problem found (12 rules clear, 1 undecided); {bound}"
+    )
+    assert text(DONE, rule("a"), SLOW).endswith("; input-bound: 64 % is waiting (step 50). Try: more workers.")
+    assert text(DONE, rule("a"), SLOW, time=time).endswith(bound), "the whole run goes before a part of it"
+    assert "waiting" not in text(DONE, SPIKE, SLOW, time=time)
+    assert "compute" not in text(DONE, rule("a"), time=TimeSummary(bound={**INPUT, "kind": "compute"}))
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (RunStatus("Failed", exit_status=1), "Failed with exit status 1 at step 37: ValueError: bad shape; no rule "),
+        (RunStatus("Failed", exit_status=139), "Failed with exit status 139 (SIGSEGV) at step 37: "),
+        (RunStatus("Failed"), "Failed at step 37: "),
+        (
+            RunStatus("Interrupted", exit_status=130),
+            "Interrupted at step 37; no rule found a problem (12 rules ",
+        ),
+        (RunStatus("Interrupted"), "Interrupted at step 37: job and agent ended without a final status; no rule "),
+        (RunStatus("Stopped", stopped_by="user"), "Stopped at step 36 by hand; no rule found a problem (12 rules "),
+        (RunStatus("Stopped", stopped_by="action"), "Stopped at step 36 by an action; "),
+        (RunStatus("Stopped", stopped_by="rule:gone"), "Stopped at step 36 by gone; "),
+    ],
+)
+def test_how_a_run_ended(status: RunStatus, expected: str) -> None:
+    worker = WorkerDocument(steps={"train": 37}, error="ValueError: bad shape" if status.status == "Failed" else "")
+    assert text(status, *CLEAR, workers=[worker]).startswith(expected)
+
+
+def test_a_rule_that_stopped_the_run_is_a_problem_whatever_its_severity() -> None:
+    stopped = RunStatus("Stopped", stopped_by="rule:input_bound", exit_status=10)
+    assert text(stopped, SLOW, SPIKE).startswith("Stopped at step 602 by input_bound: 64 % is waiting (step 50). Try: ")
+
+
+def test_a_crash_of_a_diverged_run_tells_both() -> None:
+    worker = WorkerDocument(steps={"train": 601}, error="ValueError: loss is NaN")
+    told = text(RunStatus("Failed", exit_status=1), SPIKE, NAN, workers=[worker])
+    assert told.startswith(
+        "Failed with exit status 1 at step 601: ValueError: loss is NaN; 1 problem found by exploding_tensor: loss"
+    )
+
+
+def test_without_an_exception_the_output_is_where_to_look() -> None:
+    assert text(RunStatus("Failed", exit_status=3), *CLEAR).endswith(
+        "Try: read the output of the command, in the terminal or log where it ran."
+    )
+
+
+def test_a_run_without_verdicts_is_not_called_healthy() -> None:
+    undecided = (rule("a", "undecided"), rule("b", "undecided"))
+    assert text(DONE, *undecided) == "Completed: 603 steps; no verdict (2 rules undecided)."
+    assert text(DONE, workers=[]) == "Completed: no step was seen; no rules were evaluated."
+    assert text(RunStatus("Starting"), workers=[]) == "Starting."
+    assert text(RunStatus("Failed", exit_status=2), workers=[]).startswith(
+        "Failed with exit status 2 before the first step; no rules were evaluated."
+    )
+    assert "evaluation incomplete" in run_outcome(DONE, RuleSummary(rules=(rule("a"),)), [WORKER]).text
+
+
+def test_steps_of_evaluation_count_only_where_nothing_was_trained() -> None:
+    worker = WorkerDocument(steps={"eval": 40})
+    assert text(DONE, rule("a"), workers=[worker]).startswith("Completed: 40 eval steps, ")
+    assert text(RunStatus("Failed", exit_status=1), workers=[worker]).startswith(
+        "Failed with exit status 1 after 40 eval steps"
+    )
+
+
+def test_rules_that_are_not_applicable_are_not_counted() -> None:
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"), rule("straggler", "not_applicable"))), [])
+    assert (outcome.rules.total, outcome.rules.words()) == (1, "1 rule clear")
+
+
+def test_counts_have_all_states() -> None:
+    counts = RuleCounts(fired=2, clear=1200, undecided=1, failed=3)
+    assert counts.words(with_fired=True) == "2 rules fired, 1,200 clear, 1 undecided, 3 failed"
+    assert counts.words() == "1,200 rules clear, 1 undecided, 3 failed"
+    assert RuleCounts().words() == ""
+
+
+def test_the_order_depends_on_severity_and_cause_and_not_on_the_order_of_the_rules() -> None:
+    early = fired("class_imbalance", 3)
+    origin = replace(NAN, name="nonfinite_origin", step=601)
+    expected = ["exploding_tensor", "nonfinite_origin", "loss_spike", "class_imbalance", "input_bound"]
+    for rules in permutations((SLOW, early, SPIKE, NAN, origin)):
+        assert [found.name for found in ranked(rules)] == expected
+    assert ranked((SLOW, SPIKE, NAN, early), "class_imbalance")[0] == early
+    assert ranked((origin, NAN, SPIKE), "nonfinite_origin")[0] == origin
+
+
+def test_of_equally_severe_findings_the_cause_comes_first() -> None:
+    cause, effect = fired("b", 7), fired("a", 7, explained_by="b")
+    assert [found.name for found in ranked((effect, cause))] == ["b", "a"]
+    assert text(DONE, effect, cause).startswith("Completed: 603 steps; 1 problem found by b: it is so (step 7).")
+
+
+def test_a_step_that_the_message_names_is_not_repeated() -> None:
+    assert "(step" not in text(DONE, fired("nonfinite_origin", 1600, "from the backward pass, at step 1600"))
+    assert text(DONE, fired("memory_growth", -1, "memory grows")).endswith("memory_growth: memory grows. Try: this.")
+
+
+def test_the_outcome_as_json_has_the_ranked_findings() -> None:
+    found = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE, NAN)), [WORKER]).to_dict()
+    assert found["text"].startswith("Completed")
+    assert (found["cause"], found["level"]) == ("loss_spike", "fatal")
+    assert found["rules"] == {"fired": 2, "clear": 0, "undecided": 0, "failed": 0}
+    assert [(entry["name"], entry["severity"]) for entry in found["findings_ranked"]] == [
+        ("exploding_tensor", "fatal"),
+        ("loss_spike", "warning"),
+    ]

@@ -1,0 +1,35 @@
+"""The exception that ends a process, as its worker document has it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from leadline.training.session.session import _uncaught_exception
+
+
+class Unprintable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("bad\n  shape"), "ValueError: bad shape"),
+        (KeyError("lr"), "KeyError: 'lr'"),
+        (ValueError(), "ValueError"),
+        (None, ""),
+    ],
+)
+def test_it_is_one_line(monkeypatch: pytest.MonkeyPatch, error: BaseException | None, expected: str) -> None:
+    monkeypatch.setattr(sys, "last_value", error, raising=False)
+    assert _uncaught_exception() == expected
+
+
+def test_a_long_one_is_cut_and_one_without_text_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "last_value", ValueError("x" * 10_000), raising=False)
+    assert len(_uncaught_exception()) == 200
+    monkeypatch.setattr(sys, "last_value", Unprintable(), raising=False)
+    assert "Unprintable" in _uncaught_exception()

@@ -11,7 +11,7 @@ from leadline.agent.terminal import PREFIX
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.formatting import counted, duration, number, share, signal_name
-from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.records.totals import sampled, step_share, steps_by_mode
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -54,9 +54,9 @@ def summary_lines(outcome: RunOutcome, *, width: int) -> list[str]:
     head = [f"{PREFIX}  {_headline(outcome)}"]
     if not outcome.workers:
         head += _wrap(f"{PREFIX}  ", _why_no_step(outcome), width)
-    throttling = "; ".join(describe.throttling(throttled(outcome.workers)))
-    if throttling:
-        head += _wrap(f"{PREFIX}  ", f"throttled to stay within the overhead budget: {throttling}", width)[:2]
+    sampling = "; ".join(describe.sampling(sampled(outcome.workers)))
+    if sampling:
+        head += _wrap(f"{PREFIX}  ", f"sampled less often to stay within the overhead budget: {sampling}", width)[:2]
     for dropped in outcome.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     summary = outcome.summary or RuleSummary()

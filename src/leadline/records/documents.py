@@ -145,6 +145,28 @@ class ThrottledItem(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class SampledItem(Document):
+    """A capture item that was captured less often than requested, to stay within the overhead budget."""
+
+    collection: str | None = None
+    regexes: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    raw: bool = False
+    mode: str = "train"
+    sources: tuple[str, ...] = ()
+    """The sources of the requests: ``preset``, ``rule:<name>``."""
+    requested_every: int | None = None
+    """The requested interval in steps of the mode; None: in seconds."""
+    requested_seconds: float | None = None
+    requests: int = 0
+    captures: int = 0
+    steps: int = 0
+    """The steps of the mode."""
+    longest_gap: int = 0
+    """The most steps between two captures."""
+
+
+@dataclass(frozen=True, slots=True)
 class DroppedData(Document):
     """Data of a worker that could not be written."""
 
@@ -186,7 +208,7 @@ class WorkerDocument(Document):
     own_ns: int = 0
     """The time of the training thread that Leadline took."""
     loop_ns: int = 0
-    thinned: tuple[ThrottledItem, ...] = ()
+    sampled: tuple[SampledItem, ...] = ()
     off: DisabledCapture | None = None
     notes: tuple[str, ...] = ()
     facts: dict[str, Any] = field(default_factory=dict)

@@ -172,6 +172,7 @@ def count_scheduled(schedule: Schedule, first: int, last: int) -> int:
 
 def divide_cost(groups: Sequence[CaptureGroup], cost_ns: int) -> list[float]:
     """Divide the cost of a joint capture by the prices of its groups; those without one by their weights."""
+    cost_ns = max(cost_ns, 1)  # clocks of processor time are coarse on some systems
     known = sum(group.price_ns for group in groups if group.price_ns is not None)
     weight = sum(group.weight for group in groups if group.price_ns is None)
     rest = max(cost_ns - known, _MIN_SHARE * cost_ns) if weight else 0.0

@@ -122,29 +122,6 @@ class WatchedModel(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class ThrottledItem(Document):
-    """A capture item that was throttled to stay within the overhead budget, in its current state."""
-
-    collection: str | None = None
-    regexes: tuple[str, ...] = ()
-    statistics: tuple[str, ...] = ()
-    raw: bool = False
-    mode: str = "train"
-    sources: tuple[str, ...] = ()
-    """The sources of the requests: ``preset``, ``rule:<name>``."""
-    from_every: int | None = None
-    """The planned interval in steps of the mode; None: in seconds."""
-    to_every: int | None = None
-    from_seconds: float | None = None
-    to_seconds: float | None = None
-    start: int = 0
-    end: int | None = None
-    since_step: int = 0
-    until_step: int | None = None
-    """The step from which it is captured as planned again."""
-
-
-@dataclass(frozen=True, slots=True)
 class SampledItem(Document):
     """A capture item that was captured less often than requested, to stay within the overhead budget."""
 

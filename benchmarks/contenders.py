@@ -266,7 +266,8 @@ class LeadlineRun(Leadline):
 
         api.stop_current()
         self.overhead_seconds = (self.session.recorder.cost.own_ns - self._overhead_ns_before) / 1e9
-        self.throttled = len(self.session.recorder.budget.throttled)
+        recorder = self.session.recorder
+        self.sampled = recorder.budget.sampled(recorder.clock.finished) if recorder.budget is not None else ()
 
     def count(self, steps: int) -> Stored:
         return super().count(self.steps_before + steps)

@@ -57,7 +57,7 @@ def test_with_the_standard_preset_all_counters_are_equal_and_no_activations_are_
     assert (found["counters"], found["frames"]) == (expected["counters"], expected["frames"])
     assert expected["stats"]["unique_graphs"] == 2  # the second for batches of another size
     run = ended.run
-    assert run.tensor("0.weight").steps() == [0, 50]
+    assert run.tensor("0.weight").steps() == [0, 1, 2, 3, 4, 5, 10, 20, 50]
     assert run.tensor_names(collection="layers") == []
     (document,) = run.worker_documents().values()
     assert any("torch.compile" in note for note in document.notes)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from launching import CONSOLE_SCRIPT, Ended, bare, environment, finish, losses, rule, script, watched
 
+from leadline.config.presets import FIRST_STEPS
 from leadline.rules.registry import DEFAULT
 
 RAW_EVERY_STEP = ("--capture", "all:every=1,raw=true", "--rule", "vanishing_gradient", "--rule", "weight_update_ratio")
@@ -46,7 +47,7 @@ def test_every_preset_keeps_the_training_bit_identical(tmp_path: Path, unwatched
     every = 500 if preset == "sagemaker" else 1
     assert losses(run, LOSS) == {step: value for step, value in enumerate(own) if step % every == 0}
     statistics_every = {"light": 100, "standard": 50, "full": 10}.get(preset)
-    expected = list(range(0, STEPS, statistics_every)) if statistics_every else []
+    expected = sorted({*FIRST_STEPS, *range(0, STEPS, statistics_every)}) if statistics_every else []
     for name in WEIGHTS if expected else ():
         for tensor in (run.tensor(name), run.tensor(f"gradient/{name}")):
             found = [row["step"] for row in tensor.statistics("l2").to_pylist()]

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
+from leadline.config.presets import FIRST_STEPS
 from leadline.reader.run import Run
 from leadline.records.documents import WorkerDocument
 
@@ -313,7 +314,7 @@ def test_the_last_round_is_always_captured(tmp_path: Path, kind: str) -> None:
     ended = launch(tmp_path, kind, options=["--no-default-rules", "--capture", "trees:steps=3"])
     assert ended.status == 0, ended.err
     rounds = len(note(tmp_path, kind)["rounds"])
-    steps = sorted({*range(0, rounds, 5), rounds - 1})
+    steps = sorted({*(step for step in FIRST_STEPS if step < rounds), *range(0, rounds, 5), rounds - 1})
     assert ended.run.tensor("predictions").steps() == steps
     name = next(iter(ended.run.tensor_names(collection="feature_importance")))
     assert ended.run.tensor(name).steps() == steps

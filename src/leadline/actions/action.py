@@ -115,6 +115,8 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     """Text parameters in which ``$NAME`` is not replaced by Leadline: a shell does it."""
     wants_snapshot: ClassVar[bool] = True
     """Whether the notification of a finding should contain snapshots of its tensors."""
+    affects_training: ClassVar[bool] = False
+    """Whether it affects the training itself, so that its rules should see as many steps as is cheap."""
     is_volatile: ClassVar[bool] = False
     """Whether the effect ends with the process (a gauge), so that a restarted judge must repeat everything."""
 

@@ -24,6 +24,7 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
     place: ClassVar[Place] = "worker"
     wants_snapshot: ClassVar[bool] = False
+    affects_training: ClassVar[bool] = True
 
     grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
 

@@ -13,7 +13,7 @@ from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule
 from leadline.records.formatting import counted, duration, number, share, signal_name
 from leadline.records.names import OVERHEAD
 from leadline.records.outcome import RunOutcome
-from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.records.totals import sampled, step_share, steps_by_mode
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -55,9 +55,9 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     head += _wrap(f"{PREFIX}  ", _facts(end), width)
     if not end.workers and (end.status != "Failed" or end.unwatched is not None):
         head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
-    throttling = "; ".join(describe.throttling(throttled(end.workers)))
-    if throttling:
-        head += _wrap(f"{PREFIX}  ", f"throttled to stay within the overhead budget: {throttling}", width)[:2]
+    sampling = "; ".join(describe.sampling(sampled(end.workers)))
+    if sampling:
+        head += _wrap(f"{PREFIX}  ", f"sampled less often to stay within the overhead budget: {sampling}", width)[:2]
     for dropped in end.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     if end.has_rules:

@@ -14,7 +14,7 @@ from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.outcome import RunOutcome, run_outcome
-from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.documents import read_lines, to_json
@@ -78,9 +78,9 @@ def time_breakdown_of(run: Run) -> dict[str, Any]:
 
 
 def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
-    """Return the overhead as a share of step time, the size of the run on disk, and what was throttled."""
+    """Return the overhead as a share of step time, its size on disk, and what was sampled less often than requested."""
     size = sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
-    return {"step_share": step_share(workers), "bytes": size, "thinned": to_json(throttled(workers))}
+    return {"step_share": step_share(workers), "bytes": size, "sampled": to_json(sampled(workers))}
 
 
 def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from leadline.records import describe
 from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.formatting import counted, duration
 from leadline.records.names import JOB_ENDED
-from leadline.records.totals import throttled
+from leadline.records.totals import sampled
 from leadline.store.control import read_actions
 
 _MAX_WARNINGS: Final = 8
@@ -72,7 +72,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "model": _models(workers),
         "workers": _workers(workers),
         "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
-        "throttled": "; ".join(describe.throttling(throttled(workers))),
+        "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
     }
     for name, value in facts.items():

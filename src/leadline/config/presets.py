@@ -27,6 +27,8 @@ _ROUNDS_EVERY: Final = 5
 """For boosting rounds, as in Debugger's rules for XGBoost: rounds are fewer and longer than steps."""
 _MODES: Final = ("train", "eval", "predict")
 _HOST_BYTES: Final = 512 << 20
+FIRST_STEPS: Final = (0, 1, 2, 3, 4, 5, 10, 20, 50, 100)
+"""Steps that presets and rules capture beside their intervals: most faults show in the first hundred steps."""
 _item: Final = partial(CaptureItem, source="preset")
 
 
@@ -43,14 +45,14 @@ def preset_items(name: str | None) -> tuple[CaptureItem, ...]:
     if name == "sagemaker":
         return (*_scalars(_DEFAULT_EVERY, ("losses", "metrics", "scalars")), *_round_items(("losses", "metrics")))
     items = (*_scalars(1, ("losses", "metrics", "scalars")), *_accuracy(_EVERY[name]))
-    usual = Schedule(every=_EVERY[name])
+    usual = _front_loaded(_EVERY[name])
     items += tuple(
         _item(collection, statistics=default_statistics(collection), schedule=usual)
         for collection in (*_PARAMETERS, "hyperparameters")
     )
-    items += (_item(GRADIENT_NORMS, statistics=("value",), schedule=Schedule(every=_NORMS_EVERY[name])),)
+    items += (_item(GRADIENT_NORMS, statistics=("value",), schedule=_front_loaded(_NORMS_EVERY[name])),)
     if name in _ACTIVATIONS_EVERY:
-        items += (_item("layers", statistics=BASIC, schedule=Schedule(every=_ACTIVATIONS_EVERY[name])),)
+        items += (_item("layers", statistics=BASIC, schedule=_front_loaded(_ACTIVATIONS_EVERY[name])),)
     if name == "full":
         rarely = Schedule(every=_DEFAULT_EVERY)
         items += tuple(_item(collection, raw=True, schedule=rarely) for collection in _PARAMETERS)
@@ -70,11 +72,15 @@ def _round_items(scalars: Sequence[str] = ()) -> tuple[CaptureItem, ...]:
             statistics=_SAMPLE_STATISTICS
             if collection in ("labels", "predictions")
             else default_statistics(collection),
-            schedule=Schedule(every=_ROUNDS_EVERY),
+            schedule=_front_loaded(_ROUNDS_EVERY),
             family="trees",
         )
         for collection in (*scalars, *_PER_ROUND)
     )
+
+
+def _front_loaded(every: int) -> Schedule:
+    return Schedule(every=every, steps=FIRST_STEPS if every > 1 else ())
 
 
 def _scalars(every: int, collections: Sequence[str]) -> tuple[CaptureItem, ...]:
@@ -88,7 +94,7 @@ def _accuracy(every: int) -> tuple[CaptureItem, ...]:
     """Accuracy derived from loss calls: as often as statistics in training, at every step of an evaluation."""
     intervals = {("train",): every, _MODES[1:]: 1}
     return tuple(
-        _item("metrics", ACCURACY, ("value",), schedule=Schedule(every=interval), modes=modes)
+        _item("metrics", ACCURACY, ("value",), schedule=_front_loaded(interval), modes=modes)
         for modes, interval in intervals.items()
     )
 
@@ -131,9 +137,9 @@ def _inherit(needed: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureIt
         if _overlap(needed, item)
     ]
     if needed.collection in TREE_COLLECTIONS:
-        return inherited or [replace(needed, schedule=Schedule(every=_ROUNDS_EVERY))]
+        return inherited or [replace(needed, schedule=_front_loaded(_ROUNDS_EVERY))]
     if not any(item.family is None for item in inherited):
-        inherited.append(replace(needed, schedule=Schedule(every=_DEFAULT_EVERY)))
+        inherited.append(replace(needed, schedule=_front_loaded(_DEFAULT_EVERY)))
     return inherited
 
 

@@ -23,8 +23,6 @@ _PHASE_LABELS: Final = {
     "imports": "imports",
     "setup": "data, model and device setup",
     "first_step": "compilation and first step",
-    "capture_thinned": "capture throttled (overhead budget)",
-    "capture_widened": "capture throttling relaxed",
     "initialization": "initialization",
     "training_loop": "training loop",
     "finalization": "finalization",

@@ -10,7 +10,9 @@ from typing import Final
 
 from msgspec import structs
 
+from leadline.actions.registry import find_action
 from leadline.config.parameters import read_parameters
+from leadline.config.presets import FIRST_STEPS
 from leadline.errors import ConfigurationError, UnknownNameError, located
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.records.names import EVERY_RULE, JOB, is_module_collection
@@ -20,6 +22,8 @@ from leadline.rules.registry import DEFAULT, canonical, find_rule
 from leadline.rules.rule import Rule
 
 _EVERY_STEP: Final = 1
+_CHEAP: Final = frozenset({"value", "nan_count", "nonfinite_count"})
+"""Statistics that may be captured at every step."""
 
 
 def default_rules(preset: str = "standard") -> list[RuleSpec]:
@@ -122,17 +126,19 @@ def plan(rules: Iterable[tuple[RuleSpec, Rule]], actions: Sequence[ActionSpec]) 
     """Return the capture items that rules need.
 
     A need without an interval becomes an item with an empty schedule (``Schedule()``), which takes the interval of
-    its collection from the preset. A rule that triggers an action is evaluated at every step, except on the inputs
-    and outputs of modules: an action must not cause forward hooks at every step.
+    its collection from the preset. Where an action affects the training (a stop), the cheap part of what the rule needs
+    is captured at every step beside that: scalars and non-finite counts.
+
+    Raises:
+        UnknownNameError: There is no such action.
     """
+    stopping = [action for action in actions if find_action(action.action, action.folder).affects_training]
     items = []
     for spec, rule in rules:
-        is_acted_on = bool(rule.implied_actions("")) or any(_acts_on(action, spec.alias) for action in actions)
+        implied = any(find_action(name).affects_training for name in rule.implied_actions(""))
+        stops = implied or any(_acts_on(action, spec.alias) for action in stopping)
         for need in rule.needs().tensors:
-            is_hooked = need.collection is not None and is_module_collection(need.collection)
-            needs_every_step = (is_acted_on and not is_hooked) or need.end is not None
-            every = need.every if need.every is not None else _EVERY_STEP if needs_every_step else None
-            items.append(_item(need, every, f"rule:{spec.alias}"))
+            items += _items(need, f"rule:{spec.alias}", stops=stops)
     return tuple(items)
 
 
@@ -141,17 +147,30 @@ def _acts_on(action: ActionSpec, alias: str) -> bool:
     return action.rule in (EVERY_RULE, alias) and "IssuesFound" in action.statuses
 
 
-def _item(need: TensorNeed, every: int | None, source: str) -> CaptureItem:
-    modes = ("train", "eval", "predict") if need.modes == ("global",) else need.modes or ("train",)
-    return CaptureItem(
+def _items(need: TensorNeed, source: str, *, stops: bool) -> list[CaptureItem]:
+    """Return the items for a need.
+
+    Args:
+        stops: Whether a finding of the rule stops the training.
+    """
+    every = need.every if need.every is not None or need.end is None else _EVERY_STEP
+    is_front_loaded = every is not None and every > _EVERY_STEP and need.end is None and not need.raw
+    schedule = Schedule(every=every, end=need.end, steps=FIRST_STEPS if is_front_loaded else ())
+    item = CaptureItem(
         collection=need.collection,
         regex=need.regex,
         statistics=need.statistics,
         raw=need.raw,
-        schedule=Schedule(every=every, end=need.end),
-        modes=modes,
+        schedule=schedule,
+        modes=("train", "eval", "predict") if need.modes == ("global",) else need.modes or ("train",),
         source=source,
     )
+    cheap = tuple(filter(_CHEAP.__contains__, need.statistics))
+    is_hooked = need.collection is not None and is_module_collection(need.collection)
+    if not stops or not cheap or is_hooked or need.every is not None or need.end is not None:
+        return [item]
+    raised = replace(item, statistics=cheap, raw=False, schedule=Schedule(every=_EVERY_STEP))
+    return [item, raised]
 
 
 def _check_needs(rule: Rule) -> None:

@@ -6,13 +6,36 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from leadline.records.documents import ThrottledItem
+from leadline.records.decoding import Document
 from leadline.records.formatting import listed
 from leadline.records.needs import TensorNeed
 from leadline.records.plan import Schedule
 
 THROTTLED_EVENT: Final = "capture_thinned"
 """The name of the event in the timeline."""
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottledItem(Document):
+    """A capture item that was throttled to stay within the overhead budget, in its current state."""
+
+    collection: str | None = None
+    regexes: tuple[str, ...] = ()
+    statistics: tuple[str, ...] = ()
+    raw: bool = False
+    mode: str = "train"
+    sources: tuple[str, ...] = ()
+    """The sources of the requests: ``preset``, ``rule:<name>``."""
+    from_every: int | None = None
+    """The planned interval in steps of the mode; None: in seconds."""
+    to_every: int | None = None
+    from_seconds: float | None = None
+    to_seconds: float | None = None
+    start: int = 0
+    end: int | None = None
+    since_step: int = 0
+    until_step: int | None = None
+    """The step from which it is captured as planned again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from leadline.records.documents import (
     DroppedData,
     DroppedSamples,
     RuleDocument,
+    SampledItem,
     SummarizedRule,
-    ThrottledItem,
     WorkerDocument,
 )
 from leadline.records.formatting import counted, listed, model, share, size
@@ -28,6 +28,7 @@ from leadline.records.request import (
     UnreadableRequest,
 )
 
+_MOST: Final = 0.9
 AGENT: Final = "agent-"
 """Prefix of the names of agents in acknowledgements."""
 
@@ -44,21 +45,22 @@ def overhead(ratio: float | None, *, written_bytes: int | None = None) -> str:
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
 
 
-def throttling(items: Iterable[ThrottledItem]) -> list[str]:
-    """``gradients, weights every 200 steps instead of 50``, for what is throttled at present."""
+def sampling(items: Iterable[SampledItem]) -> list[str]:
+    """``gradients, weights every 200 steps on average, 50 requested``, for what misses a tenth of its captures."""
     by_interval: dict[str, list[str]] = {}
     for item in items:
-        if item.until_step is None:
+        if item.captures < _MOST * item.requests:
             name = f"{'raw ' if item.raw else ''}{item.collection or 'tensors by name'}"
-            by_interval.setdefault(_throttled_interval(item), []).append(name)
+            by_interval.setdefault(_measured_interval(item), []).append(name)
     return [f"{', '.join(dict.fromkeys(names))} {interval}" for interval, names in by_interval.items()]
 
 
-def _throttled_interval(item: ThrottledItem) -> str:
-    if item.to_every is None or item.from_every is None:
-        return f"every {item.to_seconds or 0:g} s instead of {item.from_seconds or 0:g}"
+def _measured_interval(item: SampledItem) -> str:
     mode = "" if item.mode == "train" else f" of {item.mode}"
-    return f"every {item.to_every:,} steps{mode} instead of {item.from_every:,}"
+    average = round(item.steps / item.captures) if item.captures else 0
+    if item.requested_every is None or average <= item.requested_every:
+        return f"at {item.captures:,} of {counted(item.requests, 'requested step')}{mode}"
+    return f"every {average:,} steps{mode} on average, {item.requested_every:,} requested"
 
 
 def dropped_data(dropped: DroppedData) -> str:

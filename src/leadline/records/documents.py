@@ -18,8 +18,8 @@ class WatchedModel(Document):
 
 
 @dataclass(frozen=True, slots=True)
-class ThrottledItem(Document):
-    """A capture item that was throttled to stay within the overhead budget, in its current state."""
+class SampledItem(Document):
+    """A capture item that was captured less often than requested, to stay within the overhead budget."""
 
     collection: str | None = None
     regexes: tuple[str, ...] = ()
@@ -28,16 +28,15 @@ class ThrottledItem(Document):
     mode: str = "train"
     sources: tuple[str, ...] = ()
     """The sources of the requests: ``preset``, ``rule:<name>``."""
-    from_every: int | None = None
-    """The planned interval in steps of the mode; None: in seconds."""
-    to_every: int | None = None
-    from_seconds: float | None = None
-    to_seconds: float | None = None
-    start: int = 0
-    end: int | None = None
-    since_step: int = 0
-    until_step: int | None = None
-    """The step from which it is captured as planned again."""
+    requested_every: int | None = None
+    """The requested interval in steps of the mode; None: in seconds."""
+    requested_seconds: float | None = None
+    requests: int = 0
+    captures: int = 0
+    steps: int = 0
+    """The steps of the mode."""
+    longest_gap: int = 0
+    """The most steps between two captures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class WorkerDocument(Document):
     own_ns: int = 0
     """The time of the training thread that Leadline took."""
     loop_ns: int = 0
-    thinned: tuple[ThrottledItem, ...] = ()
+    sampled: tuple[SampledItem, ...] = ()
     off: DisabledCapture | None = None
     error: str = ""
     """The exception that ended the process, in one line; empty: none is known."""

@@ -1,10 +1,10 @@
-"""Totals over the workers of a run: steps, overhead and throttling."""
+"""Totals over the workers of a run: steps, overhead and sampling."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from leadline.records.documents import ThrottledItem, WorkerDocument
+from leadline.records.documents import SampledItem, WorkerDocument
 
 
 def steps_by_mode(workers: Iterable[WorkerDocument]) -> dict[str, int]:
@@ -27,16 +27,20 @@ def step_share(workers: Iterable[WorkerDocument]) -> float | None:
     return sum(worker.own_ns for worker in workers) / loop_ns if loop_ns else None
 
 
-def throttled(workers: Iterable[WorkerDocument]) -> list[ThrottledItem]:
-    """Return the capture items throttled by the overhead budget, each as in the worker that throttles it most."""
-    widest: dict[tuple[object, ...], ThrottledItem] = {}
-    for item in (item for worker in workers for item in worker.thinned):
-        key = item.mode, item.collection, item.from_every, item.from_seconds, item.sources, item.raw, item.statistics
-        known = widest.get(key)
-        if known is None or _interval_length(item) > _interval_length(known):
-            widest[key] = item
-    return list(widest.values())
-
-
-def _interval_length(item: ThrottledItem) -> float:
-    return item.to_every or item.to_seconds or 0.0
+def sampled(workers: Iterable[WorkerDocument]) -> list[SampledItem]:
+    """Return what was captured less often than requested, each as in the worker that captured it least."""
+    least: dict[tuple[object, ...], SampledItem] = {}
+    for item in (item for worker in workers for item in worker.sampled):
+        key = (
+            item.mode,
+            item.collection,
+            item.requested_every,
+            item.requested_seconds,
+            item.sources,
+            item.raw,
+            item.statistics,
+        )
+        known = least.get(key)
+        if known is None or item.captures * known.requests < known.captures * item.requests:
+            least[key] = item
+    return list(least.values())

@@ -10,7 +10,7 @@ from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.formatting import duration
-from leadline.records.totals import throttled
+from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
@@ -74,7 +74,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
         "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
-        "throttled": "; ".join(describe.throttling(throttled(workers))),
+        "sampled": "; ".join(describe.sampling(sampled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",
     }

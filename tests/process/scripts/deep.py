@@ -1,4 +1,4 @@
-"""A narrow and deep network with fast steps and many tensors; capturing all of them at every step is expensive.
+"""A deep network with fast steps; capturing all of its tensors at every step is expensive.
 
 Under torchrun it is data-parallel on gloo, with different data on every rank.
 """
@@ -18,10 +18,12 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--depth", type=int, default=40)
+    parser.add_argument("--width", type=int, default=8)
     given = parser.parse_args()
     torch.manual_seed(3)
-    hidden = [layer for _ in range(given.depth) for layer in (torch.nn.Linear(8, 8), torch.nn.Tanh())]
-    model: torch.nn.Module = torch.nn.Sequential(*hidden, torch.nn.Linear(8, 1))
+    width = given.width
+    hidden = [layer for _ in range(given.depth) for layer in (torch.nn.Linear(width, width), torch.nn.Tanh())]
+    model: torch.nn.Module = torch.nn.Sequential(*hidden, torch.nn.Linear(width, 1))
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
         model = DistributedDataParallel(model)
@@ -29,7 +31,7 @@ def main() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     losses = []
     for _ in range(given.steps):
-        inputs = torch.randn(4, 8)
+        inputs = torch.randn(4, width)
         loss = torch.nn.functional.mse_loss(model(inputs), inputs[:, :1])
         optimizer.zero_grad()
         loss.backward()

@@ -10,6 +10,10 @@ from leadline.errors import UnknownNameError
 from leadline.records.plan import CaptureItem, Schedule
 
 
+def front_loaded(every: int) -> Schedule:
+    return Schedule(every=every, steps=(0, 1, 2, 3, 4, 5, 10, 20, 50, 100))
+
+
 @pytest.mark.parametrize(("preset", "losses", "tensors"), [("light", 1, 100), ("standard", 1, 50), ("full", 1, 10)])
 def test_intervals(preset: str, losses: int, tensors: int) -> None:
     items = preset_items(preset)
@@ -48,7 +52,7 @@ def test_labels_for_a_rule_are_captured_every_five_rounds_of_boosters_and_by_def
 def test_booster_collections_for_a_rule_are_captured_every_five_rounds(collection: str, every: int) -> None:
     plan = merge(preset_items("standard"), (), [CaptureItem(collection, source="rule:r")], root="/tmp")
     (found,) = [item for item in plan.items if item.source == "rule:r"]
-    assert found.schedule == Schedule(every=every)
+    assert found.schedule == front_loaded(every)
 
 
 def test_scalars_of_the_script_are_captured_without_a_preset() -> None:
@@ -67,14 +71,19 @@ def rule_schedules(needed: CaptureItem, *options: str) -> dict[str | None, Sched
 
 def test_an_item_inherits_the_schedule_of_its_collection() -> None:
     needed = CaptureItem("gradients", statistics=("abs_mean",), source="rule:r")
-    assert rule_schedules(needed) == {"gradients": Schedule(every=50)}
+    assert rule_schedules(needed) == {"gradients": front_loaded(50)}
 
 
 def test_an_item_for_all_inherits_the_schedule_of_each_collection() -> None:
     needed = CaptureItem("all", statistics=("nan_count",), source="rule:r")
     found = rule_schedules(needed)
     assert found["losses"] == Schedule(every=1)
-    assert found["gradients"] == found["weights"] == found["biases"] == Schedule(every=50)
+    assert found["gradients"] == found["weights"] == found["biases"] == front_loaded(50)
+
+
+def test_an_item_for_what_an_option_captures_inherits_the_schedule_of_the_option() -> None:
+    plan = merge((), [parse_capture("gradients:every=7")], [CaptureItem("gradients", source="rule:r")], root="/tmp")
+    assert [item.schedule for item in plan.items if item.source == "rule:r"] == [Schedule(every=7)]
 
 
 def test_an_item_with_a_schedule_keeps_it() -> None:
@@ -93,4 +102,4 @@ def test_module_outputs_for_a_rule_are_captured_with_the_activations_of_the_pres
     needed = CaptureItem("relu_output", statistics=("unit_activity",), source="rule:dead_relu")
     plan = merge(preset_items(preset), (), [needed], root=".")
     (found,) = [item for item in plan.items if item.source == "rule:dead_relu"]
-    assert (found.collection, found.schedule) == ("relu_output", Schedule(every=every))
+    assert (found.collection, found.schedule) == ("relu_output", front_loaded(every))

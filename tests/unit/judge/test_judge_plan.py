@@ -30,19 +30,41 @@ def test_a_need_without_an_interval_inherits_it() -> None:
     )
 
 
-def test_a_rule_with_an_action_sees_every_step() -> None:
-    action = ActionSpec("v", "stop_training")
-    items = planned(spec("vanishing_gradient", "v"), spec("exploding_tensor"), actions=(action,))
-    assert {(item.source, item.schedule.every) for item in items} == {("rule:v", 1), ("rule:exploding_tensor", None)}
-    items = planned(spec("exploding_tensor"), actions=(ActionSpec("*", "stop_training"),))
-    assert [item.schedule.every for item in items] == [1]
+def requests(items: tuple[CaptureItem, ...]) -> set[tuple[str | None, tuple[str, ...], int | None]]:
+    return {(item.collection, item.statistics, item.schedule.every) for item in items}
+
+
+def test_a_rule_that_stops_the_training_sees_scalars_and_counts_of_every_step() -> None:
+    stop = ActionSpec("*", "stop_training")
+    items = planned(spec("exploding_gradient"), spec("vanishing_gradient"), actions=(stop,))
+    assert requests(items) == {
+        ("gradient_norms", ("value",), None),
+        ("gradient_norms", ("value",), 1),
+        ("gradients", ("abs_mean",), None),
+    }
+    counts = requests(planned(spec("exploding_tensor"), actions=(ActionSpec("exploding_tensor", "StopTraining"),)))
+    ((collection, statistics, every),) = requests(planned(spec("exploding_tensor")))
+    assert counts == {(collection, statistics, every), ("all", statistics, 1)}
+    other = ActionSpec("other", "stop_training")
+    assert requests(planned(spec("exploding_gradient"), actions=(other,))) == {("gradient_norms", ("value",), None)}
+
+
+@pytest.mark.parametrize("action", ["webhook", "notify", "run_command", "publish_metric"])
+def test_an_action_that_does_not_affect_the_training_changes_nothing(action: str) -> None:
+    specs = (spec("exploding_tensor"), spec("exploding_gradient"))
+    assert planned(*specs, actions=(ActionSpec("*", action),)) == planned(*specs)
+
+
+def test_what_rules_need_at_an_interval_of_their_own_is_captured_densely_at_first() -> None:
+    (item,) = planned(spec("output_collapse"))
+    assert item.schedule == Schedule(every=50, steps=(0, 1, 2, 3, 4, 5, 10, 20, 50, 100))
 
 
 def test_an_action_causes_no_forward_hooks_at_every_step() -> None:
     items = planned(spec("nonfinite_origin"), actions=(ActionSpec("*", "stop_training"),))
     of_modules = {item.schedule.every for item in items if may_select_module_tensors(item)}
-    others = {item.schedule.every for item in items if not may_select_module_tensors(item)}
-    assert (of_modules, others) == ({None}, {1})
+    assert of_modules == {None}
+    assert {item.schedule.every for item in items} == {None, 1}
 
 
 def test_needs_with_an_interval_keep_it() -> None:

@@ -17,39 +17,31 @@ from leadline.records.documents import (
     DroppedData,
     DroppedSamples,
     RuleDocument,
+    SampledItem,
     SummarizedRule,
-    ThrottledItem,
     WorkerDocument,
 )
 from leadline.records.formatting import share
 from leadline.records.outcome import RunOutcome
-from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.documents import make_folder, to_json, write_document
 from leadline.testing.runs import RunWriter
 from leadline.training.session.run_html import verdict_html
 
 
-def entry(collection: str | None = "gradients", **changes: Any) -> ThrottledItem:
-    return ThrottledItem.from_dict(
-        {
-            "collection": collection,
-            "regexes": [],
-            "statistics": ["l2"],
-            "raw": False,
-            "mode": "train",
-            "sources": ["preset"],
-            "from_every": 50,
-            "to_every": 200,
-            "from_seconds": None,
-            "to_seconds": None,
-            "start": 0,
-            "end": None,
-            "since_step": 151,
-            "until_step": None,
-            **changes,
-        }
+def entry(collection: str | None = "gradients", **changes: Any) -> SampledItem:
+    item = SampledItem(
+        collection,
+        statistics=("l2",),
+        sources=("preset",),
+        requested_every=50,
+        requests=20,
+        captures=5,
+        steps=1000,
+        longest_gap=400,
     )
+    return replace(item, **changes)
 
 
 def test_the_share_is_of_all_workers_together() -> None:
@@ -65,33 +57,32 @@ def test_all_views_use_the_same_format(ratio: float, text: str) -> None:
     assert share(ratio) == text
 
 
-def test_the_longest_interval_of_all_workers_is_reported() -> None:
-    workers = [WorkerDocument(thinned=(entry(to_every=every),)) for every in (100, 400)]
-    assert throttled([*workers, WorkerDocument()]) == [entry(to_every=400)]
+def test_the_least_captured_of_all_workers_is_reported() -> None:
+    workers = [WorkerDocument(sampled=(entry(captures=captures),)) for captures in (12, 4, 6)]
+    assert sampled([*workers, WorkerDocument()]) == [entry(captures=4)]
 
 
 @pytest.mark.parametrize(
     ("entries", "texts"),
     [
         ([], []),
-        ([entry(), entry("weights")], ["gradients, weights every 200 steps instead of 50"]),
-        ([entry(raw=True)], ["raw gradients every 200 steps instead of 50"]),
-        ([entry("layers", mode="eval")], ["layers every 200 steps of eval instead of 50"]),
-        ([entry(None)], ["tensors by name every 200 steps instead of 50"]),
-        ([entry(to_every=50, until_step=900)], []),
-        (
-            [entry(from_every=None, to_every=None, from_seconds=2.0, to_seconds=8.0)],
-            ["gradients every 8 s instead of 2"],
-        ),
+        ([entry(), entry("weights")], ["gradients, weights every 200 steps on average, 50 requested"]),
+        ([entry(raw=True)], ["raw gradients every 200 steps on average, 50 requested"]),
+        ([entry("layers", mode="eval")], ["layers every 200 steps of eval on average, 50 requested"]),
+        ([entry(None)], ["tensors by name every 200 steps on average, 50 requested"]),
+        ([entry(captures=19)], []),
+        ([entry(steps=200)], ["gradients at 5 of 20 requested steps"]),
+        ([entry(captures=0, mode="eval")], ["gradients at 0 of 20 requested steps of eval"]),
+        ([entry(requested_every=None, requested_seconds=2.0)], ["gradients at 5 of 20 requested steps"]),
     ],
 )
-def test_throttling_is_formatted(entries: list[ThrottledItem], texts: list[str]) -> None:
-    assert describe.throttling(entries) == texts
+def test_sampling_is_formatted(entries: list[SampledItem], texts: list[str]) -> None:
+    assert describe.sampling(entries) == texts
 
 
 def test_every_view_has_the_same_number(tmp_path: Path) -> None:
     documents = {
-        "rank0-1": WorkerDocument("rank0-1", steps={"train": 9}, own_ns=70, loop_ns=10_000, thinned=(entry(),)),
+        "rank0-1": WorkerDocument("rank0-1", steps={"train": 9}, own_ns=70, loop_ns=10_000, sampled=(entry(),)),
         "rank1-2": WorkerDocument("rank1-2", steps={"train": 9}, own_ns=50, loop_ns=10_000),
     }
     writer = RunWriter(tmp_path / "run")
@@ -100,13 +91,16 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
         write_document(str(tmp_path / "run" / layout.worker_document(name)), document)
     workers = list(documents.values())
     cost = cost_of(writer.path, workers)
-    assert (cost["step_share"], cost["thinned"]) == (0.006, to_json([entry()]))
+    assert (cost["step_share"], cost["sampled"]) == (0.006, to_json([entry()]))
     ending = JobEnd(RunOutcome("Completed"), "Completed", 0, 0, 1.0, tuple(workers), 10, None, False)
     text = "\n".join(summary_lines(ending, width=100))
     assert "Overhead: 0.6 % of step time, " in text
-    assert "leadline  throttled to stay within the overhead budget: gradients every 200 steps instead of 50" in text
+    expected = (
+        "sampled less often to stay within the overhead budget: gradients every 200 steps on average, 50 requested"
+    )
+    assert expected in " ".join(text.split())
     html = verdict_html(writer.path)
-    assert "overhead 0.6 % of step time; throttled: gradients every 200 steps instead of 50" in html
+    assert "overhead 0.6 % of step time; sampled: gradients every 200 steps on average, 50 requested" in html
 
 
 def test_steps_are_those_of_the_worker_with_the_most() -> None:

@@ -23,8 +23,8 @@ from leadline.records.documents import (
     RuleDocument,
     RuleSummary,
     RunStatus,
+    SampledItem,
     SummarizedRule,
-    ThrottledItem,
     TimeSummary,
     Transition,
     WatchedModel,
@@ -45,7 +45,7 @@ KINDS = (
     RuleDocument,
     RuleSummary,
     RunStatus,
-    ThrottledItem,
+    SampledItem,
     WorkerDocument,
 )
 JSON = st.recursive(
@@ -63,7 +63,7 @@ def test_a_document_is_read_as_it_was_written() -> None:
         models=(WatchedModel("Net", 62),),
         steps={"train": 3},
         losses={"loss": 0.5, "bad": "NaN", "whole": 1},
-        thinned=(ThrottledItem("gradients", statistics=("l2",), from_every=50, to_every=100),),
+        sampled=(SampledItem("gradients", statistics=("l2",), requested_every=50, requests=9, captures=4),),
         off=DisabledCapture(3, "boom"),
         facts={"batch_size": 4, "nested": [{"a": 1}]},
         lost=DroppedData(5, "full", rows=2),

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from leadline.actions.registry import BUILT_IN, find_action
 from leadline.config.capture import capture_item
 from leadline.config.options import ActionEntry, format_value, parse_action
+from leadline.config.presets import FIRST_STEPS
 from leadline.config.resolve import resolve
 from leadline.config.run_config import DEFAULT_BUDGET, RunConfig
 from leadline.config.toml_file import to_toml
@@ -241,7 +242,10 @@ def _interval(item: CaptureItem) -> str:
     schedule = item.schedule
     parts = [f"every {number(schedule.every)} steps" if schedule.every != 1 else "every step"] if schedule.every else []
     parts += [f"every {schedule.every_seconds:g} s"] if schedule.every_seconds else []
-    parts += [f"at {len(schedule.steps)} steps"] if schedule.steps else []
+    if schedule.steps == FIRST_STEPS:
+        parts.append(f"more often in the first {max(FIRST_STEPS)}")
+    elif schedule.steps:
+        parts.append(f"at {len(schedule.steps)} steps")
     parts += [f"from {number(schedule.start)} on"] if schedule.start else []
     parts += [f"before {number(schedule.end)}"] if schedule.end else []
     return ", ".join(parts) or "never"

@@ -30,7 +30,7 @@ from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.documents import RuleSummary
 from leadline.records.names import JOB_ENDED
-from leadline.records.totals import steps_by_mode, throttled
+from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
 from leadline.store.run_state import read_rule_summary
 
@@ -230,9 +230,9 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
 
 
 def cost(run: Run) -> dict[str, Any]:
-    """Return the monitoring overhead, and what was throttled to stay within the budget."""
+    """Return the monitoring overhead, and what was sampled less often to stay within the budget."""
     workers = list(run.worker_documents().values())
-    return {**cost_of(run.path, workers), "throttling": describe.throttling(throttled(workers))}
+    return {**cost_of(run.path, workers), "sampling": describe.sampling(sampled(workers))}
 
 
 def warnings(run: Run, damage: Sequence[str] = ()) -> list[str]:

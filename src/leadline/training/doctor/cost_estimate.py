@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
+from leadline.config.presets import FIRST_STEPS
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import (
@@ -25,6 +26,8 @@ from leadline.training.step_context import StepContext
 
 _HORIZON_STEPS: Final = 3000
 """Steps over which schedules are averaged; a multiple of every interval of the presets."""
+_FIRST_STEP: Final = max(FIRST_STEPS) + 1
+"""The first of them: what is captured densely at the beginning is no cost of a longer training."""
 _ROW_BYTES: Final = 64
 """Bytes of a row beside its values: its stamp and its share of a batch."""
 _REPEATS: Final = 3
@@ -76,7 +79,7 @@ class CostEstimator:
         schedules = tuple({item.schedule for item in train})
         counts = Counter(
             frozenset(schedule for schedule in schedules if schedule.should_capture(step))
-            for step in range(1, _HORIZON_STEPS + 1)
+            for step in range(_FIRST_STEP, _FIRST_STEP + _HORIZON_STEPS)
         )
         parts: Counter[tuple[CaptureItem, ...]] = Counter()
         forward = watched = 0

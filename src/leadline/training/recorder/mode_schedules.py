@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +15,7 @@ from leadline.records.names import (
 )
 from leadline.records.plan import CaptureItem, CapturePlan, applies_to_mode
 from leadline.training.recorder.budget import Budget
+from leadline.training.recorder.capture_groups import split
 from leadline.training.recorder.schedule import CaptureSchedule
 
 _WITH_NORMS: Final = frozenset({"gradients", GRADIENT_NORMS})
@@ -32,71 +33,73 @@ class ModeSchedules:
     norms: CaptureSchedule
     checks: CaptureSchedule
     forward: CaptureSchedule
+    """Items captured between the beginning and the end of a step; the only ones here that cost enough to be delayed."""
 
 
 class PlanSchedules:
-    """The schedules of a capture plan by mode, throttled to its budget.
+    """The schedules of a capture plan by mode.
 
     Args:
         captures_between_steps: Whether an item may select data captured between the beginning and the end of a step.
+        budget: The overhead budget; None: no limit.
 
     Attributes:
-        budget: The overhead budget of the plan.
         tensor_items: The items that may select parameters, gradients or optimizer variables in train steps.
         non_finite_items: Those of them that count non-finite elements.
         has_norms: Whether gradient norms are captured at any step.
     """
 
-    budget: Budget
     tensor_items: list[CaptureItem]
     non_finite_items: list[CaptureItem]
     has_norms: bool
 
-    def __init__(self, plan: CapturePlan, captures_between_steps: Callable[[CaptureItem], bool]) -> None:
+    def __init__(
+        self, plan: CapturePlan, captures_between_steps: Callable[[CaptureItem], bool], budget: Budget | None
+    ) -> None:
+        self.budget = budget
         self._captures_between_steps = captures_between_steps
         self._modes: dict[str, ModeSchedules] = {}
-        self._set(plan)
+        self.change(plan)
 
     def change(self, plan: CapturePlan) -> None:
-        """Switch to another plan; items that were throttled before stay reported."""
-        throttled = self.budget.throttled
-        self._set(plan)
-        self.budget.throttled.update(throttled)
-
-    def of(self, mode: str) -> ModeSchedules:
-        """Return the schedules of a mode."""
-        if mode not in self._modes:
-            self._modes[mode] = _mode_schedules(mode, self.budget, self._captures_between_steps)
-        return self._modes[mode]
-
-    def has_checks(self) -> bool:
-        """Return whether the loop checks are captured at any step."""
-        return any(item.collection == CHECKS for item in self.budget.items)
-
-    def _set(self, plan: CapturePlan) -> None:
-        self.budget = Budget(plan)
+        """Switch to another plan."""
+        self._items = split(plan.items) if self.budget is not None else plan.items
         self.tensor_items = [
-            item for item in self.budget.items if _may_select_parameters(item) and applies_to_mode(item, "train")
+            item for item in self._items if _may_select_parameters(item) and applies_to_mode(item, "train")
         ]
         self.non_finite_items = [item for item in self.tensor_items if _COUNTS & set(item.statistics)]
         self.has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
         self._modes.clear()
 
+    def of(self, mode: str) -> ModeSchedules:
+        """Return the schedules of a mode."""
+        if mode not in self._modes:
+            self._modes[mode] = self._schedules(mode)
+        return self._modes[mode]
 
-def _mode_schedules(mode: str, budget: Budget, captures_between_steps: Callable[[CaptureItem], bool]) -> ModeSchedules:
-    items = [item for item in budget.items if applies_to_mode(item, mode)]
+    def of_optimizer(self) -> CaptureSchedule:
+        """Return a schedule of ``tensor_items`` for one optimizer."""
+        return CaptureSchedule(self.tensor_items, self.budget)
 
-    def schedule(selects: Callable[[CaptureItem], bool]) -> CaptureSchedule:
-        return CaptureSchedule([item for item in items if selects(item)], budget)
+    def has_checks(self) -> bool:
+        """Return whether the loop checks are captured at any step."""
+        return any(item.collection == CHECKS for item in self._items)
 
-    return ModeSchedules(
-        losses=schedule(lambda item: item.collection in ("losses", "all", None)),
-        scalars=schedule(lambda item: item.collection in ("scalars", "metrics", "all", None)),
-        settings=schedule(lambda item: item.collection == "hyperparameters"),
-        norms=schedule(lambda item: item.collection in _WITH_NORMS),
-        checks=schedule(lambda item: item.collection == CHECKS),
-        forward=schedule(captures_between_steps),
-    )
+    def _schedules(self, mode: str) -> ModeSchedules:
+        items = [item for item in self._items if applies_to_mode(item, mode)]
+        forward = [item for item in items if self._captures_between_steps(item)]
+        return ModeSchedules(
+            losses=_of_collections(items, "losses", "all", None),
+            scalars=_of_collections(items, "scalars", "metrics", "all", None),
+            settings=_of_collections(items, "hyperparameters"),
+            norms=_of_collections(items, *_WITH_NORMS),
+            checks=_of_collections(items, CHECKS),
+            forward=CaptureSchedule(forward, self.budget, mode=mode, is_forward=True),
+        )
+
+
+def _of_collections(items: Iterable[CaptureItem], *collections: str | None) -> CaptureSchedule:
+    return CaptureSchedule([item for item in items if item.collection in collections])
 
 
 def _may_select_parameters(item: CaptureItem) -> bool:

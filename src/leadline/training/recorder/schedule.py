@@ -8,11 +8,11 @@ from typing import Final
 
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.training.recorder.budget import Budget
+from leadline.training.recorder.capture_groups import CaptureGroup, divide
 from leadline.training.timeline.step_clock import StepClock
 
 _EVERY_STEP: Final = Schedule(every=1)
-_FAR: Final = 1 << 30
-"""Steps until the next scheduled step where there is none."""
+_NEVER: Final = 1 << 62
 
 
 class CaptureSchedule:
@@ -23,46 +23,58 @@ class CaptureSchedule:
     the last capture of the item, for whatever reason.
 
     Args:
-        budget: Throttles the items (which must be those of ``budget.items``); None for no throttling.
+        items: Items of ``capture_groups.split``.
+        budget: Delays items; None: all are captured when due.
+        mode: The mode whose steps are counted.
+        is_forward: Whether the items are captured in forward passes.
+
+    Attributes:
+        next_step: At steps before this nothing is due.
     """
 
-    def __init__(self, items: Sequence[CaptureItem], budget: Budget | None = None) -> None:
-        self._items = tuple(items)
-        self._budget = budget
-        self._version = 0
-        self._timed = frozenset(id(item) for item in items if item.schedule.every_seconds is not None)
-        self._captured_at = dict.fromkeys(self._timed, float("-inf"))
-        self._last_step = -1
-        self._next_steps = [_next_step(item.schedule, -1) for item in items]
-        """For each item the first scheduled step after the last step that was asked for."""
-        self._next_step = 0
-        self._always = self._items if self._is_every_step() else None
-        """All items, if each is captured at every step."""
+    def __init__(
+        self,
+        items: Sequence[CaptureItem],
+        budget: Budget | None = None,
+        *,
+        mode: str = "train",
+        is_forward: bool = False,
+    ) -> None:
+        self.next_step = 0
+        self._items, self._budget = tuple(items), budget
+        self._groups = divide(items, is_forward=is_forward)
+        self._captured_at = {group: float("-inf") for group in self._groups if group.schedule.every_seconds is not None}
+        """When the groups with an interval in seconds were captured."""
+        is_free = budget is None or all(group.kind == "always" for group in self._groups)
+        self._is_every_step = is_free and bool(items) and all(item.schedule == _EVERY_STEP for item in items)
+        if budget is not None:
+            budget.add(self._groups, mode)
 
     def advance_to(self, step: int) -> tuple[CaptureItem, ...]:
         """Advance to ``step``, which must not decrease; return the items to capture there."""
-        budget = self._budget
-        if budget is not None and budget.version != self._version:
-            self._version, self._next_step = budget.version, 0
-            self._next_steps = [_next_step(budget.schedule(item), self._last_step) for item in self._items]
-            self._always = self._items if self._is_every_step() else None
-        if self._always is not None:
-            is_first_call = step > self._last_step
-            self._last_step = step
-            return self._always if is_first_call else ()
-        if step < self._next_step and not self._timed:
+        if step < self.next_step:
             return ()
-        next_steps, timed, selected = self._next_steps, self._timed, []
-        for index, item in enumerate(self._items):
-            should_capture = next_steps[index] <= step
-            if should_capture:
-                next_steps[index] = _next_step(self._schedule(item), step)
-            if timed and id(item) in timed:
-                should_capture = self._should_capture_timed(item, step, is_scheduled=should_capture)
-            if should_capture:
-                selected.append(item)
-        self._last_step, self._next_step = step, min(next_steps, default=step + _FAR)
-        return tuple(selected)
+        if self._is_every_step:
+            self.next_step = step + 1
+            return self._items
+        due = [group for group in self._groups if self._is_due(group, step)]
+        if self._budget is not None:
+            due = self._budget.choose(due, step) if due else []
+        else:
+            for group in due:
+                group.take(step)
+        if self._captured_at:
+            now = time.monotonic()
+            self._captured_at.update((group, now) for group in due if group in self._captured_at)
+        else:
+            self.next_step = min((group.interesting_step for group in self._groups), default=_NEVER)
+        chosen = {id(item) for group in due for item in group.items}
+        return tuple(item for item in self._items if id(item) in chosen) if chosen else ()
+
+    def groups(self, items: Sequence[CaptureItem]) -> list[CaptureGroup]:
+        """Return the groups of items that were captured."""
+        captured = {id(item) for item in items}
+        return [group for group in self._groups if any(id(item) in captured for item in group.items)]
 
     def recurring(self, step: int) -> list[CaptureItem]:
         """Return the items with an interval that may be captured again after ``step``."""
@@ -74,24 +86,10 @@ class CaptureSchedule:
             and (item.schedule.end is None or step < item.schedule.end)
         ]
 
-    def _is_every_step(self) -> bool:
-        return bool(self._items) and all(self._schedule(item) == _EVERY_STEP for item in self._items)
-
-    def _schedule(self, item: CaptureItem) -> Schedule:
-        return item.schedule if self._budget is None else self._budget.schedule(item)
-
-    def _should_capture_timed(self, item: CaptureItem, step: int, *, is_scheduled: bool) -> bool:
-        """Return whether an item with an interval in seconds is captured.
-
-        Args:
-            is_scheduled: Whether it is scheduled by its step numbers.
-        """
-        now = time.monotonic()
-        elapsed = now - self._captured_at[id(item)]
-        should_capture = is_scheduled or self._schedule(item).interval_elapsed(elapsed, step)
-        if should_capture:
-            self._captured_at[id(item)] = now
-        return should_capture
+    def _is_due(self, group: CaptureGroup, step: int) -> bool:
+        captured_at = self._captured_at.get(group)
+        is_timed_out = captured_at is not None and group.schedule.interval_elapsed(time.monotonic() - captured_at, step)
+        return group.is_due(step, is_timed_out=is_timed_out)
 
 
 class StepDecision:
@@ -114,17 +112,3 @@ class StepDecision:
             self._step = step
             self._should_capture = bool(self._schedule().advance_to(step))
         return self._should_capture
-
-
-def _next_step(schedule: Schedule, step: int) -> int:
-    """Return the first scheduled step after ``step``, by step numbers."""
-    following = step + _FAR
-    every = schedule.every
-    if every is not None:
-        first = step + 1 if step >= schedule.start else schedule.start
-        multiple = -(-first // every) * every
-        if schedule.end is None or multiple < schedule.end:
-            following = multiple
-    if schedule.steps:
-        following = min((listed for listed in schedule.steps if step < listed < following), default=following)
-    return following

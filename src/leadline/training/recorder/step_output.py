@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,8 +94,7 @@ class StepOutput:
         if self._context.writer is None:
             return
         self._overhead.add(forward.own_ns, forward.begun_ns)
-        budget = self._schedules.budget
-        begun = budget.begin_capture()
+        begun, begun_cpu = self._overhead.clock(), time.thread_time_ns()
         row = forward.row()
         if row is not None and self.queue is not None:
             self.queue.put_row(row[0], stamp, row[1], self.has_non_finite)
@@ -106,7 +106,11 @@ class StepOutput:
             form = None
         if form is not None:
             self.put_tensors(form, stamp, forward)
-        budget.end_capture("forward", items, begun, more_ns=forward.own_ns)
+        budget = self._schedules.budget
+        if budget is not None:
+            groups = self._schedules.of(stamp.mode).forward.groups(items)
+            took, cost = self._overhead.clock() - begun, time.thread_time_ns() - begun_cpu
+            budget.charge(groups, "forward", cost + forward.own_ns, took_ns=took + forward.own_ns)
 
     def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
         """Write the scalars of a step and end it."""
@@ -115,9 +119,8 @@ class StepOutput:
         if self.queue is not None:
             self.queue.finish_step(stamp)
         self._last_stamp, self._last_names = stamp, frozenset(scalars)
-        for change in self._schedules.budget.end_step(stamp.mode, stamp.mode_step, self._overhead.until):
-            for args in change.events():
-                self._context.record_event("capture_thinned", args)
+        if self._schedules.budget is not None:
+            self._schedules.budget.end_step()
         is_counted = stamp.mode == "train" or not self._frameworks.is_distributed()
         self._context.clock.tick(stamp.mode, is_counted=is_counted)
 

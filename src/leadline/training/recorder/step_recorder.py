@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.writer import Writer
 from leadline.training.recorder.budget import Budget
+from leadline.training.recorder.capture_groups import Part
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
 from leadline.training.recorder.mode_schedules import PlanSchedules
@@ -54,6 +56,7 @@ class StepRecorder:
 
     Attributes:
         cost: The overhead so far.
+        budget: The overhead budget; None: no limit.
         watched_models: Model, optimizer and number of parameters of every optimizer that has stepped.
     """
 
@@ -75,7 +78,12 @@ class StepRecorder:
         self.clock = context.clock
         self._context, self._frameworks, self._control = context, frameworks, control
         self._device_bytes = plan.device_bytes
-        self._schedules = schedules = PlanSchedules(plan, frameworks.captures_between_steps)
+        self.budget = (
+            Budget(plan.budget, self.cost, step=lambda: self.clock.step, is_distributed=frameworks.is_distributed)
+            if plan.budget is not None
+            else None
+        )
+        self._schedules = schedules = PlanSchedules(plan, frameworks.captures_between_steps, self.budget)
         self._scalars = scalars = ScalarBuffer(frameworks)
         self._output = StepOutput(
             context,
@@ -103,16 +111,13 @@ class StepRecorder:
         self.log = scalars.log
         self.record_checks = scalars.add_checks
         self.record_event = context.record_event
+        self._interesting_step = 0
+        """At train steps before this nothing of the plan is due, except losses and logged values."""
         self._non_finite_step = -1
         """The first train step with a non-finite loss: non-finite elements are counted there, scheduled or not."""
         self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
         self._is_forward_watched = False
         self._forward_items: tuple[CaptureItem, ...] = ()
-
-    @property
-    def budget(self) -> Budget:
-        """The overhead budget of the current plan."""
-        return self._schedules.budget
 
     @property
     def losses(self) -> dict[str, float]:
@@ -130,6 +135,7 @@ class StepRecorder:
             self._frameworks.end_forwards()
         self._schedules.change(plan)
         self._watched.clear()
+        self._interesting_step = 0
         self.begin_step()
 
     # --- callbacks ----------------------------------------------------------------------------------------
@@ -186,13 +192,12 @@ class StepRecorder:
             if norms:
                 self._scalars.add_norms(norms)
         step = self.clock.mode_step("train")
-        items = watched.schedule.advance_to(step)
+        items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
         if step == self._non_finite_step:
             items = tuple(dict.fromkeys((*items, *self._schedules.non_finite_items)))
         if items:
             if not watched.subject.is_current():
-                watched = self._watch(optimizer)
-                watched.schedule.advance_to(step)
+                watched = self._watch(optimizer, watched.schedule)
             self._begin_capture(watched, items)
         self.cost.end(begun)
         if not self.listener.is_idle:
@@ -220,6 +225,8 @@ class StepRecorder:
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
         step = self.clock.mode_step("train")
+        if step < self._interesting_step and step >= _LOSSES_NAMED_STEPS:
+            return
         items = self._schedules.of("train").forward.advance_to(step)
         if items or step < _LOSSES_NAMED_STEPS:
             self._frameworks.watch_forward(items)
@@ -252,11 +259,12 @@ class StepRecorder:
 
     # --- capture of an optimizer --------------------------------------------------------------------------
 
-    def _watch(self, optimizer: Any) -> _Watched:
-        schedule = CaptureSchedule(self._schedules.tensor_items, self._schedules.budget)
+    def _watch(self, optimizer: Any, schedule: CaptureSchedule | None = None) -> _Watched:
+        schedule = schedule or self._schedules.of_optimizer()
         watched = self._watched[optimizer] = _Watched(self._frameworks.subject(optimizer), schedule)
         subjects = [other.subject for other in self._watched.values()]
         self.watched_models = [(subject.model, subject.optimizer, subject.parameters) for subject in subjects]
+        self._interesting_step = 0
         self._output.open()
         return watched
 
@@ -267,17 +275,16 @@ class StepRecorder:
         program, output = watched.programs[key], self._output
         if program is None or output.queue is None:
             return
-        budget = self._schedules.budget
         watched.running, watched.stamp, watched.items = program, self.clock.stamp(), items
-        begun = budget.begin_capture()
+        begun = self.cost.clock(), time.thread_time_ns()
         row = program.before()
         if row is not None:
             output.queue.put_row(row[0], watched.stamp, row[1], output.has_non_finite)
-        begun = budget.end_capture("tensors", items, begun)
+        begun = self._end_part(watched, "tensors", *begun)
         form = program.raw_form()
         if form is not None:
             output.put_tensors(form, watched.stamp, program)
-        budget.end_capture("raw", items, begun)
+        self._end_part(watched, "raw", *begun)
 
     def _end_capture(self, watched: _Watched, skipped: bool | bytes | PendingNumbers) -> None:
         program, stamp, queue = watched.running, watched.stamp, self._output.queue
@@ -286,12 +293,19 @@ class StepRecorder:
             return
         if skipped is True:
             return
-        budget = self._schedules.budget
-        begun = budget.begin_capture()
+        begun = self.cost.clock(), time.thread_time_ns()
         values = program.after()
         if values is not None:
             queue.put_row(program.update_layout, stamp, values, _is_never_urgent, skipped=skipped)
-        budget.end_capture("tensors", watched.items, begun)
+        self._end_part(watched, "tensors", *begun)
+
+    def _end_part(self, watched: _Watched, part: Part, begun_ns: int, begun_cpu_ns: int) -> tuple[int, int]:
+        """Charge a part of a capture; return the time and the thread's processor time, at which the next may begin."""
+        now, now_cpu = self.cost.clock(), time.thread_time_ns()
+        if self.budget is not None:
+            groups = watched.schedule.groups(watched.items)
+            self.budget.charge(groups, part, now_cpu - begun_cpu_ns, took_ns=now - begun_ns)
+        return now, now_cpu
 
     # --- the end of a step --------------------------------------------------------------------------------
 
@@ -302,14 +316,21 @@ class StepRecorder:
             for forward in self._frameworks.end_forwards():
                 output.put_forward(forward, stamp, self._forward_items)
         scalars = self._scalars.take_train_step()
-        schedules = self._schedules.of("train")
-        if schedules.settings.advance_to(stamp.mode_step):
+        is_interesting = stamp.mode_step >= self._interesting_step
+        if is_interesting and self._schedules.of("train").settings.advance_to(stamp.mode_step):
             scalars |= self._hyperparameters()
         if self._scalars.has_logged():
-            scalars |= self._scalars.take_logged(schedules.scalars.advance_to(stamp.mode_step))
+            scalars |= self._scalars.take_logged(self._schedules.of("train").scalars.advance_to(stamp.mode_step))
         output.end_step(stamp, scalars)
+        if is_interesting:
+            self._interesting_step = self._next_interesting_step()
         self.begin_step()
         self.timeline.end_step(stamp.step)
+
+    def _next_interesting_step(self) -> int:
+        schedules = self._schedules.of("train")
+        of_optimizers = [watched.schedule.next_step for watched in self._watched.values()]
+        return min(schedules.forward.next_step, schedules.settings.next_step, *of_optimizers)
 
     def _hyperparameters(self) -> dict[str, Scalar]:
         return {

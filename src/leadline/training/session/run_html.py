@@ -11,7 +11,7 @@ from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted
 from leadline.records.outcome import RunOutcome, run_outcome
-from leadline.records.totals import step_share, steps_by_mode, throttled
+from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 
 _STYLE: Final = (
@@ -104,5 +104,5 @@ def _row(rule: SummarizedRule) -> str:
 
 def _overhead(workers: Sequence[WorkerDocument]) -> str:
     overhead = describe.overhead(step_share(workers))
-    throttling = [f"throttled: {line}" for line in describe.throttling(throttled(workers))]
-    return _quiet("; ".join([f"overhead {overhead}", *throttling])) if overhead else ""
+    sampling = [f"sampled: {line}" for line in describe.sampling(sampled(workers))]
+    return _quiet("; ".join([f"overhead {overhead}", *sampling])) if overhead else ""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from leadline.records.documents import DisabledCapture, ThrottledItem, WatchedModel, WorkerDocument
+from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import Family
 from leadline.records.plan import CapturePlan, may_select_family
@@ -234,7 +234,7 @@ class Session:
             time_ns=time.time_ns(),
             own_ns=recorder.cost.own_ns,
             loop_ns=recorder.cost.loop_ns,
-            thinned=tuple(map(ThrottledItem.from_dict, recorder.budget.throttled.values())),
+            sampled=recorder.budget.sampled(recorder.clock.finished) if recorder.budget is not None else (),
             off=self._disabled,
             error=_uncaught_exception(),
             notes=tuple(self.context.notes),

@@ -107,10 +107,9 @@ def _row(run: RunSummary) -> tuple[str | Text, ...]:
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
     """The cells of a row."""
-    steps = run.steps.get("train") or sum(run.steps.values())
     overhead = share(run.cost_ratio) if run.cost_ratio is not None else "–"
     age = duration(time.time() - run.started_ns / 1e9)
-    return run.name, run.status, f"{steps:,}", number(run.loss), _rules(run.rules), overhead, age
+    return run.name, run.status, f"{run.train_steps:,}", number(run.loss), _rules(run.rules), overhead, age
 
 
 def _rules(rules: tuple[ListedRule, ...]) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
+from leadline.records import describe
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 
@@ -32,8 +33,9 @@ class RunRow:
     seconds: float
     """Duration so far."""
     steps: int
-    """Steps of all modes."""
-    train_steps: int
+    """Train steps; of a run that never trains, all steps."""
+    steps_by_mode: str
+    """``3,750 steps, 12 eval steps``."""
     worst: str
     """Most severe rule status; "": no rules."""
     fired: tuple[str, ...]
@@ -111,8 +113,8 @@ def _row(run: RunSummary, version: int) -> RunRow:
         is_over=is_over,
         started_ns=run.started_ns,
         seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
-        steps=sum(run.steps.values()),
-        train_steps=run.steps.get("train", 0),
+        steps=run.train_steps,
+        steps_by_mode=describe.steps(run.steps),
         worst=_worst(rule.status for rule in run.rules),
         fired=tuple(rule.name for rule in run.rules if rule.findings),
         rules=len(run.rules),

@@ -50,6 +50,11 @@ class RunSummary:
     rules: tuple[ListedRule, ...] = ()
     """In the order of the judge; empty until it has written its first summary."""
 
+    @property
+    def train_steps(self) -> int:
+        """The number of train steps; of a run that never trains, the number of all steps."""
+        return self.steps.get("train") or sum(self.steps.values())
+
 
 class RunStart(msgspec.Struct, frozen=True):
     """The fields of a manifest that a list shows."""

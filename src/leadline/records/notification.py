@@ -83,7 +83,9 @@ class Notification(StrictDocument):
     why: str = ""
     """The reason why a rule is undecided or has failed."""
     step: int | None = None
-    """The global step."""
+    """The train step; in other modes the train step that had been finished."""
+    global_step: int | None = None
+    """The same step as in the run's raw tables, counted over all modes."""
     worker: str | None = None
     message: str = ""
     suggestion: str = ""

@@ -49,7 +49,7 @@ def row(name: str, **changes: Any) -> RunRow:
         "started_ns": 0,
         "seconds": 1.0,
         "steps": 1,
-        "train_steps": 1,
+        "steps_by_mode": "1 step",
         "worst": "",
         "fired": (),
         "rules": 0,

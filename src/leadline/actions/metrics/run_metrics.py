@@ -53,7 +53,7 @@ class RunMetrics:
 
     def take(self, context: ActionContext) -> None:
         """Update from a notification and the progress of the workers."""
-        steps = [worker.step for worker in context.workers]
+        steps = [worker.train_step for worker in context.workers]
         steps += [] if context.notification.step is None else [context.notification.step]
         with self._lock:
             self._folder, self._follows, self._notification = context.run, context.follows, context.notification
@@ -80,4 +80,4 @@ class RunMetrics:
 
 def _steps(folder: str) -> Iterable[int]:
     """Return the step of each worker, from its document."""
-    return (document.step for document in read_workers(folder).values())
+    return (document.train_step for document in read_workers(folder).values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -181,8 +182,15 @@ def _absolute(name: str, folder: str) -> str:
 
 
 def runs_root(out: str | None) -> str:
-    """Return the runs directory."""
-    return out or os.environ.get("LEADLINE_ROOT") or _DEFAULT_ROOT
+    """Return the runs directory.
+
+    Raises:
+        ConfigurationError: It is a URL.
+    """
+    root = out or os.environ.get("LEADLINE_ROOT") or _DEFAULT_ROOT
+    if re.match(r"[A-Za-z][\w+.-]*://", root):
+        raise ConfigurationError(f"runs directory {root}: object stores are not supported; choose a local folder")
+    return root
 
 
 def check_preset(preset: str, where: str, custom: Iterable[str] = ()) -> None:

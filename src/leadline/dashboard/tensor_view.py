@@ -185,10 +185,10 @@ def statistics_of(opened: OpenedRun, name: str) -> list[str]:
     )
 
 
-def numbers_at(opened: OpenedRun, name: str, step: int) -> list[dict[str, Any]]:
-    """Return every captured statistic of a tensor at a step: name, description, and value by worker."""
+def numbers_at(opened: OpenedRun, name: str, step: int, mode: str) -> list[dict[str, Any]]:
+    """Return every captured statistic of a tensor at a train step: name, description, and value by worker."""
     tables = {
-        statistic: opened.digest.statistic(name, statistic, None, None, step, step + 1).to_pylist()
+        statistic: opened.digest.statistic(name, statistic, mode, None, step, step + 1).to_pylist()
         for statistic in statistics_of(opened, name)
     }
     return [

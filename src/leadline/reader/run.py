@@ -273,7 +273,8 @@ class Run(ProfileQueries):
 
         Shape:
             One row per event: ``worker, name, phase, step`` (the global step)``, start_ns, duration_ns, thread, args``,
-            ordered by start; ``args`` is a JSON object. In very fast trainings only every Nth step is written; the ``args`` of its row
+            ordered by start; ``args`` is a JSON object. In very fast trainings only every Nth step is written; the
+            ``args`` of its row
             ``step`` contain the number of steps that it represents: ``{"every": 8}``.
         Units:
             ns since the epoch, and ns.

@@ -32,13 +32,13 @@ class ProfileWindow(StrictDocument):
     part: Part = "loop"
     """``start``: from the start of the process to the first step; ``end``: after the last step; ``loop``: steps."""
     step: int | None = None
-    """The first global step of the window."""
+    """The first train step of the window."""
     time_ns: int | None = None
     """Wall clock: the window starts with the first step that begins at or after this time."""
     after_seconds: float | None = None
     """The same as seconds from the start of the run."""
     steps: int | None = None
-    """Number of global steps."""
+    """Number of steps of all modes."""
     seconds: float | None = None
     """The window ends with the first step that ends at least this many seconds after its start."""
     with_memory: bool = False

@@ -15,6 +15,7 @@ from leadline.records.metric import Channel
 from leadline.records.names import MODES
 from leadline.records.phases import HEAD, NESTED, ON_DEVICE, ROW, STEP, STEP_PHASES
 from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.store.layout import encodable
 
 FORMAT: Final = 1
 METADATA_PREFIX: Final = "leadline."
@@ -132,7 +133,7 @@ def _series_layout(tensors: str, columns: str) -> SeriesLayout:
     """Parse a layout; cached, since all segments of a model's trainings have one of a few layouts."""
     return SeriesLayout(
         tensors=tuple(
-            TensorInfo(name, tuple(collections), tuple(shape), dtype)
+            TensorInfo(encodable(name), tuple(collections), tuple(shape), dtype)
             for name, collections, shape, dtype in json.loads(tensors)
         ),
         columns=tuple((index, statistic) for index, statistic in json.loads(columns)),

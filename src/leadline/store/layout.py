@@ -110,7 +110,12 @@ def tensor_key(mode: str, step: int, name: str) -> str:
 def parse_tensor_key(key: str) -> tuple[str, int, str]:
     """Return mode, global step and name from a ``tensor_key``."""
     mode, step, name = key.split("/", 2)
-    return mode, int(step), name
+    return mode, int(step), encodable(name)
+
+
+def encodable(name: str) -> str:
+    """Return a name that UTF-8 can encode: lone surrogates, which JSON can hold, become ``\\ud800``."""
+    return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 def vector_name(tensor: str, statistic: str) -> str:

@@ -1,4 +1,4 @@
-"""Trains 600 steps and evaluates 5 batches after every 50; the labels of train step 500 are a hundred times too large."""
+"""Trains 600 steps and evaluates 5 batches after every 50; labels of train step 500 are a hundred times too large."""
 
 import torch
 from torch import nn

@@ -43,6 +43,14 @@ def writer(tmp_path: Path) -> RunWriter:
     return RunWriter(tmp_path / "runs" / "first", batch_rows=2)
 
 
+def test_names_that_cannot_be_encoded_are_escaped(writer: RunWriter) -> None:
+    name, tensor = "loss\ud800", {"weight\ud800": [1.0]}
+    run = leadline.open_run(writer.write_all([Capture(0, {name: {"value": 2.0}}), float_tensors(0, tensor)]).end().path)
+    assert run.tensor_names() == ["loss\\ud800", "weight\\ud800"]
+    assert float(run.tensor("loss\\ud800").value(0)) == 2.0
+    assert run.scalars()["name"].to_pylist() == ["loss\\ud800"]
+
+
 def test_names_steps_modes_and_workers(writer: RunWriter) -> None:
     run = leadline.open_run(writer.write_all(parts()).end().path)
     assert (run.name, run.status, run.modes(), run.workers()) == ("first", "Completed", ["eval", "train"], ["rank0-1"])

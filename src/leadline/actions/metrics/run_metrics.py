@@ -17,7 +17,7 @@ GaugeName = Literal["rule_fired", "job_status", "job_step", "job_findings"]
 GAUGES: Final[Mapping[GaugeName, str]] = {
     "rule_fired": "1 while a finding of the rule is open, 0 while it is clear, NaN while undecided or failed.",
     "job_status": "1 for the current status of the job, 0 for every other.",
-    "job_step": "The last global step that is known to be complete.",
+    "job_step": "The last train step that is known to be complete.",
     "job_findings": "The number of findings so far.",
 }
 """The help text of each gauge."""

@@ -171,7 +171,7 @@ def _at_step(
         "has_image": values is not None and tensor_charts.as_image(values) is not None,
         "before": max((known for known in steps if known < stored_step), default=None),
         "after": min((known for known in steps if known > stored_step >= 0), default=None),
-        "numbers": view.numbers_at(opened, name, nearest) if nearest is not None else [],
+        "numbers": view.numbers_at(opened, name, nearest, mode or summary.modes[0]) if nearest is not None else [],
         "size": stored.nbytes if stored else None,
     }
 

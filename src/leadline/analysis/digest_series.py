@@ -11,7 +11,7 @@ import pyarrow as pa
 from leadline.analysis.segment_rows import SegmentValues
 from leadline.analysis.stored_rows import Series, StoredSteppedRows, Stream, common_width
 from leadline.reader.rollups import VALUES, Columns, Key
-from leadline.reader.step_axis import StepAxis, Stamps
+from leadline.reader.step_axis import Stamps, StepAxis
 from leadline.reader.tables import with_text_columns
 from leadline.records.series import TensorInfo, merged_infos
 

@@ -154,7 +154,7 @@ def _new_run_path(root: str, name: str | None, command: Sequence[str]) -> str:
             raise RunExistsError(f"a run already exists at {path}; choose another --name, or remove it")
         return path
     stem = next((os.path.splitext(os.path.basename(part))[0] for part in command if part.endswith(".py")), "")
-    stem = re.sub(r"[^\w.-]+", "-", stem or (os.path.basename(command[0]) if command else ""))
+    stem = re.sub(r"[^\w.-]+", "-", stem or (os.path.basename(command[0]) if command else "")).lstrip("-.")
     first = f"{stem or 'run'}-{datetime.now():%m%d-%H%M}"
     candidates = (first, *(f"{first}-{count}" for count in range(2, 10_000)))
     return next(path for path in (os.path.join(root, name) for name in candidates) if not os.path.exists(path))

@@ -41,6 +41,22 @@ CALLS: Final = pa.schema(
 allocated by the call itself minus the memory freed (null: not recorded). ``phase`` is ``forward``, ``backward``,
 ``optimizer`` or ``other``; ``module`` is ``""`` for calls outside any module's forward pass."""
 
+WINDOWS: Final = pa.schema(
+    [
+        ("worker", pa.string()),
+        ("id", pa.string()),
+        ("kind", pa.string()),
+        ("timer", pa.string()),
+        ("part", pa.string()),
+        ("first_step", pa.int64()),
+        ("end_step", pa.int64()),
+        ("steps", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("bytes", pa.int64()),
+        ("notes", pa.list_(pa.string())),
+    ]
+)
 _PYTHON: Final = ("cprofile", "pyinstrument")
 _BY: Final = ("phase", "operator", "module", "device")
 
@@ -66,20 +82,16 @@ class ProfileQueries:
         """Return the completely written profile windows.
 
         Shape:
-            One row per window: ``worker, id, kind, timer, part, first_step, end_step, start_ns, end_ns, bytes,
-            notes``, ordered by start; steps are train steps.
+            One row per window: ``worker, id, kind, timer, part, first_step, end_step, steps, start_ns, end_ns, bytes,
+            notes``, ordered by start. The first and the end step are train steps; ``steps`` counts those of all modes.
         """
-        columns = ("id", "kind", "timer", "part", "first_step", "end_step", "start_ns", "end_ns", "bytes", "notes")
-        kinds = [*[pa.string()] * 4, *[pa.int64()] * 5, pa.list_(pa.string())]
-        rows = [
-            {
-                "worker": window.worker,
-                **{name: window.document[name] for name in columns},
-                **dict(zip(("first_step", "end_step"), train_steps(window.document), strict=True)),
-            }
-            for window in read_windows(self.path)
-        ]
-        return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
+        stored = ("id", "kind", "timer", "part", "start_ns", "end_ns", "bytes", "notes")
+        rows = []
+        for window in read_windows(self.path):
+            document, (first, end) = window.document, train_steps(window.document)
+            counts = {"first_step": first, "end_step": end, "steps": document["end_step"] - document["first_step"]}
+            rows.append({"worker": window.worker, **{name: document[name] for name in stored}, **counts})
+        return pa.Table.from_pylist(rows, WINDOWS)
 
     def operators(
         self,

@@ -42,6 +42,14 @@ def test_a_url_is_no_runs_directory(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert list(folder.glob("*:*")) == []
 
 
+@pytest.mark.parametrize(
+    ("script", "stem"), [("<b>x.py", "b-x"), ("-v.py", "v"), (".hidden.py", "hidden"), ("--.py", "run")]
+)
+def test_a_run_named_after_its_script_begins_with_a_letter_or_digit(folder: Path, script: str, stem: str) -> None:
+    path = prepare(RunConfig(), ["python", script])
+    assert re.fullmatch(rf"{stem}-\d{{4}}-\d{{4}}", Path(path).name)
+
+
 def made(**options: Any) -> Manifest:
     """The manifest of a run with these options."""
     return read_manifest(prepare(RunConfig.from_options(**options), ["python", "train.py"]))

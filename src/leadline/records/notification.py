@@ -10,7 +10,7 @@ from leadline.records.documents import StrictDocument
 
 NotificationKind = Literal["finding", "closed", "rule_status", "job_status"]
 
-NOTIFICATION_FORMAT = 1
+NOTIFICATION_FORMAT = 2
 """Version of the format of ``to_dict``."""
 
 

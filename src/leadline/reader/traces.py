@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from leadline.errors import DamagedRunError
-from leadline.reader.recorded_window import train_step_of
+from leadline.records.profile_window import train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document
 

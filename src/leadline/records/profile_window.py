@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from leadline.records.documents import StrictDocument
 
@@ -65,3 +66,22 @@ class ProfileWindow(StrictDocument):
             return f"{self.seconds:g} s"
         count = self.steps or 1
         return "1 step" if count == 1 else f"{count:,} steps"
+
+
+def train_steps(document: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the first train step of a window and the one after the last; global steps for earlier versions."""
+    names = ("first_train_step", "end_train_step") if "first_train_step" in document else ("first_step", "end_step")
+    first, end = (int(document[name]) for name in names)
+    return first, end
+
+
+def train_step_of(document: Mapping[str, Any], steps: Iterable[tuple[int, str]]) -> dict[int, int]:
+    """Return the train step of each global step of a window, given with its mode; of other modes the one before."""
+    following, _ = train_steps(document)
+    if "first_train_step" not in document or document["part"] != "loop":
+        return {step: step for step, _ in steps}
+    positions = {}
+    for step, mode in sorted(set(steps)):
+        positions[step] = following if mode == "train" else max(0, following - 1)
+        following += mode == "train"
+    return positions

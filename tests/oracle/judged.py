@@ -42,7 +42,7 @@ def recording(rule: Rule, results: Judged) -> Rule:
 
         def evaluate(self, window):
             verdict = rule.evaluate(window)
-            results.append((window.step, type(verdict).__name__.lower()))
+            results.append((window.global_step, type(verdict).__name__.lower()))
             return verdict
 
     return Spy()

@@ -37,7 +37,7 @@ def judged_by(rules: dict[str, Rule], scenario: Sequence[Part]) -> dict[str, Jud
 
             def evaluate(self, window):
                 verdict = rule.evaluate(window)
-                results[name].append((window.step, type(verdict).__name__.lower()))
+                results[name].append((window.global_step, type(verdict).__name__.lower()))
                 return verdict
 
         return Spy()

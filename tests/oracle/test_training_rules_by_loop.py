@@ -398,7 +398,7 @@ def test_similar_across_runs_equals_a_plain_loop(scenario: Sequence[Part], other
 
             def evaluate(self, window):
                 verdict = rule.evaluate(window)
-                results.append((window.step, type(verdict).__name__.lower()))
+                results.append((window.global_step, type(verdict).__name__.lower()))
                 return verdict
 
         Evaluator(path, [("spy", Spy())], started_ns=START_NS).advance(is_over=True)

@@ -24,6 +24,8 @@ class TrainingProgress:
     """When it was completed, as recorded."""
     seconds_per_step: float
     """The recent duration of a step; 0: unknown."""
+    train_step: int = -1
+    """The last train step that is known to be complete; -1 before the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
     |---|---|---|
     | `leadline_rule_fired` | `run`, `rule` | 1: a finding is open, 0: clear, NaN: undecided or failed |
     | `leadline_job_status` | `run`, `status` | 1 for the current status of the job, 0 for every other |
-    | `leadline_job_step` | `run` | the last global step that is known to be complete |
+    | `leadline_job_step` | `run` | the last train step that is known to be complete |
     | `leadline_job_findings` | `run` | the number of findings so far |
 
     These are the names in Prometheus; OpenTelemetry has `leadline.rule.fired`, CloudWatch `RuleFired`, and so on.

@@ -29,12 +29,13 @@ class StopTraining(Action, frozen=True, kw_only=True):
     grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
 
     def describe(self, context: ActionContext) -> str:
-        return f"would ask to stop at step {_step(context)}"
+        return f"would ask to stop at step {_train_step(context, _step(context))}"
 
     def run(self, context: ActionContext) -> Outcome:
         from leadline.store import control
 
         step, notification = _step(context), context.notification
+        train_step = _train_step(context, step)
         by = f"rule:{notification.rule}" if notification.rule else "action"
         request = Stop(
             id=control.new_request_id(),
@@ -45,16 +46,21 @@ class StopTraining(Action, frozen=True, kw_only=True):
             grace_seconds=self.grace,
         )
         control.write_request(context.run, request)
-        return Outcome(f"asked to stop at step {step}", step, request.id, f"stopping at step {step}")
+        return Outcome(f"asked to stop at step {train_step}", train_step, request.id, f"stopping at step {train_step}")
 
 
 def _step(context: ActionContext) -> int:
-    step = context.notification.step
+    step = context.notification.global_step
     return stop_step(context.workers, now_ns=context.now_ns, at_least=0 if step is None else step + 1)
 
 
+def _train_step(context: ActionContext, step: int) -> int:
+    """Return the train step at a global step, unless another evaluation comes before it."""
+    return step - max((worker.step - worker.train_step for worker in context.workers), default=0)
+
+
 def stop_step(workers: Iterable[TrainingProgress], *, now_ns: int, at_least: int) -> int:
-    """Return the first step that no worker can have passed by the time that all have read the request.
+    """Return the first global step that no worker can have passed by the time that all have read the request.
 
     One worker stops at its next step boundary, so one step ahead is enough. Several workers must all stop at the same
     step, so it is half a second ahead of the fastest at its speed, and at least two steps.

@@ -13,21 +13,27 @@ from leadline.analysis.digest_series import StoredValues, scalar_order
 from leadline.analysis.digest_steps import StoredSteps, distribution
 from leadline.analysis.digest_system import SYSTEM_BUCKETS, Names, StoredSamples, grid, matching
 from leadline.analysis.job import JobPhases, job_of
-from leadline.analysis.stored_rows import Edges, Stream
+from leadline.analysis.stored_rows import Edges, Series, Stream
+from leadline.analysis.train_axis import layers_on_axis, steps_on_axis, values_on_axis
 from leadline.analysis.usage import is_summary_metric, usage_row
 from leadline.reader.compacted import DamagedPartError
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
+from leadline.reader.step_axis import StepAxis
 from leadline.reader.window import natural_sort_key
 from leadline.records.names import JOB_ENDED, MODES, PARTS
 from leadline.records.series import TensorInfo
 
 POINTS = 600
+Place = Callable[[pa.Table, StepAxis, str], pa.Table]
 T = TypeVar("T")
 
 
 class Digest:
     """Chart data of one run.
+
+    **Train steps**: every ``step`` is a train step; what was recorded in other modes stands at the train step that had
+    been finished then, and the batches of one evaluation are one bucket.
 
     **Stable**: buckets are on a fixed grid of widths 1, 2, 3, 4, 6, 8, 12 … steps or seconds, so they do not shift
     when one zooms in or the run grows; a bucket that overlaps an interval is included completely. Times are ns since
@@ -191,10 +197,10 @@ class Digest:
 
         def tables() -> pa.Table:
             edges = {
-                series: _clipped(self._steps.between(series, start_ns, end_ns), start_step, end_step)
+                series: self._clipped(self._steps.between(series, start_ns, end_ns), series[0], start_step, end_step)
                 for series in self._steps.series((), worker, mode)
             }
-            return self._steps.buckets(edges, points)
+            return self._steps.buckets(edges, points, self._placed(steps_on_axis))
 
         return self._skip_damaged(tables)
 
@@ -256,7 +262,8 @@ class Digest:
 
         Shape:
             One row per bucket, ordered by worker and mode: ``name, mode, worker, step, mode_step, time_ns, value``
-            (the last four at the bucket's last finite value)``, min, max`` (of finite values)``, nonfinite, samples``.
+            (the last four at the bucket's last finite value; of an evaluation, the mean)``, min, max`` (of finite
+            values)``, nonfinite, samples``.
         Not a number:
             Counted in ``nonfinite``; ``value``, ``min`` and ``max`` are NaN only if no value is finite.
         """
@@ -276,10 +283,10 @@ class Digest:
 
         def tables() -> pa.Table:
             edges = {
-                series: _clipped(self._values.bounds(series), start_step, end_step)
+                series: self._clipped(self._values.bounds(series), series[0], start_step, end_step)
                 for series in self._values.series((statistic, tensor), worker, mode)
             }
-            return self._values.buckets(edges, points)
+            return self._values.buckets(edges, points, self._placed(values_on_axis))
 
         return self._skip_damaged(tables)
 
@@ -291,13 +298,29 @@ class Digest:
         Args:
             worker: The worker; None for the first worker that captured it.
         Returns:
-            ``tensors``, ``steps`` (the start of each bucket) and ``values``, an array tensors x steps; NaN if absent.
+            ``tensors``, ``steps`` (the first of each bucket) and ``values``, an array tensors x steps; NaN if absent.
         """
         infos = self._values.infos()
         names = [name for name, info in infos.items() if collection in ("all", *info.collections)]
 
-        found = [self._values.series((statistic, name), worker, mode) for name in names]
-        return self._skip_damaged(lambda: self._values.matrix([series[0] for series in found if series], points))
+        def matrix() -> dict[str, Any]:
+            found = [self._values.series((statistic, name), worker, mode) for name in names]
+            chosen = [series[0] for series in found if series]
+            data = self._values.matrix(chosen, points)
+            return layers_on_axis(data, self._values.axis(chosen[0][0]), mode) if chosen else data
+
+        return self._skip_damaged(matrix)
+
+    def _placed(self, place: Place) -> Callable[[Series, pa.Table], pa.Table]:
+        return lambda series, table: place(table, self._values.axis(series[0]), series[1][-1])
+
+    def _clipped(self, edges: Edges | None, worker: str, start_step: int | None, end_step: int | None) -> Edges | None:
+        if edges is None or (start_step is None and end_step is None):
+            return edges
+        low, high = self._values.axis(worker).global_range(start_step, end_step)
+        first = edges[0] if low is None else max(edges[0], low)
+        last = edges[1] if high is None else min(edges[1], high - 1)
+        return (first, last) if first <= last else None
 
     # --- streams ------------------------------------------------------------------------------------------
 
@@ -336,11 +359,3 @@ class Digest:
 
 
 _MAX_CACHED = 64
-
-
-def _clipped(edges: Edges | None, start_step: int | None, end_step: int | None) -> Edges | None:
-    if edges is None:
-        return None
-    first = edges[0] if start_step is None else max(edges[0], start_step)
-    last = edges[1] if end_step is None else min(edges[1], end_step - 1)
-    return (first, last) if first <= last else None

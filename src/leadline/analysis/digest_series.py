@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from leadline.analysis.segment_rows import SegmentValues
-from leadline.analysis.stored_rows import Series, StoredSteppedRows, common_width
+from leadline.analysis.stored_rows import Series, StoredSteppedRows, Stream, common_width
 from leadline.reader.rollups import VALUES, Columns, Key
+from leadline.reader.step_axis import Stamps, StepAxis
 from leadline.reader.tables import with_text_columns
 from leadline.records.series import TensorInfo, merged_infos
 
+_STAMPED: Final = 6
+"""The number of series of a mode whose rows tell its steps."""
 SCALAR_BUCKETS: Final = pa.schema(
     [
         ("name", pa.string()),
@@ -38,6 +41,17 @@ class StoredValues(StoredSteppedRows[SegmentValues]):
 
     def __init__(self, run: str) -> None:
         super().__init__(run, VALUES, lambda stream: SegmentValues(stream.ranges))
+        self._axes: dict[str, tuple[int, StepAxis]] = {}
+
+    def axis(self, worker: str) -> StepAxis:
+        """Return the train steps of a worker."""
+        stream = self.streams.get(worker)
+        if stream is None:
+            return StepAxis()
+        known = self._axes.get(worker)
+        if known is None or known[0] != stream.version:
+            known = self._axes[worker] = (stream.version, StepAxis(_stamps(stream)))
+        return known[1]
 
     def infos(self) -> dict[str, TensorInfo]:
         """Return the metadata of each tensor, in the order of appearance."""
@@ -87,6 +101,18 @@ class StoredValues(StoredSteppedRows[SegmentValues]):
             buckets = self.streams[worker].buckets([series[place][1] for place in places], width)
             parts.append({**buckets, "key": places[buckets["key"]]})
         return _matrix([tensor for _, (_, tensor, _) in series], VALUES.joined(parts), width)
+
+
+def _stamps(stream: Stream[SegmentValues]) -> Iterator[Stamps]:
+    """Yield the stamps of a few series of each mode, those of scalars first, which are captured most often."""
+    by_mode: dict[str, list[Key]] = {}
+    for key in sorted(stream.keys, key=lambda key: (key[0] != "value", key)):
+        by_mode.setdefault(key[-1], []).append(key)
+    for mode, keys in by_mode.items():
+        chosen = sorted(keys[:_STAMPED])
+        columns = [stream.columns(chosen, name) for name in ("step", "mode_step")]
+        for steps, mode_steps in zip(*columns, strict=True):
+            yield mode, steps, mode_steps
 
 
 def _matrix(tensors: Sequence[str], buckets: Columns, width: int) -> dict[str, Any]:

@@ -229,15 +229,22 @@ class StoredSteppedRows(StoredRows[Tail], ABC):
         """Return the buckets of a width with ``low <= step < high``; of the width 1, single steps."""
         return self.streams[series[0]].buckets([series[1]], width, low, high)
 
-    def buckets(self, edges: Mapping[Series, Edges | None], points: int) -> pa.Table:
-        """Return at most ``points`` buckets of each series, all of the same width."""
+    def buckets(
+        self, edges: Mapping[Series, Edges | None], points: int, place: Callable[[Series, pa.Table], pa.Table]
+    ) -> pa.Table:
+        """Return at most ``points`` buckets of each series, all of the same width.
+
+        Args:
+            place: Places the buckets of a series on the axis.
+        """
         chosen = {series: bounds for series, bounds in edges.items() if bounds is not None}
         if not chosen:
             return self.table_schema.empty_table()
         width, tables = common_width(chosen.values(), points), []
         for (worker, key), (first, last) in chosen.items():
             low, high = first // width * width, (last // width + 1) * width
-            tables.append(self._table(worker, key, self.rows((worker, key), width, low, high)))
+            table = self._table(worker, key, self.rows((worker, key), width, low, high))
+            tables.append(place((worker, key), table))
         return pa.concat_tables(tables).combine_chunks()
 
     @abstractmethod

@@ -13,13 +13,13 @@ import pyarrow as pa
 
 from leadline.analysis.bucketed_time import points_for
 from leadline.analysis.digest import POINTS, Digest
-from leadline.exports.span import Span, parse_span
+from leadline.exports.span import Span, parse_span, train_steps
 from leadline.reader.run import Run
 
 Names = str | Sequence[str] | None
 """One or several names; None: all."""
 Moment = int | str | None
-"""A step (``120``), or a time since the start of the run (``"90s"``, ``"5min"``); None: unbounded."""
+"""A train step (``120``), or a time since the start of the run (``"90s"``, ``"5min"``); None: unbounded."""
 _MAX_DIGESTS: Final = 4
 """Number of runs whose data is cached between the charts of a notebook."""
 Parameters = ParamSpec("Parameters")
@@ -115,11 +115,9 @@ def _cached_digest(run: Run) -> Digest:
 
 
 def parse_interval(run: Run, start: Moment, end: Moment, worker: str | None = None) -> Span:
-    """Parse bounds; steps are those of a worker, or of the first that starts the step."""
+    """Parse bounds; train steps are those of a worker, or of the first that starts the step."""
     if start is None and end is None:
         return Span()
     bounds: list[Any] = [None if bound is None else str(bound) for bound in (start, end)]
     started_ns = run.manifest.started_ns
-    return parse_span(
-        *bounds, timeline=run.timeline("step", worker=worker), started_ns=started_ns, names=("start", "end")
-    )
+    return parse_span(*bounds, timeline=train_steps(run, worker), started_ns=started_ns, names=("start", "end"))

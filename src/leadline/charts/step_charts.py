@@ -23,6 +23,8 @@ from leadline.reader.window import natural_sort_key
 MAX_RANKS: Final = 64
 """Maximum number of ranks in a chart; of more, the slowest and fastest are drawn."""
 _MAX_LAST_STEPS: Final = 1000
+_MAX_STEPS_DRAWN: Final = 4000
+"""Enough buckets for one per step of the last steps, evaluations between them included."""
 _MAX_TRACKED_STEPS: Final = 400
 """Up to this many steps of a worker are drawn as tracks, more as shares."""
 _MAX_RANK_LINES: Final = 8
@@ -56,7 +58,7 @@ def step_timeline(
     worker, count = worker or next(iter(view.digest.workers()), None), min(steps, _MAX_LAST_STEPS)
     ends = [*view.digest.steps(worker, mode, points=2)["end_step"].to_pylist(), 0]
     end = max(ends) if end is None else min(max(ends), end)
-    table = view.digest.steps(worker, mode, max(0, end - count), end, points=2 * max(count, 1))  # one bucket per step
+    table = view.digest.steps(worker, mode, max(0, end - count), end, points=_MAX_STEPS_DRAWN)  # one bucket per step
     return step_figures.timeline(table, last=count)
 
 

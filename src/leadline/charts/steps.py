@@ -80,16 +80,16 @@ def timeline(table: pa.Table, *, last: int = 30) -> go.Figure:
 
     Args:
         table: From ``Digest.steps``, of one worker; of several, the first is drawn.
-        last: Number of steps.
+        last: Number of train steps.
     """
     if not table.num_rows:
         return theme.empty(_NO_STEPS, "Step phases")
     workers = sorted(pc.unique(table["worker"]).to_pylist(), key=natural_sort_key)
     rows = table.filter(pc.equal(table["worker"], workers[0])).sort_by("step")
-    rows = rows.slice(max(0, rows.num_rows - last))
+    rows = rows.filter(pc.greater(rows["end_step"], pc.max(rows["end_step"]).as_py() - last))
     mean = rows["duration_ns"].to_numpy() / np.maximum(rows["count"].to_numpy(), 1) / 1e9
     unit = duration_unit(float(np.median(mean)))
-    first, end = rows["step"][0].as_py(), rows["end_step"][-1].as_py()
+    first, end = pc.min(rows["step"]).as_py(), pc.max(rows["end_step"]).as_py()
     fig = theme.figure(f"Phases of steps {first:,} to {end - 1:,}", y=unit.axis_title("step time"))
     _add_phases(fig, rows, unit)
     theme.note_omitted(fig, len(workers) - 1, "workers")

@@ -20,6 +20,7 @@ from leadline.charts.theme import plain_text
 from leadline.errors import DamagedRunError, NotCapturedError, NotYetError
 from leadline.reader.run import Run
 from leadline.reader.tensors import StoredTensor
+from leadline.records.names import MODES
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -103,16 +104,20 @@ def histogram(view: ChartView, name: str, *, worker: str | None = None, is_ridge
 
 
 @CatalogChart
-def value(view: ChartView, name: str, step: int | None = None, *, worker: str | None = None) -> go.Figure:
-    """Draw the distribution of the values of a raw tensor at one step; None: the last."""
-    loaded, missing, step = raw_values(view.run, name, step, worker)
+def value(
+    view: ChartView, name: str, step: int | None = None, *, worker: str | None = None, mode: str | None = None
+) -> go.Figure:
+    """Draw the distribution of the values of a raw tensor at one step of a mode; None: the last."""
+    loaded, missing, step = raw_values(view.run, name, step, worker, mode)
     return values.at_step(loaded, tensor=name, step=step, missing=missing)
 
 
 @CatalogChart
-def tensor_image(view: ChartView, name: str, step: int | None = None, *, worker: str | None = None) -> go.Figure:
-    """Draw the values of a raw tensor at one step as an image."""
-    loaded, *_ = raw_values(view.run, name, step, worker)
+def tensor_image(
+    view: ChartView, name: str, step: int | None = None, *, worker: str | None = None, mode: str | None = None
+) -> go.Figure:
+    """Draw the values of a raw tensor at one step of a mode as an image."""
+    loaded, *_ = raw_values(view.run, name, step, worker, mode)
     is_folded = loaded is not None and loaded.ndim > 2
     x = "other dimensions (flattened)" if is_folded else "column"
     return values.matrix(None if loaded is None else as_image(loaded), x=x)
@@ -208,22 +213,35 @@ def _computed(run: Run, name: str, statistic: str, selected: Mapping[str, str | 
     finite_values = np.where(is_finite, values, np.nan)
     stamps = [pc.fill_null(table[column], 0) for column in ("mode_step", "time_ns")]
     names = pa.repeat(pa.scalar(name, pa.string()), table.num_rows)
-    columns = [names, table["mode"], table["worker"], table["step"], *stamps, values, finite_values, finite_values]
+    stamped = zip(*(table[column].to_pylist() for column in ("worker", "step", "mode")), strict=True)
+    steps = pa.array([run.archive.axis(worker).position(step, mode) for worker, step, mode in stamped], pa.int64())
+    columns = [names, table["mode"], table["worker"], steps, *stamps, values, finite_values, finite_values]
     counts = [(~is_finite).astype(np.int64), np.ones(len(values), np.int64)]
     return pa.table([*columns, *counts], schema=SCALAR_BUCKETS)
 
 
-def stored_at(run: Run, name: str, step: int | None, worker: str | None) -> StoredTensor | None:
-    """Return the raw tensor stored at or nearest to a step; None if it was never stored.
+def stored_at(
+    run: Run, name: str, step: int | None, worker: str | None, mode: str | None = None
+) -> StoredTensor | None:
+    """Return the raw tensor stored at or nearest to a step of a mode; None if it was never stored.
 
     Args:
         step: None: the last.
         worker: None: the first with the tensor.
+        mode: None: train, or the first mode in which it was stored.
     """
-    candidates = [tensor for tensor in run.archive.stored.get(name, []) if worker in (None, tensor.worker)]
+    candidates = stored_in(run, name, worker, mode)
     if step is None:
         return max(candidates, key=lambda tensor: tensor.step, default=None)
-    return min(candidates, key=lambda tensor: abs(tensor.step - step), default=None)
+    return min(candidates, key=lambda tensor: abs(run.archive.step_of(tensor) - step), default=None)
+
+
+def stored_in(run: Run, name: str, worker: str | None, mode: str | None = None) -> list[StoredTensor]:
+    """Return the raw tensors stored in a mode; the arguments are those of ``stored_at``."""
+    stored = [tensor for tensor in run.archive.stored.get(name, []) if worker in (None, tensor.worker)]
+    modes = {tensor.mode for tensor in stored}
+    chosen = mode or next((known for known in MODES if known in modes), "train")
+    return [tensor for tensor in stored if tensor.mode == chosen]
 
 
 def load_for_display(stored: StoredTensor) -> tuple[npt.NDArray[Any] | None, str]:
@@ -236,19 +254,21 @@ def load_for_display(stored: StoredTensor) -> tuple[npt.NDArray[Any] | None, str
         return None, str(error)
 
 
-def raw_values(run: Run, name: str, step: int | None, worker: str | None) -> tuple[npt.NDArray[Any] | None, str, int]:
-    """Return the elements of a raw tensor at a step; or None, and the reason.
+def raw_values(
+    run: Run, name: str, step: int | None, worker: str | None, mode: str | None = None
+) -> tuple[npt.NDArray[Any] | None, str, int]:
+    """Return the elements of a raw tensor at a step of a mode; or None, and the reason.
 
     Args:
         step: None: the last at which it was stored.
     Returns:
         The elements, the reason, and the step.
     """
-    stored = stored_at(run, name, step, worker)
-    if stored is not None and step in (None, stored.step):
-        return *load_for_display(stored), stored.step
+    stored = stored_at(run, name, step, worker, mode)
+    if stored is not None and step in (None, stored_step := run.archive.step_of(stored)):
+        return *load_for_display(stored), stored_step
     try:
-        return run.tensor(name).value(step or 0, worker), "", step or 0
+        return run.tensor(name).value(step or 0, worker, mode), "", step or 0
     except (NotCapturedError, NotYetError, DamagedRunError) as error:
         return None, str(error), step or 0
 

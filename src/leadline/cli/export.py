@@ -11,7 +11,7 @@ import leadline
 from leadline.cli.console import complain, console
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
-from leadline.exports.span import Span, parse_span
+from leadline.exports.span import Span, parse_span, train_steps
 from leadline.exports.tables import export_events, export_tables
 from leadline.reader.run import Run
 
@@ -42,7 +42,7 @@ def export(
         )
     opened = leadline.open_run(run)
     started_ns = opened.manifest.started_ns
-    span = parse_span(start, end, timeline=opened.timeline(), started_ns=started_ns)
+    span = parse_span(start, end, timeline=train_steps(opened), started_ns=started_ns)
     for line in opened.damage:
         complain(line)
     line = _perfetto(opened, output, span) if to == "perfetto" else _tables(opened, output, to, span)

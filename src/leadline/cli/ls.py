@@ -94,9 +94,9 @@ def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
     """The cells of a row, without the outcome."""
-    steps = run.steps.get("train") or sum(run.steps.values())
     overhead = share(run.cost_ratio) if run.cost_ratio is not None else "–"
-    return run.name, f"{steps:,}", number(run.loss), overhead, duration(time.time() - run.started_ns / 1e9)
+    age = duration(time.time() - run.started_ns / 1e9)
+    return run.name, f"{run.train_steps:,}", number(run.loss), overhead, age
 
 
 def _cut(text: str, width: int | None) -> str:

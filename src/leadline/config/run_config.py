@@ -185,7 +185,7 @@ def runs_root(out: str | None) -> str:
     """Return the runs directory.
 
     Raises:
-        ConfigurationError: It is not a local folder.
+        ConfigurationError: It is a URL.
     """
     root = out or os.environ.get("LEADLINE_ROOT") or _DEFAULT_ROOT
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", root):

@@ -34,9 +34,9 @@ class RunRow:
     seconds: float
     """Duration so far."""
     steps: int
-    """Training steps; those of all modes where nothing was trained."""
+    """Train steps; of a run that never trains, all steps."""
     steps_by_mode: str
-    """``600 steps, 60 eval steps``."""
+    """``3,750 steps, 12 eval steps``."""
     outcome: str
     """The outcome in one line."""
     level: Level
@@ -118,7 +118,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         is_over=is_over,
         started_ns=run.started_ns,
         seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
-        steps=run.steps.get("train") or sum(run.steps.values()),
+        steps=run.train_steps,
         steps_by_mode=describe.steps(run.steps),
         outcome=run.outcome.text,
         level=run.outcome.level,

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 
+from leadline.charts.tensor_charts import stored_in
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import UnknownNameError
 from leadline.reader.tensors import StoredTensor
@@ -152,7 +153,7 @@ def capture_summary(opened: OpenedRun, name: str, step: int | None) -> CaptureSu
     if not statistics:
         tensor = opened.run.tensor(name)
         steps = tensor.steps()
-        modes = tuple(mode for mode in opened.run.modes() if tensor.steps(mode))
+        modes = tuple(tensor.modes())
         return _summarize(len(steps), steps, modes, step)
     table = _steps_of(opened, name, statistics)
     by_worker = table.group_by("worker").aggregate([("samples", "sum")])
@@ -184,10 +185,10 @@ def statistics_of(opened: OpenedRun, name: str) -> list[str]:
     )
 
 
-def numbers_at(opened: OpenedRun, name: str, step: int) -> list[dict[str, Any]]:
-    """Return every captured statistic of a tensor at a step: name, description, and value by worker."""
+def numbers_at(opened: OpenedRun, name: str, step: int, mode: str) -> list[dict[str, Any]]:
+    """Return every captured statistic of a tensor at a train step: name, description, and value by worker."""
     tables = {
-        statistic: opened.digest.statistic(name, statistic, None, None, step, step + 1).to_pylist()
+        statistic: opened.digest.statistic(name, statistic, mode, None, step, step + 1).to_pylist()
         for statistic in statistics_of(opened, name)
     }
     return [
@@ -228,11 +229,10 @@ def _mode_order(mode: str) -> int:
     return MODES.index(mode) if mode in MODES else len(MODES)
 
 
-def stored_steps(opened: OpenedRun, name: str, worker: str | None) -> list[int]:
-    """Return the steps at which the raw tensor was stored."""
-    return sorted(
-        {tensor.step for tensor in opened.run.archive.stored.get(name, []) if worker in (None, tensor.worker)}
-    )
+def stored_steps(opened: OpenedRun, name: str, worker: str | None, mode: str | None) -> list[int]:
+    """Return the steps of a mode at which the raw tensor was stored; None: as ``tensor_charts.stored_at``."""
+    archive = opened.run.archive
+    return sorted({archive.step_of(tensor) for tensor in stored_in(opened.run, name, worker, mode)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.errors import ConfigurationError, NotCapturedError
+
+if TYPE_CHECKING:
+    from leadline.reader.run import Run
 
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|min|h)")
 _UNITS: Final = {"ms": 1e6, "s": 1e9, "min": 60e9, "h": 3600e9}
@@ -44,7 +47,8 @@ def parse_span(
     """Parse a span from two option values.
 
     Args:
-        start, end: A step (``120``) or a time after the run's start (``90s``); an end step is excluded.
+        start, end: A train step (``120``) or a time after the run's start (``90s``); an end step is excluded.
+        timeline: From ``train_steps``.
         names: The names of the two options for error messages.
     Raises:
         ConfigurationError: A value is invalid, or the span is empty.
@@ -68,14 +72,28 @@ def _time_of(text: str, option: str, timeline: pa.Table, started_ns: int, *, is_
     return started_ns + round(float(match[1]) * _UNITS[match[2]])
 
 
+def train_steps(run: Run, worker: str | None = None) -> pa.Table:
+    """Return the rows of the timeline for train steps, with ``step`` counted in train steps.
+
+    In a worker that never trains they are those of its first mode.
+    """
+    tables = []
+    for name in run.archive.timeline if worker is None else [worker]:
+        axis = run.archive.axis(name)
+        mode = next(iter(axis.modes), "train")
+        table = run.timeline("step", worker=name, phase=mode)
+        positions = pa.array(axis.positions(table["step"].to_numpy(), mode), pa.int64())
+        tables.append(table.set_column(table.column_names.index("step"), "step", positions))
+    return pa.concat_tables(tables) if tables else run.timeline("step", worker=worker)
+
+
 def _start_of_step(step: int, option: str, timeline: pa.Table, *, is_end: bool) -> int | None:
     """Return when the first worker began the step, or the next recorded one; None for an end after the last step."""
-    steps = timeline.filter(pc.equal(timeline["name"], "step"))
-    later = steps.filter(pc.greater_equal(steps["step"], step))
+    later = timeline.filter(pc.greater_equal(timeline["step"], step))
     if len(later):
         return int(pc.min(later.filter(pc.equal(later["step"], pc.min(later["step"])))["start_ns"]).as_py())
     if is_end:
         return None
-    last = pc.max(steps["step"]).as_py()
+    last = pc.max(timeline["step"]).as_py()
     known = "no step was recorded" if last is None else f"the last recorded step is {last:,}"
     raise NotCapturedError(f"{option} {step}: the run has no such step; {known}")

@@ -70,6 +70,8 @@ def _flat(table: pa.Table) -> pa.Table:
 def export_events(run: Run, folder: str, span: Span) -> int:
     """Write every captured number as a scalar, in one folder for each worker and mode; return their count.
 
+    Scalars stand at their train step; those of other modes at the train step that had been finished.
+
     Raises:
         ConfigurationError: The folder is not empty.
         MissingExtraError: TensorBoard is not installed.
@@ -91,9 +93,10 @@ def export_events(run: Run, folder: str, span: Span) -> int:
         stream = f"{row['worker']}-{row['mode']}"
         if stream not in writers:
             writers[stream] = EventFileWriter(os.path.join(folder, stream))
+        step = run.archive.axis(row["worker"]).position(row["step"], row["mode"])
         tag = row["name"] if row["statistic"] == "value" else f"{row['name']}/{row['statistic']}"
         summary = Summary(value=[Summary.Value(tag=tag, simple_value=row["value"])])
-        writers[stream].add_event(Event(wall_time=row["time_ns"] / 1e9, step=row["step"], summary=summary))
+        writers[stream].add_event(Event(wall_time=row["time_ns"] / 1e9, step=step, summary=summary))
         count += 1
     for writer in writers.values():
         writer.close()

@@ -16,9 +16,11 @@ from leadline.exports.trace import Trace, TraceSpan
 from leadline.reader.profiles import read_windows
 from leadline.reader.python_profiles import CallTrees, FunctionTables
 from leadline.reader.recorded_window import RecordedWindow
+from leadline.reader.step_axis import StepAxis
 from leadline.reader.tables import filter_equal
 from leadline.reader.traces import read_slices
 from leadline.records.documents import WorkerDocument
+from leadline.records.names import MODES
 
 if TYPE_CHECKING:
     from leadline.reader.run import Run
@@ -48,7 +50,8 @@ def write_workers(trace: Trace, run: Run, span: Span) -> list[str]:
         document = documents.get(worker, WorkerDocument())
         parts = (f"on {document.node}" if document.node else "", document.framework)
         pid = trace.process(worker, ", ".join(part for part in parts if part))
-        _put_timeline(trace, pid, run.timeline(worker=worker, start_ns=span.start_ns, end_ns=span.end_ns))
+        timeline = run.timeline(worker=worker, start_ns=span.start_ns, end_ns=span.end_ns)
+        _put_timeline(trace, pid, timeline, run.archive.axis(worker))
         windows = [window for window in known if window.worker == worker and _overlaps(window, span)]
         lost += _put_windows(trace, pid, run, windows, span)
         _put_horovod(trace, pid, filter_equal(horovod, worker=worker), span)
@@ -65,13 +68,14 @@ def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
         yield from batch.to_pylist()
 
 
-def _put_timeline(trace: Trace, pid: int, table: pa.Table) -> None:
+def _put_timeline(trace: Trace, pid: int, table: pa.Table, axis: StepAxis) -> None:
     ordered = table.sort_by([("start_ns", "ascending"), ("duration_ns", "descending")])
     names = table["name"].unique().to_pylist()
     for track in TRACKS:
         selected = pa.array([name for name in names if _TRACKS.get(name, "events") == track], pa.string())
         for row in rows_of(ordered.filter(pc.is_in(ordered["name"], selected))):
-            _put_row(trace, pid, track, row)
+            mode = row["phase"] if row["phase"] in MODES else "train"
+            _put_row(trace, pid, track, {**row, "step": axis.mode_step(row["step"], mode)})
 
 
 def _put_horovod(trace: Trace, pid: int, table: pa.Table, span: Span) -> None:

@@ -144,4 +144,5 @@ class WorkerProgress:
         seconds = (last_ns - first_ns) / 1e9 / (last - first) if last > first else 0.0
         reported = (document.step, document.time_ns)
         step, time_ns = max((last, last_ns), reported)
-        return TrainingProgress(worker, step, time_ns, max(0.0, seconds))
+        train_step = document.train_step + step - document.step
+        return TrainingProgress(worker, step, time_ns, max(0.0, seconds), train_step)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
 from typing import Any
 
+from leadline.reader.window import Window
 from leadline.records.finding import MAX_NAMED_TENSORS, Finding
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 
@@ -26,17 +27,16 @@ class Episodes:
         self._open: dict[str, Finding] = {}
         self._named: dict[str, frozenset[str]] = {}
 
-    def apply(
-        self, verdict: Verdict, step: int, mode: str, time_ns: int, seen: Callable[[], Collection[str]] | None
-    ) -> list[Event]:
-        """Return the findings that a verdict opens or closes.
+    def apply(self, verdict: Verdict, window: Window, seen: Callable[[], Collection[str]] | None) -> list[Event]:
+        """Return the findings that the verdict on a window opens or closes.
 
         Args:
             seen: Returns the captured tensors; None: all that matter (a scan covers everything).
         """
+        mode = window.mode
         match verdict:
             case Fired():
-                return self._fire(verdict, step, mode, time_ns)
+                return self._fire(verdict, window)
             case Clear() if mode in self._open and self._can_close(mode, seen):
                 return [_event("closed", replace(self._open.pop(mode), is_open=False))]
             case Clear() | Undecided():
@@ -46,27 +46,35 @@ class Episodes:
         named = self._named[mode]
         return seen is None or not named or not named.isdisjoint(seen())
 
-    def _fire(self, fired: Fired, step: int, mode: str, time_ns: int) -> list[Event]:
+    def _fire(self, fired: Fired, window: Window) -> list[Event]:
+        mode = window.mode
         open_finding = self._open.get(mode)
         if open_finding is not None:
             self._named[mode] |= frozenset(fired.tensors)
-            self._open[mode] = replace(open_finding, last_step=step, count=open_finding.count + 1)
+            self._open[mode] = replace(
+                open_finding,
+                last_step=window.step,
+                last_global_step=window.global_step,
+                count=open_finding.count + 1,
+            )
             return []
         self.count += 1
         evidence = dict(fired.evidence) if mode == "train" else {**fired.evidence, "mode": mode}
         finding = Finding(
             self.count,
             self._rule,
-            step,
-            step,
+            window.step,
+            window.step,
             True,
-            time_ns,
+            window.time_ns,
             fired.message,
             fired.suggestion,
             tuple(fired.tensors[:MAX_NAMED_TENSORS]),
             len(fired.tensors),
             fired.worker,
             evidence,
+            global_step=window.global_step,
+            last_global_step=window.global_step,
         )
         self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
         return [_event("opened", finding)]

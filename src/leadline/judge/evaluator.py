@@ -110,7 +110,8 @@ class RuleTrack:
         if not _is_scan_time(self.needs, scan):
             return None
         interval, self._interval = self._interval, Interval()
-        return Window(scan.last_step, "train", scan.time_ns, scan=replace(scan, interval=interval))
+        scan = replace(scan, interval=interval)
+        return Window(scan.last_step, "train", scan.time_ns, global_step=scan.last_global_step, scan=scan)
 
     def judge(self, window: Window, seen: Callable[[], Collection[str]] | None) -> list[Event]:
         """Evaluate the rule, and return the findings that its verdict opens or closes."""
@@ -124,7 +125,7 @@ class RuleTrack:
                 self.clear_steps += 1
             case Undecided():
                 self.why = verdict.why
-        return self.episodes.apply(verdict, window.step, window.mode, window.time_ns, seen)
+        return self.episodes.apply(verdict, window, seen)
 
     def _evaluate(self, window: Window) -> Verdict | None:
         """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""

@@ -70,6 +70,7 @@ class Notifications:
                 rules,
                 previous=previous,
                 step=finding.step,
+                global_step=finding.global_step,
                 message=finding.message,
                 suggestion=finding.suggestion,
                 **common,
@@ -82,6 +83,7 @@ class Notifications:
             rules,
             previous="IssuesFound",
             step=finding.last_step,
+            global_step=finding.last_global_step,
             message=f"resolved, last seen at step {finding.last_step}: {finding.message}",
             **common,
         )

@@ -59,16 +59,17 @@ def snapshots(
         In the order of the notification, as many as fit into ``MAX_BYTES``; values are left out before tensors are.
     """
     names = [tensor.name for tensor in notification.tensors]
-    if notification.step is None or not names:
+    step = notification.global_step
+    if step is None or not names:
         return notification.tensors
     workers = [notification.worker] if notification.worker else names_in(os.path.join(run, layout.SERIES))
     segments = segments or Segments()
     result = {name: TensorSnapshot(name) for name in names}
     for worker in workers:
-        for name, snapshot in _captured(run, worker, notification.step, names, segments).items():
+        for name, snapshot in _captured(run, worker, step, names, segments).items():
             if not result[name].statistics:
                 result[name] = snapshot
-    for name, stored in _stored(run, workers, notification.step, names, wait_seconds).items():
+    for name, stored in _stored(run, workers, notification, names, wait_seconds).items():
         result[name] = _with_values(result[name], stored)
     return fitting(list(result.values()))
 
@@ -120,9 +121,12 @@ def _rows(kept: SeriesLayout | None, ranges: list[Range], step: int, names: list
                 yield TensorSnapshot(info.name, info.shape, info.dtype, statistics)
 
 
-def _stored(run: str, workers: list[str], step: int, names: list[str], wait_seconds: float) -> dict[str, StoredTensor]:
+def _stored(
+    run: str, workers: list[str], notification: Notification, names: list[str], wait_seconds: float
+) -> dict[str, StoredTensor]:
     """Return the raw tensors; waits for them if the run stores such tensors at that step."""
-    is_expected = any(item.raw and item.schedule.should_capture(step) for item in read_manifest(run).plan.items)
+    train_step, step = notification.step or 0, notification.global_step or 0
+    is_expected = any(item.raw and item.schedule.should_capture(train_step) for item in read_manifest(run).plan.items)
     until = time.monotonic() + (wait_seconds if is_expected else 0.0)
     while True:
         is_over = liveness.is_over(run)

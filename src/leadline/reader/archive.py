@@ -10,6 +10,7 @@ import numpy as np
 
 from leadline.reader.feed import CLOCK
 from leadline.reader.segments import Range, SegmentInfo, SegmentTail
+from leadline.reader.step_axis import StepAxis, stamps_of
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import StoredTensor, TensorIndex
 from leadline.records.series import SeriesLayout, TensorInfo, merged_infos
@@ -52,6 +53,7 @@ class Archive:
         self._stored: dict[str, list[StoredTensor]] = {}
         self._vectors: dict[tuple[str, str], list[StoredTensor]] = {}
         self._complete_step: dict[str, int] = {}
+        self._axes: dict[str, StepAxis] = {}
         self._run, self._parts = run, tuple(parts)
         self._archive_of_segment: dict[int, tuple[SegmentInfo, StreamArchive]] = {}
         self._streams: dict[tuple[str, str], StreamTail] = {}
@@ -175,21 +177,34 @@ class Archive:
                     return int(batches.numbers("mode_step")[rows[0]]), int(batches.numbers("time_ns")[rows[0]])
         return None
 
+    def axis(self, worker: str) -> StepAxis:
+        """Return the train steps of a worker."""
+        series = self.series
+        if worker not in self._axes:
+            ranges = (batches for (name, _), stream in series.items() if name == worker for batches in stream.batches)
+            self._axes[worker] = StepAxis(stamps_of(ranges))
+        return self._axes[worker]
+
+    def step_of(self, tensor: StoredTensor) -> int:
+        """Return the step of a stored tensor within its mode."""
+        return self.axis(tensor.worker).mode_step(tensor.step, tensor.mode)
+
     def points(self) -> Iterator[tuple[int, str]]:
         """Yield the steps and modes at which something was captured, with repetitions."""
         for stream in self.series.values():
             if all(info.name == CLOCK for info in stream.layout.tensors):
                 continue
             for batches in stream.batches:
-                yield from zip(batches.numbers("step").tolist(), batches.texts("mode"), strict=True)
+                yield from zip(batches.numbers("mode_step").tolist(), batches.texts("mode"), strict=True)
         for tensors in (*self.stored.values(), *self.vectors.values()):
-            yield from ((tensor.step, tensor.mode) for tensor in tensors)
+            yield from ((self.step_of(tensor), tensor.mode) for tensor in tensors)
 
     def _keep(self, part: str, name: str, batches: Range) -> None:
         if part != layout.SERIES:
             streams = self._timeline if part == layout.TIMELINE else self._system
             streams.setdefault(name, []).append(batches)
             return
+        self._axes.pop(name, None)
         self._stream_archive(name, batches.info).batches.append(batches)
         complete = int(np.max(batches.numbers("complete_step")))
         self._complete_step[name] = max(complete, self._complete_step.get(name, -1))

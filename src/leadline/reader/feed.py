@@ -12,6 +12,7 @@ import numpy as np
 
 from leadline.reader import liveness
 from leadline.reader.segments import Range
+from leadline.reader.step_axis import StepPlacer
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorIndex
 from leadline.reader.throttling import THROTTLED_EVENT, ThrottlingHistory
@@ -40,7 +41,7 @@ class Feed:
 
     Attributes:
         grid: The time grid, for rules that are evaluated over time.
-        judged_step: The last step that was returned; -1 before the first.
+        judged_step: The last global step that was returned; -1 before the first.
         throttling: The captures that were throttled to stay within the overhead budget.
         seen: The last known global step of each worker, and its time.
         has_late_data: Data arrived for a step that was already returned (from a worker that started late, or a
@@ -61,6 +62,7 @@ class Feed:
         self._points: dict[tuple[int, str, int], Point] = {}
         self._mode_steps: dict[tuple[int, str], int] = {}
         self._dropped_steps: set[int] = set()
+        self._axis = StepPlacer()
         self.throttling = ThrottlingHistory(frozenset())
 
     @property
@@ -103,6 +105,7 @@ class Feed:
             point = self._points.pop(key)
             self._mode_steps.pop(key[:2], None)
             point.arrays = _with_mode_steps(point)
+            point.place(self._axis)
             point.is_incomplete = point.step in self._dropped_steps
             self.judged_step = point.step
             yield point
@@ -152,7 +155,8 @@ class Feed:
             for step, mode in zip(steps.tolist(), batches.texts("mode"), strict=True):
                 # always a train step, as only optimizer steps are skipped
                 self._point(step, mode).is_skipped = True
-        self.grid.add_records(times, steps)
+        is_train = np.array([mode == "train" for mode in batches.texts("mode")])
+        self.grid.add_records(times, steps, np.where(is_train, batches.numbers("mode_step"), -1), worker)
         last = (int(steps[-1]), int(times[-1]))
         self.seen[worker] = max(last, self.seen.get(worker, last))
 

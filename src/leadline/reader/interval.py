@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -62,7 +63,7 @@ class Spans:
 
     key: PhaseKey
     steps: Integers
-    """The global step of each row, ``(rows,)``."""
+    """The train step of each row; in other modes the global step; ``(rows,)``."""
     starts_ns: Integers
     durations_ns: Integers
     weights: Integers
@@ -102,8 +103,17 @@ class Interval:
         """Add a detailed window."""
         self._operators.append(window)
 
-    def extend(self, later: Interval, needs: Needs | None = None) -> None:
-        """Append a later interval, or the part of it that ``needs`` selects."""
+    def extend(
+        self,
+        later: Interval,
+        needs: Needs | None = None,
+        place: Callable[[PhaseKey, list[int]], list[int]] | None = None,
+    ) -> None:
+        """Append a later interval, or the part of it that ``needs`` selects.
+
+        Args:
+            place: Replaces the steps of timeline rows.
+        """
         for sensor, (times, values) in later._samples.items():
             if needs is None or any(need.selects(*sensor[1:]) for need in needs.metrics):
                 series = self._samples.setdefault(sensor, ([], []))
@@ -114,7 +124,8 @@ class Interval:
         for key, later_columns in later._spans.items():
             if needs is None or key.name in needs.phases:
                 known = self._spans.setdefault(key, ([], [], [], []))
-                for column, more in zip(known, later_columns, strict=True):
+                steps, *others = later_columns
+                for column, more in zip(known, (place(key, steps) if place else steps, *others), strict=True):
                     column.extend(more)
 
     def samples(self, kind: str, metric: str, device: str | None = None) -> list[Samples]:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from leadline.errors import LeadlineError
 from leadline.reader.traces import read_rows, read_steps
+from leadline.records.profile_window import train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -68,8 +69,7 @@ def read_operator_times(folder: str, worker: str, document: Mapping[str, Any]) -
     header = (
         worker,
         str(document["id"]),
-        int(document["first_step"]),
-        int(document["end_step"]),
+        *train_steps(document),
         int(document["start_ns"]),
         int(document["end_ns"]),
         written_at(document),

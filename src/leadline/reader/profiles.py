@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -15,7 +16,7 @@ from leadline.reader.horovod import read_horovod
 from leadline.reader.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
 from leadline.reader.recorded_window import RecordedWindow, read_table
 from leadline.reader.traces import read_rows
-from leadline.records.profile_window import TIMERS
+from leadline.records.profile_window import TIMERS, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -40,6 +41,22 @@ CALLS: Final = pa.schema(
 allocated by the call itself minus the memory freed (null: not recorded). ``phase`` is ``forward``, ``backward``,
 ``optimizer`` or ``other``; ``module`` is ``""`` for calls outside any module's forward pass."""
 
+WINDOWS: Final = pa.schema(
+    [
+        ("worker", pa.string()),
+        ("id", pa.string()),
+        ("kind", pa.string()),
+        ("timer", pa.string()),
+        ("part", pa.string()),
+        ("first_step", pa.int64()),
+        ("end_step", pa.int64()),
+        ("steps", pa.int64()),
+        ("start_ns", pa.int64()),
+        ("end_ns", pa.int64()),
+        ("bytes", pa.int64()),
+        ("notes", pa.list_(pa.string())),
+    ]
+)
 _PYTHON: Final = ("cprofile", "pyinstrument")
 _BY: Final = ("phase", "operator", "module", "device")
 
@@ -65,16 +82,16 @@ class ProfileQueries:
         """Return the completely written profile windows.
 
         Shape:
-            One row per window: ``worker, id, kind, timer, part, first_step, end_step, start_ns, end_ns, bytes,
-            notes``, ordered by start.
+            One row per window: ``worker, id, kind, timer, part, first_step, end_step, steps, start_ns, end_ns, bytes,
+            notes``, ordered by start. The first and the end step are train steps; ``steps`` counts those of all modes.
         """
-        columns = ("id", "kind", "timer", "part", "first_step", "end_step", "start_ns", "end_ns", "bytes", "notes")
-        kinds = [*[pa.string()] * 4, *[pa.int64()] * 5, pa.list_(pa.string())]
-        rows = [
-            {"worker": window.worker, **{name: window.document[name] for name in columns}}
-            for window in read_windows(self.path)
-        ]
-        return pa.Table.from_pylist(rows, pa.schema([("worker", pa.string()), *zip(columns, kinds, strict=True)]))
+        stored = ("id", "kind", "timer", "part", "start_ns", "end_ns", "bytes", "notes")
+        rows = []
+        for window in read_windows(self.path):
+            document, (first, end) = window.document, train_steps(window.document)
+            counts = {"first_step": first, "end_step": end, "steps": document["end_step"] - document["first_step"]}
+            rows.append({"worker": window.worker, **{name: document[name] for name in stored}, **counts})
+        return pa.Table.from_pylist(rows, WINDOWS)
 
     def operators(
         self,
@@ -161,7 +178,7 @@ class ProfileQueries:
             NotCapturedError: No such window was recorded.
         """
         chosen = self._select_windows(("dataloader",), window, worker, step=None, time_ns=None)
-        table = pa.concat_tables([read_table(recorded, layout.LOADING) for recorded in chosen])
+        table = pa.concat_tables([_loading_of(recorded) for recorded in chosen])
         for index, name in enumerate(table.column_names):
             if pa.types.is_int64(table.schema.types[index]):
                 known = pc.if_else(pc.less(table[name], 0), pa.scalar(None, pa.int64()), table[name])
@@ -258,6 +275,15 @@ class ProfileQueries:
         if window.folder not in self._operator_calls:
             self._operator_calls[window.folder] = read_calls(window.folder, window.worker, window.id)
         return self._operator_calls[window.folder]
+
+
+def _loading_of(window: RecordedWindow) -> pa.Table:
+    """Return the events of a window; their steps are counted from its first train step."""
+    table = read_table(window, layout.LOADING)
+    steps = table["step"].to_numpy()
+    (first, end), shift = train_steps(window.document), int(window.document["first_step"])
+    placed = np.where(steps < 0, steps, np.clip(steps - shift + first, first, max(first, end - 1)))
+    return table.set_column(table.column_names.index("step"), "step", pa.array(placed, pa.int64()))
 
 
 def _with_shares(table: pa.Table) -> pa.Table:

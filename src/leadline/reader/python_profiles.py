@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from leadline.errors import MissingExtraError, NotCapturedError, UnknownNameError
 from leadline.reader.recorded_window import RecordedWindow, read_table
+from leadline.records.profile_window import train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -51,16 +52,16 @@ class ProfileQuery:
                 )
                 and self.mode in (None, profile_slice["mode"])
                 and self.phase in (None, profile_slice["phase"])
-                and (transitions is None or profile_slice["step"] in transitions)
+                and (transitions is None or profile_slice["global_step"] in transitions)
             )
 
         return is_selected
 
     def _transition_steps(self, slices: Sequence[Mapping[str, Any]]) -> frozenset[int] | None:
-        """Return the steps of the second mode that follow one of the first; None if all steps are selected."""
+        """Return the global steps of the second mode that follow one of the first; None if all steps are selected."""
         if self.between is None:
             return None
-        modes = dict(sorted({(profile_slice["step"], profile_slice["mode"]) for profile_slice in slices}))
+        modes = dict(sorted({(profile_slice["global_step"], profile_slice["mode"]) for profile_slice in slices}))
         return frozenset(step for step, mode in modes.items() if (modes.get(step - 1), mode) == self.between)
 
 
@@ -126,11 +127,11 @@ class FunctionTables(PythonProfile):
         return _summed(self._table(layout.FUNCTIONS), list(_FUNCTION))
 
     def _table(self, name: str) -> pa.Table:
-        tables = [read_table(window, name) for window in self._windows]
+        tables = [_placed(window, read_table(window, name)) for window in self._windows]
         if not tables:
             raise NotCapturedError("no Python profile matches; run.profiles() lists the windows")
         table = pa.concat_tables(tables)
-        keys = ["worker", "window", "step", "mode", "phase", "start_ns", "end_ns"]
+        keys = ["worker", "window", "step", "global_step", "mode", "phase", "start_ns", "end_ns"]
         slices = table.group_by(keys).aggregate([]).to_pylist()
         is_selected = self._query.selector(slices)
         rows = [profile_slice["start_ns"] for profile_slice in slices if is_selected(profile_slice)]
@@ -176,7 +177,7 @@ class CallTrees(PythonProfile):
     """Profile recorded by pyinstrument."""
 
     def __init__(self, windows: Sequence[RecordedWindow], query: ProfileQuery) -> None:
-        documents = [document for window in windows for document in _sessions(window)]
+        documents = [document for window in windows for document in _placed_sessions(window)]
         is_selected = query.selector(documents)
         self._documents = [document for document in documents if is_selected(document)]
 
@@ -290,6 +291,22 @@ def _sessions(window: RecordedWindow) -> Iterator[dict[str, Any]]:
         document = read_document(os.path.join(window.folder, name))
         if isinstance(document, dict):
             yield {**document, "worker": window.worker, "window": window.id}
+
+
+def _placed_sessions(window: RecordedWindow) -> list[dict[str, Any]]:
+    """Return the sessions of a window with their train steps."""
+    sessions = list(_sessions(window))
+    positions = train_step_of(window.document, [(session["step"], session["mode"]) for session in sessions])
+    return [{**session, "step": positions[session["step"]], "global_step": session["step"]} for session in sessions]
+
+
+def _placed(window: RecordedWindow, table: pa.Table) -> pa.Table:
+    """Return the functions of a window with their train steps."""
+    steps = table["step"].to_pylist()
+    positions = train_step_of(window.document, zip(steps, table["mode"].to_pylist(), strict=True))
+    placed = pa.array([positions[step] for step in steps], pa.int64())
+    table = table.append_column("global_step", table["step"])
+    return table.set_column(table.column_names.index("step"), "step", placed)
 
 
 def _summed(table: pa.Table, keys: list[str]) -> pa.Table:

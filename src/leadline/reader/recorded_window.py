@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from leadline.errors import DamagedRunError
+from leadline.records.profile_window import train_steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +30,9 @@ class RecordedWindow:
         return str(self.document["kind"])
 
     def covers(self, *, step: tuple[int, int] | None, time_ns: tuple[int, int] | None) -> bool:
-        """Return whether the window overlaps the steps or the time interval."""
-        if step is not None and not (self.document["first_step"] < step[1] and step[0] < self.document["end_step"]):
+        """Return whether the window overlaps the train steps or the time interval."""
+        first, end = train_steps(self.document)
+        if step is not None and not (first < step[1] and step[0] < max(end, first + 1)):
             return False
         return time_ns is None or (self.document["start_ns"] < time_ns[1] and time_ns[0] < self.document["end_ns"])
 

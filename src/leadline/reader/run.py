@@ -19,7 +19,7 @@ from leadline.reader.profiles import ProfileQueries
 from leadline.reader.tensor import Tensor
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.manifest import Manifest
-from leadline.records.names import JOB_ENDED
+from leadline.records.names import JOB_ENDED, MODES
 from leadline.store import layout
 from leadline.store.run_state import damaged_documents, read_workers
 
@@ -42,7 +42,10 @@ def open_run(path_or_name: str | os.PathLike[str] | None = None, root: str | os.
 
 
 class Run(ProfileQueries):
-    """A run. Every ``step`` is a global step, counted over all modes; tables also contain the step within the mode.
+    """A run. Every ``step`` is a step of a mode: by default a train step, or one of the first mode if it never trained.
+
+    The tables ``series``, ``scalars`` and ``timeline`` are raw: there ``step`` is the global step, counted over all
+    modes, beside ``mode_step``.
 
     **Consistent**: what is read is a prefix of what was written; ``refresh`` reads new data.
     """
@@ -144,19 +147,23 @@ class Run(ProfileQueries):
         return sorted({mode for _, mode in self.archive.points()})
 
     def steps(self, mode: str | None = None) -> list[int]:
-        """Return the global steps at which something was captured, in ascending order."""
-        return sorted({step for step, step_mode in self.archive.points() if mode in (None, step_mode)})
+        """Return the steps of a mode at which something was captured, in ascending order."""
+        steps: dict[str, set[int]] = {}
+        for step, step_mode in self.archive.points():
+            steps.setdefault(step_mode, set()).add(step)
+        chosen = mode or next((known for known in MODES if known in steps), "train")
+        return sorted(steps.get(chosen, ()))
 
-    def has_passed(self, step: int) -> bool:
-        """Return whether no more data is expected for a step."""
-        complete_steps = self.archive.complete_step.values()
-        return self._is_over or (bool(complete_steps) and min(complete_steps) >= step)
+    def has_passed(self, step: int, mode: str | None = None) -> bool:
+        """Return whether no more data is expected for a step of a mode."""
+        return self._is_over or self._complete_step(mode) >= step
 
-    def wait_for_step(self, step: int, timeout: float | None = None) -> None:
+    def wait_for_step(self, step: int, timeout: float | None = None, mode: str | None = None) -> None:
         """Wait until a step is complete in every worker.
 
         Args:
             timeout: Seconds; None for no limit.
+            mode: The mode whose step it is.
         Raises:
             NotYetError: The step was not complete in time.
             NotCapturedError: The run ended before the step.
@@ -164,15 +171,23 @@ class Run(ProfileQueries):
         until = time.monotonic() + timeout if timeout is not None else float("inf")
         while True:
             self.refresh()
-            if min(self.archive.complete_step.values(), default=-1) >= step or step in self.steps():
-                if self.has_passed(step):
+            last = self._complete_step(mode)
+            if last >= step or step in self.steps(mode):
+                if self.has_passed(step, mode):
                     return
             elif self._is_over:
-                last = max([-1, *self.archive.complete_step.values(), *self.steps()])
+                last = max([last, *self.steps(mode)])
                 raise NotCapturedError(f"the run ended before step {step}; the last step is {last}")
             if time.monotonic() >= until:
                 raise NotYetError(f"the run has not reached step {step} within {timeout:g} s; try again later")
             time.sleep(_POLL_SECONDS)
+
+    def _complete_step(self, mode: str | None) -> int:
+        """Return the last step of a mode that is complete in every worker that has the mode; -1 before the first."""
+        complete = [(self.archive.axis(worker), last) for worker, last in self.archive.complete_step.items()]
+        modes = {known for axis, _ in complete for known in axis.modes}
+        chosen = mode or next((known for known in MODES if known in modes), "train")
+        return min((axis.last_step(chosen, last) for axis, last in complete if chosen in axis.modes), default=-1)
 
     def tensor_names(self, collection: str | None = None, regex: str | None = None) -> list[str]:
         """Return the names of the captured tensors.
@@ -207,7 +222,8 @@ class Run(ProfileQueries):
         """Return losses, metrics and other scalars.
 
         Shape:
-            One row per value: ``name, step, mode, mode_step, time_ns, worker, value``, ordered by name and step.
+            One row per value: ``name, step`` (the global step)``, mode, mode_step, time_ns, worker, value``, ordered by
+            name and step.
         Units:
             As captured; times in ns since the epoch.
         Not a number:
@@ -264,15 +280,16 @@ class Run(ProfileQueries):
         """Return the phases and events of the workers.
 
         Shape:
-            One row per event: ``worker, name, phase, step, start_ns, duration_ns, thread, args``, ordered by start;
-            ``args`` is a JSON object. In very fast trainings only every Nth step is written; the ``args`` of its row
+            One row per event: ``worker, name, phase, step`` (the global step)``, start_ns, duration_ns, thread, args``,
+            ordered by start; ``args`` is a JSON object. In very fast trainings only every Nth step is written; the
+            ``args`` of its row
             ``step`` contain the number of steps that it represents: ``{"every": 8}``.
         Units:
             ns since the epoch, and ns.
         Args:
             name: Only rows of this name: ``step``, ``data``, ``forward`` …
             worker, phase: Only these; the phase of a step is its mode, the phase of the startup ``initialization``.
-            start_step, end_step: Only ``start_step <= step < end_step``; None for no limit.
+            start_step, end_step: Only global steps ``start_step <= step < end_step``; None for no limit.
             start_ns, end_ns: Only rows that overlap the interval: they end after ``start_ns`` and start before
                 ``end_ns``.
         """
@@ -288,8 +305,8 @@ class Run(ProfileQueries):
 
         Shape:
             One row per finding, in its latest version: ``rule, id, step, last_step, is_open, time_ns, message,
-            suggestion, tensors, tensor_count, worker, count, evidence``, ordered by step; ``evidence`` is a JSON
-            object.
+            suggestion, tensors, tensor_count, worker, count, evidence, global_step``, ordered by step; ``step`` and
+            ``last_step`` are train steps, and ``evidence`` is a JSON object.
         """
         return tables.findings_table(self.path)
 

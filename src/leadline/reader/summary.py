@@ -46,6 +46,11 @@ class RunSummary:
     damage: tuple[str, ...] = ()
     """The documents that cannot be read; what they said is derived from others, where possible."""
 
+    @property
+    def train_steps(self) -> int:
+        """The number of train steps; of a run that never trains, the number of all steps."""
+        return self.steps.get("train") or sum(self.steps.values())
+
 
 class RunStart(msgspec.Struct, frozen=True):
     """The fields of a manifest that a list shows."""

@@ -66,6 +66,7 @@ FINDINGS: Final = pa.schema(
         ("worker", pa.string()),
         ("count", pa.int64()),
         ("evidence", pa.string()),
+        ("global_step", pa.int64()),
     ]
 )
 
@@ -177,7 +178,11 @@ def findings_table(run: str) -> pa.Table:
     for alias in aliases:
         for line in read_lines(os.path.join(run, layout.rule_findings(alias))):
             if is_finding(line):
-                findings[alias, line["id"]] = {**line, "evidence": json.dumps(line["evidence"])}
+                findings[alias, line["id"]] = {
+                    "global_step": line["step"],  # runs of earlier versions have only this step
+                    **line,
+                    "evidence": json.dumps(line["evidence"]),
+                }
     rows = [{name: finding.get(name) for name in FINDINGS.names} for finding in findings.values()]
     return pa.Table.from_pylist(rows, schema=FINDINGS).sort_by([("step", "ascending"), ("rule", "ascending")])
 

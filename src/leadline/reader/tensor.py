@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 from leadline.errors import NotCapturedError, NotYetError
 from leadline.reader import tables
 from leadline.reader.tensors import StoredTensor
+from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
 
 if TYPE_CHECKING:
@@ -19,7 +21,10 @@ if TYPE_CHECKING:
 
 
 class Tensor:
-    """A tensor of a run. Every ``step`` is a global step, counted over all modes."""
+    """A tensor of a run. Every ``step`` is a step of a mode: by default a train step.
+
+    For a tensor that was never captured in train steps, the default is the first mode in which it was captured.
+    """
 
     def __init__(self, run: Run, name: str, info: TensorInfo | None) -> None:
         self._run, self.name, self._info = run, name, info
@@ -39,9 +44,18 @@ class Tensor:
         return self._info.collections if self._info else ()
 
     def steps(self, mode: str | None = None) -> list[int]:
-        """Return the global steps at which it was captured, in any worker, in ascending order."""
-        stored = {tensor.step for tensor in (*self._stored(), *self._vectors()) if mode in (None, tensor.mode)}
-        return sorted(stored | self._steps_of(mode=mode))
+        """Return the steps of a mode at which it was captured, in any worker, in ascending order."""
+        mode = mode or self._main_mode()
+        return sorted(self._known((*self._stored(), *self._vectors()), mode) | self._steps_of(mode))
+
+    def modes(self) -> list[str]:
+        """Return the modes in which it was captured."""
+        found = {tensor.mode for tensor in (*self._stored(), *self._vectors())}
+        for stream in self._run.archive.series.values():
+            if stream.columns_of(self.name):
+                for batches in stream.batches:
+                    found.update(batches.texts("mode"))
+        return [mode for mode in MODES if mode in found]
 
     def statistic_names(self) -> list[str]:
         """Return the names of its captured statistics, including arrays."""
@@ -49,7 +63,7 @@ class Tensor:
         vectors = {statistic for tensor, statistic in self._run.archive.vectors if tensor == self.name}
         return sorted({name for stream in streams for name in stream.columns_of(self.name)} | vectors)
 
-    def value(self, step: int, worker: str | None = None) -> npt.NDArray[Any]:
+    def value(self, step: int, worker: str | None = None, mode: str | None = None) -> npt.NDArray[Any]:
         """Return its elements, if it was stored as a raw tensor.
 
         Shape:
@@ -60,21 +74,22 @@ class Tensor:
             As stored.
         Args:
             worker: The worker; None for the first worker that stored it.
+            mode: The mode whose step it is.
         Raises:
             NotYetError: The run has not reached the step.
             NotCapturedError: The tensor was not stored at the step.
             DamagedRunError: The tensor cannot be read.
         """
-        for tensor in self._stored():
-            if tensor.step == step and worker in (None, tensor.worker):
-                return tensor.load()
+        mode = mode or self._main_mode()
+        for tensor in self._at(self._stored(), step, worker, mode):
+            return tensor.load()
         try:
-            return np.asarray(self._captured("value", step, worker))
+            return np.asarray(self._captured("value", step, worker, mode))
         except NotCapturedError:
-            stored = {tensor.step for tensor in self._stored()} or self._steps_of("value")
-            raise self._missing(f"{self.name} was not stored as a raw tensor", step, sorted(stored)) from None
+            stored = self._known(self._stored(), mode) or self._steps_of(mode, "value")
+            raise self._missing(f"{self.name} was not stored as a raw tensor", step, mode, stored) from None
 
-    def statistic(self, name: str, step: int, worker: str | None = None) -> float:
+    def statistic(self, name: str, step: int, worker: str | None = None, mode: str | None = None) -> float:
         """Return one statistic at one step, as captured or computed from the raw tensor.
 
         Units:
@@ -86,15 +101,18 @@ class Tensor:
             NotCapturedError: Neither the statistic nor the raw tensor was stored at the step.
             DamagedRunError: The tensor cannot be read.
         """
+        mode = mode or self._main_mode()
         try:
-            return self._captured(name, step, worker)
+            return self._captured(name, step, worker, mode)
         except NotCapturedError:
-            computed = self._computed(name, step, worker)
+            computed = self._computed(name, step, worker, mode)
             if computed is None:
                 raise
             return computed
 
-    def statistic_array(self, name: str, step: int, worker: str | None = None) -> npt.NDArray[np.float64]:
+    def statistic_array(
+        self, name: str, step: int, worker: str | None = None, mode: str | None = None
+    ) -> npt.NDArray[np.float64]:
         """Return one array statistic at one step, as captured or computed from the raw tensor.
 
         Shape:
@@ -105,6 +123,7 @@ class Tensor:
             As defined by the statistic.
         Args:
             worker: The worker; None for the first worker that stored it.
+            mode: The mode whose step it is.
         Raises:
             UnknownNameError: There is no statistic of this name.
             NotYetError: The run has not reached the step.
@@ -116,21 +135,20 @@ class Tensor:
 
         if not find_statistic(name).is_vector:
             raise NotCapturedError(f"{name} is a number, not an array; use statistic({name!r}, {step})")
-        stored = self._run.archive.vectors.get((self.name, name), [])
-        for vector in stored:
-            if vector.step == step and worker in (None, vector.worker):
-                return arrays.trimmed(name, vector.load())
-        for raw in self._stored() if name != "confusion" else ():
-            if raw.step == step and worker in (None, raw.worker):
-                return arrays.compute_vector(name, raw.load())
-        known = {tensor.step for tensor in (*stored, *self._stored())}
-        raise self._missing(f"no {name} of {self.name} was captured", step, sorted(known))
+        mode, stored = mode or self._main_mode(), self._run.archive.vectors.get((self.name, name), [])
+        for vector in self._at(stored, step, worker, mode):
+            return arrays.trimmed(name, vector.load())
+        for raw in self._at(self._stored(), step, worker, mode) if name != "confusion" else ():
+            return arrays.compute_vector(name, raw.load())
+        known = self._known((*stored, *self._stored()), mode)
+        raise self._missing(f"no {name} of {self.name} was captured", step, mode, known)
 
     def statistics(self, name: str) -> pa.Table:
         """Return one statistic over all steps and workers, as captured or computed from the raw tensors.
 
         Shape:
-            One row per captured step and worker: ``step, mode, mode_step, time_ns, worker, value``, ordered by step.
+            One row per captured step and worker: ``step`` (the global step)``, mode, mode_step, time_ns, worker,
+            value``, ordered by step.
         Units:
             As defined in ``leadline.statistics.definitions``; times in ns since the epoch. Time and mode step are null
             at steps where only the raw tensor was captured.
@@ -176,21 +194,33 @@ class Tensor:
                 )
         return rows
 
-    def _captured(self, statistic: str, step: int, worker: str | None) -> float:
+    def _main_mode(self) -> str:
+        return next(iter(self.modes()), "train")
+
+    def _at(self, tensors: Iterable[StoredTensor], step: int, worker: str | None, mode: str) -> Iterator[StoredTensor]:
+        """Yield the tensors stored at a step of a mode."""
+        for tensor in tensors:
+            if tensor.mode == mode and worker in (None, tensor.worker) and self._run.archive.step_of(tensor) == step:
+                yield tensor
+
+    def _known(self, tensors: Iterable[StoredTensor], mode: str) -> set[int]:
+        """Return the steps of a mode at which tensors were stored."""
+        return {self._run.archive.step_of(tensor) for tensor in tensors if tensor.mode == mode}
+
+    def _captured(self, statistic: str, step: int, worker: str | None, mode: str) -> float:
         for stream in self._run.archive.series.values():
             column = stream.columns_of(self.name).get(statistic)
             if column is None or worker not in (None, stream.worker):
                 continue
             for batches in stream.batches:
-                rows = np.flatnonzero(batches.numbers("step") == step)
-                if rows.size:
-                    return float(batches.numbers("values")[rows[0], column])
-        raise self._missing(f"no {statistic} of {self.name} was captured", step, self.steps())
+                for row in np.flatnonzero(batches.numbers("mode_step") == step):
+                    if batches.table["mode"][int(row)].as_py() == mode:
+                        return float(batches.numbers("values")[row, column])
+        raise self._missing(f"no {statistic} of {self.name} was captured", step, mode, self.steps(mode))
 
-    def _computed(self, statistic: str, step: int, worker: str | None) -> float | None:
-        for tensor in self._stored():
-            if tensor.step == step and worker in (None, tensor.worker):
-                return self._compute(statistic, tensor)
+    def _computed(self, statistic: str, step: int, worker: str | None, mode: str) -> float | None:
+        for tensor in self._at(self._stored(), step, worker, mode):
+            return self._compute(statistic, tensor)
         return None
 
     def _compute(self, statistic: str, stored: StoredTensor) -> float | None:
@@ -223,25 +253,25 @@ class Tensor:
         vectors = self._run.archive.vectors.items()
         return [vector for (tensor, _), stored in vectors if tensor == self.name for vector in stored]
 
-    def _steps_of(self, statistic: str | None = None, mode: str | None = None) -> set[int]:
+    def _steps_of(self, mode: str, statistic: str | None = None) -> set[int]:
         result: set[int] = set()
         for stream in self._run.archive.series.values():
             columns = stream.columns_of(self.name)
             if not columns or statistic not in (None, *columns):
                 continue
             for batches in stream.batches:
-                steps = batches.numbers("step").tolist()
-                if mode is not None:
-                    steps = [step for step, known in zip(steps, batches.texts("mode"), strict=True) if known == mode]
-                result.update(steps)
+                stamps = zip(batches.numbers("mode_step").tolist(), batches.texts("mode"), strict=True)
+                result.update(step for step, known in stamps if known == mode)
         return result
 
     def _stored(self) -> list[StoredTensor]:
         return self._run.archive.stored.get(self.name, [])
 
-    def _missing(self, message: str, step: int, known: list[int]) -> NotCapturedError | NotYetError:
-        if not self._run.has_passed(step):
-            return NotYetError(f"the run has not reached step {step} yet; use wait_for_step({step})")
-        near = sorted(known, key=lambda known_step: abs(known_step - step))[:3]
+    def _missing(self, message: str, step: int, mode: str, known: Iterable[int]) -> NotCapturedError | NotYetError:
+        label = str(step) if mode == "train" else f"{step} of {mode}"
+        if not self._run.has_passed(step, mode):
+            argument = str(step) if mode == "train" else f"{step}, mode={mode!r}"
+            return NotYetError(f"the run has not reached step {label} yet; use wait_for_step({argument})")
+        near = sorted(known, key=lambda known_step: (abs(known_step - step), known_step))[:3]
         hint = f"; the nearest steps are {', '.join(map(str, sorted(near)))}" if near else ""
-        return NotCapturedError(f"{message} at step {step}{hint}")
+        return NotCapturedError(f"{message} at step {label}{hint}")

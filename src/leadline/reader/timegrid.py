@@ -11,6 +11,7 @@ import numpy as np
 from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
 from leadline.reader.operator_times import DetailedWindows, OperatorTimes
 from leadline.reader.segments import Range, SegmentInfo
+from leadline.reader.step_axis import TrainSteps
 from leadline.reader.stream import StreamTail
 from leadline.reader.window import Scan
 from leadline.records.documents import WorkerDocument
@@ -26,6 +27,8 @@ SETTLE_NS: Final = 2 * SECOND_NS
 _MAX_SETTLE_NS: Final = 60 * SECOND_NS
 
 _EMPTY: Final = Interval()
+_NO_RECORD: Final = (0, -1, -1)
+"""The time, the global step and the train step of the last record of a worker."""
 
 
 class TimeGrid:
@@ -56,7 +59,8 @@ class TimeGrid:
         self._has_facts = any(need.facts for need in needs)
         self._windows = DetailedWindows(run) if run is not None and any(need.operators for need in needs) else None
         self._settle_ns = SETTLE_NS
-        self._cells: dict[int, tuple[int, int]] = {}
+        self._cells: dict[int, tuple[int, int, int]] = {}
+        self._train_steps: dict[str, TrainSteps] = {}
         self._latest_ns = 0
         self._is_finished = False
         self._reset()
@@ -64,7 +68,7 @@ class TimeGrid:
     def _reset(self) -> None:
         self._next = 1
         self._end_ns = 0
-        self._last: tuple[int, int] | None = None
+        self._last = _NO_RECORD
         if self._windows is not None:
             self._windows.reset()
         self._streams: dict[tuple[str, str], StreamTail] = {}
@@ -99,13 +103,15 @@ class TimeGrid:
         """Advance the time."""
         self._latest_ns = max(self._latest_ns, int(np.max(times_ns)))
 
-    def add_records(self, times_ns: Any, steps: Any) -> None:
-        """Add the times and steps of records of workers."""
-        for time_ns, step in zip(times_ns.tolist(), steps.tolist(), strict=True):
+    def add_records(self, times_ns: Any, steps: Any, train_steps: Any, worker: str = "") -> None:
+        """Add the times of records of a worker, their global steps, and their train steps (-1 in other modes)."""
+        self._train_steps.setdefault(worker, TrainSteps()).add(steps, train_steps)
+        for time_ns, step, train_step in zip(times_ns.tolist(), steps.tolist(), train_steps.tolist(), strict=True):
             cell = self._cell(time_ns)
-            known = self._cells.get(cell)
-            if known is None or (time_ns, step) > known:
-                self._cells[cell] = (time_ns, step)
+            last_ns, last_step, last_train_step = self._cells.get(cell, _NO_RECORD)
+            latest = (*max((last_ns, last_step), (time_ns, step)), max(last_train_step, train_step))
+            if latest != (last_ns, last_step, last_train_step):
+                self._cells[cell] = latest
                 self._check_late(cell)
             self._latest_ns = max(self._latest_ns, time_ns)
 
@@ -128,13 +134,25 @@ class TimeGrid:
             moment_ns = self.started_ns + self._next * GRID_NS
             interval = Interval()
             for cell in (0, self._next) if self._next == 1 else (self._next,):
-                self._last = max(self._last or (0, -1), self._cells.get(cell, (0, -1)))
-                interval.extend(self._intervals.pop(cell, _EMPTY))
+                records = self._cells.get(cell, _NO_RECORD)
+                self._last = (*max(self._last[:2], records[:2]), max(self._last[2], records[2]))
+                interval.extend(self._intervals.pop(cell, _EMPTY), place=self._place)
             self._next += 1
-            last = self._last if self._last and self._last[0] else None
+            last_ns, last_step, last_train_step = self._last
             yield Scan(
-                moment_ns, self.started_ns, last[0] if last else None, last[1] if last else -1, interval, self.facts
+                moment_ns,
+                self.started_ns,
+                last_ns or None,
+                last_train_step if last_train_step >= 0 else last_step,
+                last_step,
+                interval,
+                self.facts,
             )
+
+    def _place(self, key: PhaseKey, steps: list[int]) -> list[int]:
+        """Return the train steps of global steps; in other modes the steps as they are."""
+        known = self._train_steps.get(key.worker)
+        return steps if known is None or key.mode != "train" else [known.of(step) for step in steps]
 
     def _cell(self, time_ns: int) -> int:
         return max(0, -(-(time_ns - self.started_ns) // GRID_NS))

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from leadline.errors import DamagedRunError
+from leadline.records.profile_window import train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -118,8 +119,13 @@ def read_rows(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def read_steps(folder: str) -> list[dict[str, Any]]:
-    """Return the steps of a window: ``step``, ``mode``, ``start_ns``, ``end_ns``, ``marks``."""
-    return list((read_document(os.path.join(folder, layout.TRACE_STEPS)) or {}).get("steps", []))
+    """Return the steps of a window: ``step`` (the train step)``, mode, start_ns, end_ns, marks``."""
+    steps = list((read_document(os.path.join(folder, layout.TRACE_STEPS)) or {}).get("steps", []))
+    window = read_document(os.path.join(folder, layout.WINDOW))
+    if not isinstance(window, dict):
+        return steps
+    positions = train_step_of(window, [(step["step"], step["mode"]) for step in steps])
+    return [{**step, "step": positions[step["step"]]} for step in steps]
 
 
 class _Steps:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.reader.step_axis import StepPlacer
 from leadline.reader.window import (
     Earlier,
     TensorArray,
@@ -52,12 +53,20 @@ class Point:
     """Everything captured at one step in one mode; complete before rules see it."""
 
     step: int
+    """The global step."""
     mode: str
     rows: list[SeriesRow] = field(default_factory=list)
     arrays: list[TensorArray] = field(default_factory=list)
     is_incomplete: bool = False
     is_skipped: bool = False
+    train_step: int = -1
+    """Where it stands on the axis of train steps; -1 until it is placed."""
     _infos: _Infos | None = None
+
+    def place(self, axis: StepPlacer) -> None:
+        """Place it on the axis of train steps, after the points before it."""
+        mode_step = max((row.mode_step for row in self.rows), default=None)
+        self.train_step = axis.place(self.step, self.mode, mode_step)
 
     @property
     def infos(self) -> _Infos:
@@ -124,9 +133,10 @@ class View:
             return None
         self._modes.add(point.mode)
         return Window(
-            point.step,
+            point.train_step if point.train_step >= 0 else point.step,
             point.mode,
             point.time_ns,
+            global_step=point.step,
             source=self,
             is_incomplete=point.is_incomplete,
             is_skipped=point.is_skipped,

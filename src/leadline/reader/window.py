@@ -106,7 +106,9 @@ class Scan:
     last_record_ns: int | None
     """The time of the last record of a worker before the moment; None if there is none."""
     last_step: int
-    """The global step of that record; -1 before the first."""
+    """The last train step before the moment; -1 before the first."""
+    last_global_step: int = -1
+    """The global step of the last record."""
     interval: Interval = field(default_factory=Interval)
     """The needed records since the previous evaluation of the rule."""
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -131,7 +133,9 @@ class Window:
     **Deterministic**: a pure function of the records of a run, independent of when and how often it is created.
 
     Attributes:
-        step: The global step; for a time-based rule the last step before the moment.
+        step: The train step; in other modes the train step that had been finished, for a time-based rule the last one
+            before the moment.
+        global_step: The same as a global step.
         mode: The mode of the step.
         time_ns: The recorded wall-clock time of the step or moment.
         is_incomplete: Whether data scheduled for this step was throttled or dropped.
@@ -148,12 +152,14 @@ class Window:
         mode: str,
         time_ns: int,
         *,
+        global_step: int | None = None,
         source: _Source | None = None,
         is_incomplete: bool = False,
         is_skipped: bool = False,
         scan: Scan | None = None,
     ) -> None:
         self.step, self.mode, self.time_ns = step, mode, time_ns
+        self.global_step = step if global_step is None else global_step
         self.is_incomplete, self.is_skipped, self.scan = is_incomplete, is_skipped, scan
         self.memory: Any = None
         self.others: Mapping[str, Window] = {}

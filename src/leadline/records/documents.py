@@ -100,6 +100,11 @@ class WorkerDocument(Document):
     bytes: int = 0
     lost: DroppedData | None = None
 
+    @property
+    def train_step(self) -> int:
+        """The last finished train step; of a worker that has not trained, its last step."""
+        return self.steps["train"] - 1 if "train" in self.steps else self.step
+
 
 @dataclass(frozen=True, slots=True)
 class PlannedAction(Document):

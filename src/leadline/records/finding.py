@@ -18,9 +18,9 @@ class Finding:
     rule: str
     """The rule's name in this run (its alias)."""
     step: int
-    """The global step at which it opened."""
+    """The train step at which it opened; in other modes the train step that had been finished."""
     last_step: int
-    """The last global step at which the rule fired in this episode."""
+    """The last train step at which the rule fired in this episode."""
     is_open: bool
     time_ns: int
     """Wall clock of the step at which it opened."""
@@ -34,3 +34,6 @@ class Finding:
     evidence: dict[str, Any] = field(default_factory=dict)
     count: int = 1
     """Number of evaluated steps during which the rule fired."""
+    global_step: int = -1
+    """The global step at which it opened, as in the raw tables."""
+    last_global_step: int = -1

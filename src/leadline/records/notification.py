@@ -10,7 +10,7 @@ from leadline.records.decoding import StrictDocument
 
 NotificationKind = Literal["finding", "closed", "rule_status", "job_status"]
 
-NOTIFICATION_FORMAT = 1
+NOTIFICATION_FORMAT = 2
 """Version of the format of ``to_dict``."""
 
 
@@ -84,7 +84,9 @@ class Notification(StrictDocument):
     why: str = ""
     """The reason why a rule is undecided or not applicable, or has failed."""
     step: int | None = None
-    """The global step."""
+    """The train step; in other modes the train step that had been finished."""
+    global_step: int | None = None
+    """The same step as in the run's raw tables, counted over all modes."""
     worker: str | None = None
     message: str = ""
     suggestion: str = ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from leadline.records.decoding import StrictDocument
 
@@ -32,13 +33,13 @@ class ProfileWindow(StrictDocument):
     part: Part = "loop"
     """``start``: from the start of the process to the first step; ``end``: after the last step; ``loop``: steps."""
     step: int | None = None
-    """The first global step of the window."""
+    """The first train step of the window."""
     time_ns: int | None = None
     """Wall clock: the window starts with the first step that begins at or after this time."""
     after_seconds: float | None = None
     """The same as seconds from the start of the run."""
     steps: int | None = None
-    """Number of global steps."""
+    """Number of steps of all modes."""
     seconds: float | None = None
     """The window ends with the first step that ends at least this many seconds after its start."""
     with_memory: bool = False
@@ -65,3 +66,22 @@ class ProfileWindow(StrictDocument):
             return f"{self.seconds:g} s"
         count = self.steps or 1
         return "1 step" if count == 1 else f"{count:,} steps"
+
+
+def train_steps(document: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the first train step of a window and the one after the last; global steps for earlier versions."""
+    names = ("first_train_step", "end_train_step") if "first_train_step" in document else ("first_step", "end_step")
+    first, end = (int(document[name]) for name in names)
+    return first, end
+
+
+def train_step_of(document: Mapping[str, Any], steps: Iterable[tuple[int, str]]) -> dict[int, int]:
+    """Return the train step of each global step of a window, given with its mode; of other modes the one before."""
+    following, _ = train_steps(document)
+    if "first_train_step" not in document or document["part"] != "loop":
+        return {step: step for step, _ in steps}
+    positions = {}
+    for step, mode in sorted(set(steps)):
+        positions[step] = following if mode == "train" else max(0, following - 1)
+        following += mode == "train"
+    return positions

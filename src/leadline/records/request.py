@@ -187,7 +187,7 @@ class Acknowledgement:
     id: str
     worker: str
     step: int
-    """The step at which the request was applied; -1 for a process without steps."""
+    """The train step at which the request was applied; -1 for a process without steps."""
     time_ns: int
     answer: Answer = Answer()
 

@@ -26,9 +26,9 @@ from leadline.store.control import write_request
 from leadline.training.recorder.step_output import StepOutput
 
 STOP_AT: Final = 3
-"""The step at whose end the training is requested to stop."""
+"""The global step at whose end the training is requested to stop."""
 FAIL_AT: Final = 2
-"""The step in which our own code fails."""
+"""The train step in which our own code fails."""
 
 
 class Driver:
@@ -74,7 +74,7 @@ class Driver:
         original = StepOutput.end_step
 
         def fail(output: StepOutput, stamp: StepStamp, scalars: Mapping[str, Any]) -> None:
-            if stamp.step == FAIL_AT:
+            if stamp.mode == "train" and stamp.mode_step == FAIL_AT:
                 raise RuntimeError("planted")
             original(output, stamp, scalars)
 

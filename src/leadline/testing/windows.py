@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
+from leadline.reader.step_axis import StepPlacer
 from leadline.reader.view import Point, SeriesRow, View
 from leadline.reader.window import TensorArray
 from leadline.records.series import SeriesLayout
@@ -54,7 +55,10 @@ def points(
             raw = part if isinstance(part, RawTensors) else part.raw
             mode_step = part.step if isinstance(part, RawTensors) or part.mode_step is None else part.mode_step
             point.arrays += [_array(raw, name, mode_step) for name in raw.tensors]
-    yield from (by_step[key] for key in sorted(by_step))
+    axis = StepPlacer()
+    for key in sorted(by_step):
+        by_step[key].place(axis)
+        yield by_step[key]
 
 
 def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> SeriesRow:

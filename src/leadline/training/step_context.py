@@ -51,6 +51,11 @@ class StepContext:
         """The current global step."""
         return self.clock.step
 
+    @property
+    def train_step(self) -> int:
+        """The current train step, or the next one; in a process that has not trained, the current step."""
+        return self.clock.finished.get("train", self.clock.step)
+
     def note(self, line: str) -> None:
         """Keep a line about something that is not captured, once."""
         if line not in self.notes:

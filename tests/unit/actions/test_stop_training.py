@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from leadline.records.request import Stop
 from leadline.store import control, layout
 
 SECOND_NS = 1_000_000_000
-NOTICE = Notification("e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, message="loss is NaN")
+NOTICE = Notification(
+    "e/opened/7", "finding", "a", "/a", "IssuesFound", 0, rule="e", step=7, global_step=7, message="loss is NaN"
+)
 
 
 def progress(step: int, seconds_per_step: float = 0.1, worker: str = "rank0-1", time_ns: int = 0) -> TrainingProgress:
-    return TrainingProgress(worker, step, time_ns, seconds_per_step)
+    return TrainingProgress(worker, step, time_ns, seconds_per_step, step)
 
 
 def test_one_worker_stops_at_its_next_boundary() -> None:
@@ -68,3 +71,13 @@ def test_actions_are_found_by_both_names_and_read_strictly() -> None:
         find_action("stop_trainin")
     with pytest.raises(ConfigurationError, match="grace must be a number >= 0, not 'soon'"):
         make_action("stop_training", {"grace": "soon"})
+
+
+def test_the_message_counts_train_steps_and_the_request_all_steps(tmp_path: Path) -> None:
+    os.makedirs(tmp_path / layout.ACKS)
+    worker = TrainingProgress("rank0-1", 554, 0, 0.1, 503)
+    notice = replace(NOTICE, step=500, global_step=550)
+    outcome = StopTraining().run(ActionContext(str(tmp_path), notice, (worker,), SECOND_NS))
+    (request,) = control.read_requests(str(tmp_path))
+    assert isinstance(request, Stop)
+    assert (request.step, outcome.step, outcome.outcome) == (555, 504, "asked to stop at step 504")

@@ -41,12 +41,17 @@ def run_parts(seed: int = 0, steps: int = 300) -> list[Part]:
                     {"loss": {"value": loss}, "gradient/a.weight": {"l2": loss, "abs_mean": 1.0}},
                     worker=worker,
                     mode=mode,
-                    mode_step=step // 2,
+                    mode_step=step // 7 if mode == "eval" else train_step(step),
                     time_ns=at_ns,
                 )
             )
     readings = {each: [chance.uniform(0, 100) for _ in range(steps)] for each in CORES}
     return parts + list(sampled(readings)) + list(sampled({CORES[0]: readings[CORES[0]][::2]}, node="other"))
+
+
+def train_step(step: int) -> int:
+    """Return where a step of the run stands on the axis: every seventh evaluates one batch."""
+    return step - step // 7 - (step % 7 == 6)
 
 
 @pytest.fixture(scope="module")
@@ -104,22 +109,20 @@ def test_usage_is_exact(run: Run) -> None:
 @pytest.mark.parametrize("points", [2, 20, 600])
 def test_steps_equal_a_plain_loop(run: Run, points: int) -> None:
     steps, width = read_steps(run.timeline()), bucket_width(300, points)
-    result = {
-        (row["worker"], row["mode"], row["step"] // width): row for row in Digest(run).steps(points=points).to_pylist()
-    }
+    result = {(row["worker"], row["mode"], row["step"]): row for row in Digest(run).steps(points=points).to_pylist()}
     cells = defaultdict(list)
     for place in range(len(steps)):
         worker, mode = steps.workers[steps.worker[place]], MODES[steps.mode[place]]
         cells[worker, mode, int(steps.step[place]) // width].append(place)
-    assert set(result) == set(cells)
-    for key, places in cells.items():
-        row, took = result[key], steps.duration_ns[places]
-        assert row["step"] == steps.step[places].min()
-        assert row["end_step"] == steps.step[places].max() + 1
+    assert len(result) == len(cells)
+    for (worker, mode, _), places in cells.items():
+        row = result[worker, mode, train_step(steps.step[places].min())]
+        took = steps.duration_ns[places]
+        assert row["end_step"] == train_step(steps.step[places].max()) + 1
         assert row["count"] == len(places)
         assert row["duration_ns"] == took.sum()
         assert (row["longest_ns"], row["shortest_ns"]) == (took.max(), took.min())
-        assert row["longest_step"] == steps.step[places][took.argmax()]
+        assert row["longest_step"] == train_step(steps.step[places][took.argmax()])
         assert row["start_ns"] == steps.start_ns[places].min()
         assert row["end_ns"] == (steps.start_ns[places] + took).max()
         for at, name in enumerate(PARTS):
@@ -128,12 +131,12 @@ def test_steps_equal_a_plain_loop(run: Run, points: int) -> None:
 
 def test_steps_are_selected_by_number_time_worker_and_mode(run: Run) -> None:
     digest = Digest(run)
-    found = digest.steps(worker="rank1-12", mode="eval", start_step=6, end_step=21).to_pylist()
-    assert [row["step"] for row in found] == [6, 13, 20]
+    found = digest.steps(worker="rank1-12", mode="eval", start_step=5, end_step=18).to_pylist()
+    assert [row["step"] for row in found] == [5, 11, 17]
     assert {(row["worker"], row["mode"]) for row in found} == {("rank1-12", "eval")}
     third = found[1]
     again = digest.steps(worker="rank1-12", start_ns=third["start_ns"], end_ns=third["end_ns"]).to_pylist()
-    assert [row["step"] for row in again] == [13]
+    assert [row["step"] for row in again] == [11]
     assert digest.steps(mode="predict").num_rows == 0
 
 
@@ -170,12 +173,16 @@ def test_scalars_equal_a_plain_loop(run: Run, points: int) -> None:
     result = Digest(run).scalar("loss", points=points).to_pylist()
     assert len(result) == len(cells)
     for row in result:
-        rows = cells[row["worker"], row["mode"], row["step"] // width]
+        rows = next(
+            rows
+            for (worker, mode, _), rows in cells.items()
+            if (worker, mode) == (row["worker"], row["mode"])
+            and rows[0]["time_ns"] <= row["time_ns"] <= rows[-1]["time_ns"]
+        )
         finite = [each for each in rows if math.isfinite(each["value"])]
         last = (finite or rows)[-1]
-        assert [row[name] for name in ("step", "mode_step", "time_ns")] == [
-            last[name] for name in ("step", "mode_step", "time_ns")
-        ]
+        assert (row["step"], row["mode_step"]) == (train_step(last["step"]), last["mode_step"])
+        assert row["time_ns"] == last["time_ns"]
         assert (row["samples"], row["nonfinite"]) == (len(rows), len(rows) - len(finite))
         if finite:
             values = [each["value"] for each in finite]
@@ -183,6 +190,28 @@ def test_scalars_equal_a_plain_loop(run: Run, points: int) -> None:
         else:
             assert not math.isfinite(row["value"])
             assert math.isnan(row["min"])
+
+
+def test_the_batches_of_an_evaluation_are_one_bucket_at_the_train_step_before_it(tmp_path) -> None:
+    losses, parts = [4.0, 8.0, math.nan, 0.0, 3.0], []
+    for step in range(20):
+        evaluated = step % 10 >= 5
+        mode_step = step // 10 * 5 + step % 5
+        values = {"loss": {"value": losses[step % 5]}, "weight": {"l2": float(step)}}
+        rows = step_rows(step, START_NS + step * SECOND_NS, {"data": 5.0}, mode="eval" if evaluated else "train")
+        parts += [*rows, Capture(step, values, mode="eval" if evaluated else "train", mode_step=mode_step)]
+    digest = digest_of(tmp_path, parts)
+    found = digest.scalar("loss", "eval").to_pylist()
+    assert [(row["step"], row["mode_step"], row["samples"], row["nonfinite"]) for row in found] == [
+        (4, 4, 5, 1),
+        (9, 9, 5, 1),
+    ]
+    assert {(row["value"], row["min"], row["max"]) for row in found} == {(15 / 4, 0.0, 8.0)}
+    timed = digest.steps(mode="eval").to_pylist()
+    assert [(row["step"], row["end_step"], row["count"]) for row in timed] == [(4, 5, 5), (9, 10, 5)]
+    assert digest.layers("weights", "l2", "eval")["steps"] == [4, 9]
+    assert digest.layers("weights", "l2", "eval")["values"].tolist() == [[9.0, 19.0]]
+    assert digest.steps(start_step=5)["step"].to_pylist() == [5, 6, 7, 8, 9, 9]
 
 
 def test_scalar_names_are_in_order(tmp_path) -> None:
@@ -200,7 +229,7 @@ def test_scalar_names_are_in_order(tmp_path) -> None:
 def test_layers_are_a_matrix(run: Run) -> None:
     found = Digest(run).layers("gradients", "abs_mean", points=1000)
     assert found["tensors"] == ["gradient/a.weight"]
-    assert found["steps"] == [step for step in range(300) if step % 7 != 6]
+    assert found["steps"] == [train_step(step) for step in range(300) if step % 7 != 6]
     assert found["values"].shape == (1, len(found["steps"]))
     assert (found["values"] == 1.0).all()
     nothing = Digest(run).layers("weights", "l2")

@@ -11,6 +11,7 @@ import pytest
 
 from leadline.config.resolve import prepare
 from leadline.config.run_config import RunConfig
+from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.store.documents import read_document, write_document
@@ -30,6 +31,23 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "mine.py").write_text(MINE)
     (tmp_path / "custom.py").write_text(ACTION)
     return tmp_path
+
+
+def test_a_url_is_no_runs_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigurationError, match="'s3://bucket/runs': runs are written to a local folder, not a URL"):
+        made(out="s3://bucket/runs")
+    monkeypatch.setenv("LEADLINE_ROOT", "gs://bucket")
+    with pytest.raises(ConfigurationError, match="gs://bucket"):
+        made()
+    assert list(folder.glob("*:*")) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "stem"), [("<b>x.py", "b-x"), ("-v.py", "v"), (".hidden.py", "hidden"), ("--.py", "run")]
+)
+def test_a_run_named_after_its_script_begins_with_a_letter_or_digit(folder: Path, script: str, stem: str) -> None:
+    path = prepare(RunConfig(), ["python", script])
+    assert re.fullmatch(rf"{stem}-\d{{4}}-\d{{4}}", Path(path).name)
 
 
 def made(**options: Any) -> Manifest:

@@ -71,7 +71,16 @@ REFUSED = f"connection refused (mine.py:{1 + ACTIONS[: ACTIONS.index('raise Conn
 
 def finding(step: int, rule: str = "e", time_ns: int = 0) -> Notification:
     return Notification(
-        f"{rule}/opened/{step}", "finding", "run", "/run", "IssuesFound", time_ns, rule=rule, step=step, message="seen"
+        f"{rule}/opened/{step}",
+        "finding",
+        "run",
+        "/run",
+        "IssuesFound",
+        time_ns,
+        rule=rule,
+        step=step,
+        global_step=step,
+        message="seen",
     )
 
 

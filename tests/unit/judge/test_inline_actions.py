@@ -33,7 +33,7 @@ from leadline.store import layout
 from leadline.store.control import acknowledge
 from leadline.store.documents import make_folder
 
-WORKERS = tuple(TrainingProgress(name, 7, 0, 0.1) for name in ("rank0-1", "rank1-2"))
+WORKERS = tuple(TrainingProgress(name, 7, 0, 0.1, 7) for name in ("rank0-1", "rank1-2"))
 
 
 class Asks(Action, frozen=True, kw_only=True):

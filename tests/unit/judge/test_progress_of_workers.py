@@ -14,17 +14,17 @@ def test_the_speed_of_every_running_worker() -> None:
     for step in range(0, 40, 2):
         pace.update({"rank0-1": (step, step * SECOND_NS // 10), "rank1-2": (step, step * SECOND_NS // 5)})
     pace.update({"rank0-1": (38, 99 * SECOND_NS)})  # nothing new
-    assert pace.progress({}, gone=["rank1-2"]) == (TrainingProgress("rank0-1", 38, 38 * SECOND_NS // 10, 0.1),)
+    assert pace.progress({}, gone=["rank1-2"]) == (TrainingProgress("rank0-1", 38, 38 * SECOND_NS // 10, 0.1, 38),)
     assert [each.seconds_per_step for each in pace.progress({}, gone=())] == [0.1, 0.2]
 
 
 def test_the_document_of_a_worker_may_know_a_later_step() -> None:
     pace = WorkerProgress()
     pace.update({"rank0-1": (3, 30)})
-    known = WorkerDocument(step=5, time_ns=50)
+    known = WorkerDocument(steps={"train": 3, "eval": 3}, step=5, time_ns=50)
     documents = {"rank0-1": known, "rank1-2": WorkerDocument(), "rank2-3": WorkerDocument()}
     assert pace.progress(documents, gone=()) == (
-        TrainingProgress("rank0-1", 5, 50, 0.0),
+        TrainingProgress("rank0-1", 5, 50, 0.0, 2),
         TrainingProgress("rank1-2", -1, 0, 0.0),
         TrainingProgress("rank2-3", -1, 0, 0.0),
     )

@@ -26,7 +26,17 @@ INFO = TensorInfo("fc.weight", ("weights",), (2, 3), "float32")
 def notification(*names: str, step: int = 7, worker: str | None = "rank0-1") -> Notification:
     tensors = tuple(map(TensorSnapshot, names))
     return Notification(
-        "e/opened/7", "finding", "r", "/r", "IssuesFound", 0, rule="e", step=step, worker=worker, tensors=tensors
+        "e/opened/7",
+        "finding",
+        "r",
+        "/r",
+        "IssuesFound",
+        0,
+        rule="e",
+        step=step,
+        global_step=step,
+        worker=worker,
+        tensors=tensors,
     )
 
 

@@ -32,7 +32,7 @@ def test_a_part_is_read_when_it_is_accessed(path: str) -> None:
     assert read_parts(run) == set()
     assert run.system_metrics().num_rows == 1
     assert read_parts(run) == {layout.SYSTEM}
-    assert run.steps() == [0, 1]
+    assert (run.steps(), run.steps("eval")) == ([0], [1])
     assert read_parts(run) == {layout.SYSTEM, layout.SERIES}
     assert run.timeline().num_rows == 2
     assert run.damage == []

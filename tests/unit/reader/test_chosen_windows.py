@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import NotCapturedError
+from leadline.reader.recorded_window import RecordedWindow
 from leadline.reader.run import Run
+from leadline.records.profile_window import train_step_of
 from leadline.testing.runs import START_NS, DetailedProfile, RunWriter
 
 
@@ -30,3 +32,14 @@ def test_a_step_selects_the_window_that_covers_it(run: Run) -> None:
 def test_a_query_without_a_window_is_a_clear_error(asked: dict[str, object], run: Run) -> None:
     with pytest.raises(NotCapturedError, match="no detailed window matches"):
         run.operator_calls(**asked)  # type: ignore[arg-type]
+
+
+def test_the_steps_of_a_window_are_train_steps() -> None:
+    document = {"part": "loop", "first_step": 55, "end_step": 59, "first_train_step": 50, "end_train_step": 52}
+    steps = [(55, "train"), (57, "eval"), (56, "eval"), (58, "train"), (55, "train")]
+    assert train_step_of(document, steps) == {55: 50, 56: 50, 57: 50, 58: 51}
+    window = RecordedWindow("", "rank0-1", document)
+    assert window.covers(step=(51, 52), time_ns=None)
+    assert not window.covers(step=(52, 60), time_ns=None)
+    former = {"part": "loop", "first_step": 55, "end_step": 59}
+    assert train_step_of(former, steps) == {55: 55, 56: 56, 57: 57, 58: 58}

@@ -43,6 +43,14 @@ def writer(tmp_path: Path) -> RunWriter:
     return RunWriter(tmp_path / "runs" / "first", batch_rows=2)
 
 
+def test_names_that_cannot_be_encoded_are_escaped(writer: RunWriter) -> None:
+    name, tensor = "loss\ud800", {"weight\ud800": [1.0]}
+    run = leadline.open_run(writer.write_all([Capture(0, {name: {"value": 2.0}}), float_tensors(0, tensor)]).end().path)
+    assert run.tensor_names() == ["loss\\ud800", "weight\\ud800"]
+    assert float(run.tensor("loss\\ud800").value(0)) == 2.0
+    assert run.scalars()["name"].to_pylist() == ["loss\\ud800"]
+
+
 def test_names_steps_modes_and_workers(writer: RunWriter) -> None:
     run = leadline.open_run(writer.write_all(parts()).end().path)
     assert (run.name, run.status, run.modes(), run.workers()) == ("first", "Completed", ["eval", "train"], ["rank0-1"])
@@ -50,7 +58,7 @@ def test_names_steps_modes_and_workers(writer: RunWriter) -> None:
     assert run.tensor_names(collection="losses") == ["loss"]
     assert run.tensor_names(regex=r"weight$") == [GRADIENT, "a.weight"]
     assert run.steps() == [0, 1, 2, 3, 4, 5]
-    assert run.steps(mode="eval") == [4]
+    assert run.steps(mode="eval") == [0]
     assert run.tensor(GRADIENT).steps() == [0, 2, 4]
     assert run.damage == []
     assert run.verify() == []

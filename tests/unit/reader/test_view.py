@@ -23,7 +23,7 @@ def seen(path: str, *needs: TensorNeed) -> Seen:
             return Needs(needs)
 
         def evaluate(self, window):
-            shown.append((window.step, [(each.tensor, each.value) for each in window.readings("value")]))
+            shown.append((window.global_step, [(each.tensor, each.value) for each in window.readings("value")]))
             return Clear()
 
     judging = Evaluator(path, [("looking", Looking())], started_ns=START_NS)

@@ -97,13 +97,13 @@ def test_a_step_is_returned_after_every_worker_has_passed_it(tmp_path) -> None:
 
 def test_moments_are_evaluated_after_the_settling_time() -> None:
     grid = TimeGrid(START_NS)
-    grid.add_records(np.array([START_NS + SECOND_NS // 2]), np.array([3]))
+    grid.add_records(np.array([START_NS + SECOND_NS // 2]), np.array([3]), np.array([3]))
     assert list(grid.scans()) == []
     grid.add_heartbeats([START_NS + 4 * SECOND_NS])
     scans = list(grid.scans())
     assert [(each.time_ns - START_NS) // SECOND_NS for each in scans] == [1, 2]
     assert {(each.last_record_ns, each.last_step) for each in scans} == {(START_NS + SECOND_NS // 2, 3)}
-    grid.add_records(np.array([START_NS + SECOND_NS + 1]), np.array([4]))
+    grid.add_records(np.array([START_NS + SECOND_NS + 1]), np.array([4]), np.array([4]))
     assert grid.has_late_data
     grid.restart()
     grid.finish()

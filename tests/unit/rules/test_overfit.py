@@ -44,7 +44,7 @@ def test_patience_counts_validation_steps_in_a_row() -> None:
 
 
 def test_the_start_step_is_the_first_that_counts() -> None:
-    assert judge("tvvv", [1.0, 2.0, 2.0, 2.0], start_step=2) == ["Undecided", "Fired", "Fired"]
+    assert judge("tvtvtv", [1.0, 2.0, 1.0, 2.0, 1.0, 2.0], start_step=2) == ["Undecided", "Fired", "Fired"]
 
 
 def test_undecided_without_both_losses() -> None:

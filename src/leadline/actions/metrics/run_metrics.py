@@ -17,7 +17,7 @@ GaugeName = Literal["rule_fired", "job_status", "job_step", "job_findings"]
 GAUGES: Final[Mapping[GaugeName, str]] = {
     "rule_fired": "1 while a finding of the rule is open, 0 while it is clear, NaN while undecided or failed.",
     "job_status": "1 for the current status of the job, 0 for every other.",
-    "job_step": "The last global step that is known to be complete.",
+    "job_step": "The last train step that is known to be complete.",
     "job_findings": "The number of findings so far.",
 }
 """The help text of each gauge."""
@@ -53,7 +53,7 @@ class RunMetrics:
 
     def take(self, context: ActionContext) -> None:
         """Update from a notification and the progress of the workers."""
-        steps = [worker.step for worker in context.workers]
+        steps = [worker.train_step for worker in context.workers]
         steps += [] if context.notification.step is None else [context.notification.step]
         with self._lock:
             self._folder, self._follows, self._notification = context.run, context.follows, context.notification
@@ -80,4 +80,4 @@ class RunMetrics:
 
 def _steps(folder: str) -> Iterable[int]:
     """Return the step of each worker, from its document."""
-    return (document.step for document in read_workers(folder).values())
+    return (document.train_step for document in read_workers(folder).values())

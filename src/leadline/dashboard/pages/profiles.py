@@ -395,5 +395,5 @@ def steps_in(run: Run, window: str) -> int:
     """Return the number of steps of a window."""
     for row in run.profiles().to_pylist():
         if row["id"] == window:
-            return max(1, int(row["end_step"]) - int(row["first_step"]))
+            return max(1, int(row["steps"]))
     return 1

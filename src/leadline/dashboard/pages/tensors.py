@@ -100,7 +100,7 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
         return response
     worker, step = parameters.get("worker") or None, parse_integer(parameters.get("step"))
     available = view.statistics_of(opened, name)
-    has_raw = bool(view.stored_steps(opened, name, None))
+    has_raw = bool(opened.run.archive.stored.get(name))
     if not available and has_raw:
         available = list(tensor_charts.COMPUTED)
     selected = [statistic for statistic in parameters.getlist("statistic") if statistic in available] or (
@@ -133,7 +133,7 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
             "capture_option": view.capture_option(name),
             "query": _chart_query(name, selected, worker, parameters.get("mode"), parameters.get("is_log")),
             "base": f"{base}/tensors",
-            "at_step": _at_step(opened, name, step, worker, summary),
+            "at_step": _at_step(opened, name, step, worker, parameters.get("mode") or None, summary),
             "links": {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"},
         },
         page="tensors",
@@ -146,48 +146,52 @@ def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str
 
 
 def _at_step(
-    opened: OpenedRun, name: str, step: int | None, worker: str | None, summary: view.CaptureSummary
+    opened: OpenedRun,
+    name: str,
+    step: int | None,
+    worker: str | None,
+    mode: str | None,
+    summary: view.CaptureSummary,
 ) -> dict[str, Any]:
     """Return the template context of a tensor at a step; None: the last."""
     step = summary.last if step is None else step
-    steps = view.stored_steps(opened, name, worker)
-    stored = tensor_charts.stored_at(opened.run, name, step, worker)
+    steps = view.stored_steps(opened, name, worker, mode)
+    stored = tensor_charts.stored_at(opened.run, name, step, worker, mode)
+    stored_step = opened.run.archive.step_of(stored) if stored else -1
     nearest = summary.nearest
     values, reason = tensor_charts.load_for_display(stored) if stored else (None, "")
     return {
         "step": step,
         "nearest": nearest,
         "stored": stored,
+        "stored_step": stored_step,
         "steps": steps,
         "reason": reason,
         "table": view.first_values(values) if values is not None else None,
         "has_image": values is not None and tensor_charts.as_image(values) is not None,
-        "before": max((stored_step for stored_step in steps if stored and stored_step < stored.step), default=None),
-        "after": min((stored_step for stored_step in steps if stored and stored_step > stored.step), default=None),
-        "numbers": view.numbers_at(opened, name, nearest) if nearest is not None else [],
+        "before": max((known for known in steps if known < stored_step), default=None),
+        "after": min((known for known in steps if known > stored_step >= 0), default=None),
+        "numbers": view.numbers_at(opened, name, nearest, mode or summary.modes[0]) if nearest is not None else [],
         "size": stored.nbytes if stored else None,
     }
 
 
 def download(request: Request) -> Response:
-    """Serve ``/runs/{run}/tensors.npy?name=&step=&worker=``: a raw tensor for ``numpy.load``."""
+    """Serve ``/runs/{run}/tensors.npy?name=&step=&worker=&mode=``: a raw tensor for ``numpy.load``."""
     opened = open_run(request)
     parameters = request.query_params
     name, step = parameters.get("name", ""), parse_integer(parameters.get("step"))
     with opened.lock:
-        candidates = opened.run.archive.stored.get(name, [])
-        matches = [
-            candidate
-            for candidate in candidates
-            if candidate.step == step and parameters.get("worker") in (None, "", candidate.worker)
-        ]
+        worker, mode = parameters.get("worker") or None, parameters.get("mode") or None
+        candidates = tensor_charts.stored_in(opened.run, name, worker, mode)
+        matches = [candidate for candidate in candidates if opened.run.archive.step_of(candidate) == step]
     if not matches:
         raise HTTPException(404, "this tensor was not stored at this step")
     if not matches[0].is_readable:
         raise HTTPException(409, f"NumPy has no type {matches[0].dtype}")
     chunks = view.npy_chunks(matches[0])
     first = next(chunks)  # errors must be raised before the response starts
-    file_name = quote(view.file_name(name, matches[0].step))
+    file_name = quote(view.file_name(name, step or 0))
     return StreamingResponse(
         chain([first], chunks),
         media_type="application/octet-stream",

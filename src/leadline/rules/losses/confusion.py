@@ -56,7 +56,7 @@ class Confusion(Rule, frozen=True, kw_only=True):
         predictions_collection: As ``predictions``.
         min_diag: Smallest share of a class's labels that must be predicted correctly, >= 0 and <= 1.
         max_off_diag: Largest share of the predictions of a class that may belong to another one, >= 0 and <= 1.
-        start_step: The global step from which labels are counted, >= 0; none: 100, or 10 for a booster, since each
+        start_step: The train step from which labels are counted, >= 0; none: 100, or 10 for a booster, since each
             of its steps uses all of the data.
     Source:
         SageMaker developer guide, "Confusion"; ``start_step`` is ours. The guide divides by the sum of the

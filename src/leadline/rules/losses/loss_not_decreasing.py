@@ -99,8 +99,9 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
             return None
         change_text = f"rose by {change:.3g} %" if change > 0 else f"fell by {abs(change):.3g} %"
         limit = self.increase_threshold_percent if rose else self.diff_percent
+        step = "step" if reading.mode == "train" else f"{reading.mode} step"
         return Fired(
-            f"{reading.tensor} {change_text} from step {before.mode_step} to {reading.mode_step} "
+            f"{reading.tensor} {change_text} from {step} {before.mode_step} to {reading.mode_step} "
             f"({before.value:.4g} to {reading.value:.4g})",
             tensors=(reading.tensor,),
             evidence={

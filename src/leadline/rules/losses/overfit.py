@@ -107,7 +107,7 @@ class Overfit(Rule, frozen=True, kw_only=True):
     Args:
         tensor_regex: Regular expressions (``re.search``); scalars whose names match are compared; none: the
             collection ``losses``.
-        start_step: The global step from which losses are evaluated, >= 0.
+        start_step: The train step from which losses are evaluated, >= 0.
         patience: Validation steps in a row above the threshold, >= 1.
         ratio_threshold: Largest ratio that is not a finding, >= 0.
     Source:

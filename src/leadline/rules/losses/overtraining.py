@@ -26,7 +26,8 @@ class _Best:
     """The best value of a loss so far."""
 
     value: float
-    mode_step: int
+    step: int
+    """The train step; of a validation loss, the train step that had been finished."""
     since: int = 0
     """The number of saved values since then."""
 
@@ -71,7 +72,7 @@ class Overtraining(Rule, frozen=True, kw_only=True):
             if not math.isfinite(reading.value):
                 continue
             if known is None or reading.value < known.value - self.delta:
-                bests[key] = _Best(reading.value, reading.mode_step)
+                bests[key] = _Best(reading.value, window.step)
             else:
                 bests[key] = replace(known, since=known.since + 1)
         return bests
@@ -94,11 +95,11 @@ class Overtraining(Rule, frozen=True, kw_only=True):
         kind = "training" if role == "train" else "validation"
         return Fired(
             f"{worst.tensor}: no new best in {best.since:,} saved {kind} losses: {worst.value:.4g} now, "
-            f"{best.value:.4g} at step {best.mode_step:,}" + and_more(len(tensors) - 1, "loss"),
+            f"{best.value:.4g} at step {best.step:,}" + and_more(len(tensors) - 1, "loss"),
             tensors=(worst.tensor, *(tensor for tensor in tensors if tensor != worst.tensor)),
             evidence={
                 "best": best.value,
-                "best_step": best.mode_step,
+                "best_step": best.step,
                 "now": worst.value,
                 "saved_steps": best.since,
                 "patience": self._patience(worst),

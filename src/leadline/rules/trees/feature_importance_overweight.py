@@ -44,7 +44,7 @@ class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
         threshold: Largest share of the importance that is not a finding, >= 0 and <= 1.
         nfeatures: Number of largest importances in the sum, >= 1.
         tensor_regex: Regular expressions (``re.search``) for the kinds of importance, each evaluated separately.
-        start_step: The global step from which importances are evaluated, >= 0.
+        start_step: The train step from which importances are evaluated, >= 0.
     Source:
         SageMaker developer guide, "FeatureImportanceOverweight"; ``start_step`` is ours, since the first trees are
         too few.

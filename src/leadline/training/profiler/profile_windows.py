@@ -26,6 +26,8 @@ class _Open:
     window: ProfileWindow
     recording: Recording
     first_step: int
+    """The global step, as is that of the recording."""
+    first_train_step: int
     opened_ns: int
     """By the wall clock."""
     opened_monotonic_ns: int
@@ -76,12 +78,13 @@ class ProfileWindows:
         """Add a window; return ``""``, or why it is refused.
 
         Args:
-            next_step: The step that begins next.
+            next_step: The global step that begins next.
         """
+        next_train_step = self._train_step(next_step)
         if window.kind not in self._openers:
             return f"{window.kind} cannot be recorded here"
-        if window.step is not None and window.step < next_step and window.part == "loop":
-            return f"step {window.step:,} has begun already: step {next_step:,} comes next"
+        if window.step is not None and window.step < next_train_step and window.part == "loop":
+            return f"step {window.step:,} has begun already: step {next_train_step:,} comes next"
         (self._end_windows if window.part == "end" else self._pending).append(window)
         self._update_idle()
         return ""
@@ -90,6 +93,7 @@ class ProfileWindows:
         """Begin a step: close complete windows, open scheduled ones.
 
         Args:
+            step: Its global number.
             ended: The mode of the previous step.
         """
         now_ns = self._clock()
@@ -182,11 +186,15 @@ class ProfileWindows:
 
     def _should_open(self, window: ProfileWindow, step: int) -> bool:
         if window.step is not None:
-            return step >= window.step
+            return self._train_step(step) >= window.step
         begin_ns = window.time_ns
         if window.after_seconds is not None:
             begin_ns = self._started_ns + int(window.after_seconds * 1e9)
         return begin_ns is None or self._wall_clock() >= begin_ns
+
+    def _train_step(self, step: int) -> int:
+        """Return the train step that a global step is, or that follows it."""
+        return step - (self._context.step - self._context.train_step)
 
     def _begin(self, window: ProfileWindow, step: int) -> None:
         try:
@@ -195,10 +203,11 @@ class ProfileWindows:
         except ProfileUnavailableError as error:
             self._report(window.id, f"refused: {error}")
             return
-        is_late = window.step is not None and step > window.step
-        notes = [f"began at step {step:,}: another window was open"] if is_late else []
+        train_step = self._train_step(step)
+        is_late = window.step is not None and train_step > window.step
+        notes = [f"began at step {train_step:,}: another window was open"] if is_late else []
         now = self._clock()
-        self._open[_SLOTS[window.kind]] = _Open(window, recording, step, self._wall_clock(), now, notes)
+        self._open[_SLOTS[window.kind]] = _Open(window, recording, step, train_step, self._wall_clock(), now, notes)
         self.is_idle = False
 
     def _close(self, slot: str, step: int, ended: str = "train") -> None:
@@ -214,6 +223,8 @@ class ProfileWindows:
             "worker": self._context.worker,
             "first_step": opened.first_step,
             "end_step": step,
+            "first_train_step": opened.first_train_step,
+            "end_train_step": self._train_step(step),
             "start_ns": opened.opened_ns,
             "end_ns": self._wall_clock(),
             "notes": [*opened.notes, *opened.recording.notes],
@@ -272,5 +283,6 @@ def _write(folder: str, finish: Finish, document: dict[str, Any], report: Callab
     except Exception as error:  # noqa: BLE001 - the guard of a thread of ours
         report(f"failed: {type(error).__name__}: {error}")
     else:
-        steps = f"steps {document['first_step']:,} to {document['end_step'] - 1:,}, "
+        first, end = document["first_train_step"], document["end_train_step"]
+        steps = f"steps {first:,} to {max(first, end - 1):,}, "
         report(f"recorded: {steps if document['part'] == 'loop' else ''}{size:,} bytes")

@@ -97,7 +97,7 @@ class ProfileRequests:
             answer = Answer("refused", "; ".join(refused))
         else:
             answer = Answer("taken", "; ".join([*accepted, *(f"refused: {refusal}" for refusal in refused)]))
-        if acknowledge(context.run, request.id, context.worker, step - 1, answer):
+        if acknowledge(context.run, request.id, context.worker, context.train_step - 1, answer):
             context.note("a profile request could not be acknowledged: the disk is full or not writable")
 
     def _set_outcome(self, window: str, outcome: str) -> None:

@@ -40,7 +40,7 @@ class ControlRequests:
         self._handlers[kind] = handle
 
     def handle_pending(self, step: int) -> None:
-        """Handle pending requests at the end of ``step``.
+        """Handle pending requests at the end of the global ``step``.
 
         Raises:
             TrainingStopped: A stop was requested at this step or before; raised at every later boundary too.
@@ -48,18 +48,18 @@ class ControlRequests:
         now = time.monotonic_ns()
         if now - self._checked_ns > _CHECK_NS:
             self._checked_ns = now
-            self._check(step)
+            self._check()
         stop = self._stop
         if stop is not None and (stop.step is None or step >= stop.step):
             if not self._is_stop_acknowledged:
                 self._is_stop_acknowledged = True
-                self._acknowledge(stop, step)
-            raise TrainingStopped(f"stopped by Leadline at step {step}: {stop.reason}")
+                self._acknowledge(stop)
+            raise TrainingStopped(f"stopped by Leadline at step {self._context.train_step - 1}: {stop.reason}")
 
-    def _check(self, step: int) -> None:
+    def _check(self) -> None:
         for request in self._inbox.take():
             if isinstance(request, UnreadableRequest):
-                self._acknowledge(request, step, Answer("refused", request.problem))
+                self._acknowledge(request, Answer("refused", request.problem))
             elif type(request) in self._handlers:
                 self._handlers[type(request)](request)
 
@@ -67,9 +67,10 @@ class ControlRequests:
         if self._stop is None:
             self._stop = request
 
-    def _acknowledge(self, request: ControlRequest, step: int, answer: Answer | None = None) -> None:
+    def _acknowledge(self, request: ControlRequest, answer: Answer | None = None) -> None:
         # a full disk must not prevent a stop
-        acknowledge(self._context.run, request.id, self._context.worker, step, answer or Answer())
+        context = self._context
+        acknowledge(context.run, request.id, context.worker, context.train_step - 1, answer or Answer())
 
 
 class AddedRuleCaptures:
@@ -94,7 +95,7 @@ class AddedRuleCaptures:
             self._on_change()
         details = _describe(new) if request.items else "no further captures needed"
         context = self._context
-        acknowledge(context.run, request.id, context.worker, context.step - 1, Answer("taken", details))
+        acknowledge(context.run, request.id, context.worker, context.train_step - 1, Answer("taken", details))
 
 
 def _describe(items: tuple[CaptureItem, ...]) -> str:

@@ -67,7 +67,7 @@ class OutOfMemoryReport:
         if self._count > MAX_REPORTS or memory is None:
             return
         context, now = self._context, time.time_ns()
-        step, worker = context.step, context.worker
+        step, worker = context.train_step, context.worker
         path = os.path.join(context.run, layout.out_of_memory(worker, self._count))
         for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)):
             make_subfolder(folder)
@@ -76,4 +76,5 @@ class OutOfMemoryReport:
         largest = owners["modules"][0] if owners["modules"] else None
         suffix = f"; the largest module is {largest['module']} with {largest['bytes']:,} bytes" if largest else ""
         context.note(f"out of memory at step {step}: {message}{suffix}")
-        context.put_event(Event("out_of_memory", step, now, args={"error": message, "file": os.path.basename(path)}))
+        args = {"error": message, "file": os.path.basename(path)}
+        context.put_event(Event("out_of_memory", context.step, now, args=args))

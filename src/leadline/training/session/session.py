@@ -245,7 +245,7 @@ class Session:
 
     def _disable(self, failure: str) -> None:
         """Disable capture after a failure of ours."""
-        self._disabled = DisabledCapture(self.context.step, failure)
+        self._disabled = DisabledCapture(self.context.train_step, failure)
         self._profiling.abandon()
         self._uninstall()
         try:

@@ -112,8 +112,8 @@ class TrackerLogging:
         acknowledge(self._context.run, request.id, self._context.worker, self._last_step(), answer)
 
     def _last_step(self) -> int:
-        """Return the last complete step."""
-        return self._context.step - 1
+        """Return the last complete train step."""
+        return self._context.train_step - 1
 
 
 def _format_target(target: str) -> str:

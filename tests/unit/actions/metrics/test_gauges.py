@@ -25,7 +25,7 @@ def make_context(
     run: Path, *rules: RuleState, step: int | None = None, worker_step: int | None = None
 ) -> ActionContext:
     notification = Notification("n", "rule_status", "a-run", str(run), "InProgress", 0, rules=rules, step=step)
-    workers = () if worker_step is None else (TrainingProgress("rank0-1", worker_step, 0, 0.1),)
+    workers = () if worker_step is None else (TrainingProgress("rank0-1", worker_step, 0, 0.1, worker_step),)
     return ActionContext(str(run), notification, workers, 0)
 
 

@@ -218,3 +218,19 @@ def test_a_deleted_run_is_not_recreated(tmp_path: Path) -> None:
     profiling.windows.close(2)
     assert profiling.outcomes[0].startswith("d: failed: FileNotFoundError")
     assert not (tmp_path / "gone").exists()
+
+
+def test_a_window_is_requested_by_train_step(profiling: WindowsFixture) -> None:
+    clock = profiling.windows._context.clock
+    profiling.windows.add(ProfileWindow("detailed", step=3, steps=2, id="d"), 0)
+    for mode in ("train", "train", "eval", "eval", "train", "train", "eval", "train"):
+        profiling.windows.begin_step(clock.step)
+        clock.tick(mode)
+    assert profiling.log == ["d begins 5", "d enters 6", "d ends 7"]
+    assert profiling.windows.add(ProfileWindow("detailed", step=4, id="late"), clock.step) == (
+        "step 4 has begun already: step 5 comes next"
+    )
+    document = profiling.document("d")
+    assert (document["first_step"], document["end_step"]) == (5, 7)
+    assert (document["first_train_step"], document["end_train_step"]) == (3, 4)
+    assert profiling.outcomes == ["d: recorded: steps 3 to 3, 5 bytes"]

@@ -24,6 +24,13 @@ def run(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def finish(context: StepContext, mode: str, count: int = 1) -> int:
+    """Finish some steps of a mode, and return the last global step."""
+    for _ in range(count):
+        context.clock.tick(mode)
+    return context.step - 1
+
+
 def test_many_steps_check_the_disk_only_a_few_times(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked, now, stat = [], 10**12, os.stat
 
@@ -43,12 +50,24 @@ def test_many_steps_check_the_disk_only_a_few_times(run: Path, monkeypatch: pyte
 
 def test_a_stop_applies_from_its_step_on(run: Path) -> None:
     write_request(str(run), Stop("1", step=7, reason="why", by="rule:x", time_ns=time.time_ns()))
-    requests = ControlRequests(StepContext(str(run), lambda: "rank0-1"))
-    requests.handle_pending(6)
+    context = StepContext(str(run), lambda: "rank0-1")
+    requests = ControlRequests(context)
+    requests.handle_pending(finish(context, "train", 7))
     for step in (7, 8, 9):
         with pytest.raises(TrainingStopped, match=f"at step {step}: why"):
-            requests.handle_pending(step)
+            requests.handle_pending(finish(context, "train"))
     assert len(list((run / "control" / "acks").iterdir())) == 1
+
+
+def test_a_stop_names_the_train_step_that_was_finished(run: Path) -> None:
+    write_request(str(run), Stop("1", step=5, reason="why", by="rule:x", time_ns=time.time_ns()))
+    context = StepContext(str(run), lambda: "rank0-1")
+    requests = ControlRequests(context)
+    requests.handle_pending(finish(context, "train", 4))
+    with pytest.raises(TrainingStopped, match="at step 3: why"):
+        requests.handle_pending(finish(context, "eval", 2))
+    ((acknowledgement,),) = read_acknowledgements(str(run)).values()
+    assert acknowledgement.step == 3
 
 
 def test_each_kind_goes_to_its_handler_and_is_read_once(run: Path) -> None:
@@ -67,7 +86,8 @@ def test_each_kind_goes_to_its_handler_and_is_read_once(run: Path) -> None:
 def test_requests_for_agents_are_ignored_and_unknown_kinds_refused(run: Path) -> None:
     for identifier, kind in (("1", "run_command"), ("2", "set"), ("3", "stpo")):
         write_document(str(run / layout.request(identifier)), {"id": identifier, "kind": kind})
-    ControlRequests(StepContext(str(run), lambda: "rank0-1")).handle_pending(6)
+    context = StepContext(str(run), lambda: "rank0-1")
+    ControlRequests(context).handle_pending(finish(context, "train", 7))
     ((acknowledgement,),) = read_acknowledgements(str(run)).values()
     assert (acknowledgement.id, acknowledgement.worker, acknowledgement.step) == ("3", "rank0-1", 6)
     assert str(acknowledgement.answer) == "refused: unknown request kind 'stpo'"

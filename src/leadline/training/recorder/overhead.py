@@ -30,22 +30,31 @@ class Overhead:
     own_ns: int = 0
     loop_ns: int = 0
     clock: Callable[[], int] = time.perf_counter_ns
-    _first_ns: int = 0
-    _begun_ns: int | None = None
+    begun_ns: int = 0
+    """When the current span began; 0: there is none."""
+    first_ns: int = 0
+    """When the first span began; 0: there was none."""
 
     def begin(self) -> int:
-        """Begin a span of overhead; return the time."""
+        """Begin a span of overhead; return the time, 0 within another span."""
+        if self.begun_ns:
+            return 0
         now = self.clock()
-        self._first_ns = self._first_ns or now
-        self._begun_ns = now
+        self.first_ns = self.first_ns or now
+        self.begun_ns = now
         return now
 
-    def end(self, begun_ns: int) -> None:
-        """End the span that began at ``begun_ns``."""
-        now = self.clock()
-        self.own_ns += now - begun_ns
-        self.loop_ns = now - self._first_ns
-        self._begun_ns = None
+    def end(self, begun_ns: int, more_ns: int = 0) -> None:
+        """End the span that began at ``begun_ns``; 0: within another span.
+
+        Args:
+            more_ns: Overhead outside the span, such as that of calling the function that it measures.
+        """
+        if begun_ns:
+            now = self.clock()
+            self.own_ns += now - begun_ns + more_ns
+            self.loop_ns = now - self.first_ns
+            self.begun_ns = 0
 
     def add(self, own_ns: int, begun_ns: int) -> None:
         """Add overhead within the training's own code.
@@ -55,11 +64,11 @@ class Overhead:
         """
         self.own_ns += own_ns
         if begun_ns:
-            self._first_ns = min(self._first_ns or begun_ns, begun_ns)
+            self.first_ns = min(self.first_ns or begun_ns, begun_ns)
 
     def until(self, now_ns: int) -> int:
         """Return ``own_ns`` including the current span."""
-        return self.own_ns + (now_ns - self._begun_ns if self._begun_ns is not None else 0)
+        return self.own_ns + (now_ns - self.begun_ns if self.begun_ns else 0)
 
 
 @dataclass(slots=True)

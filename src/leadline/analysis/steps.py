@@ -60,8 +60,9 @@ class StepTable:
     def where(self, keep: npt.NDArray[Any]) -> StepTable:
         """Return selected steps."""
         columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight)
-        kept = (column[keep] for column in columns)
-        return StepTable(self.workers, *kept, self.phases[keep], self.cpu_ns[keep])
+        worker, mode, step, start_ns, duration_ns, weight = (column[keep] for column in columns)
+        phases, cpu_ns = self.phases[keep], self.cpu_ns[keep]
+        return StepTable(self.workers, worker, mode, step, start_ns, duration_ns, weight, phases, cpu_ns)
 
     def after_first(self) -> StepTable:
         """Return the steps after the first, in which names are found, files are opened and functions are compiled."""

@@ -76,11 +76,12 @@ class StepCallbacks(Protocol):
     timeline: StepTimeline
     """Adds up the times of the current step."""
 
-    cost: OverheadSpans
-    """The overhead of the process."""
-
     listener: StepListener
     """Follows the current step while a profile window is open or pending."""
+
+    @property
+    def cost(self) -> OverheadSpans:
+        """The overhead of the process."""
 
     @property
     def evaluation(self) -> EvalCallbacks:

@@ -86,6 +86,7 @@ def test_an_export_does_not_trace_the_hook(tmp_path: Path) -> None:
     assert torch.equal(exported.module()(torch.zeros(3, 4)).isfinite().all(), torch.tensor(True))
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the imports of torch.compile
 @pytest.mark.parametrize("is_compiled", [True, False])
 def test_a_compiled_training_has_no_hook(tmp_path: Path, is_compiled: bool) -> None:
     hooks: list[int] = []

@@ -99,7 +99,7 @@ class StepTimeline:
 
     def is_elsewhere(self) -> bool:
         """Return whether this is not the thread whose steps are timed, or it waits for data already."""
-        return self._data_ns != 0 or not self._is_own_thread()
+        return self._data_ns != 0 or (get_ident() != self._thread and not self._is_own_thread())
 
     def begin_loader(self, workers: int | None, batch_size: int | None) -> None:
         """Begin to create an iterator over a loader, until the next ``end_data``."""
@@ -132,7 +132,7 @@ class StepTimeline:
             sums.nesting |= DATA_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.DATA)
-        self._set_edge(now)
+        self._set_edge(now, self._own.until(now))
         if self._is_cpu_timed:
             sums.data_cpu += self._edge_cpu_ns - self._data_cpu_ns
 
@@ -147,7 +147,7 @@ class StepTimeline:
 
     def begin_model(self) -> None:
         """Begin the model's forward pass: what lies between the edge and now was other work of the host."""
-        if self._backward_ns or self._update_ns or self._eval is not None or not self._is_own_thread():
+        if self._backward_ns or self._update_ns or self._eval is not None:
             return
         now = self.clock()
         self._begin(now)
@@ -176,7 +176,7 @@ class StepTimeline:
             forward_own_ns: The overhead in the step's forward pass, which is not counted elsewhere yet.
             forward_begun_ns: When the forward pass began, if it was watched.
         """
-        if not self._is_own_thread():
+        if get_ident() != self._thread and not self._is_own_thread():
             return
         now = self.clock()
         if not self._start_ns:
@@ -201,7 +201,7 @@ class StepTimeline:
 
     def begin_backward(self) -> None:
         """Begin the backward pass, after ``end_forward``."""
-        if self._is_own_thread():
+        if get_ident() == self._thread or self._is_own_thread():
             now = self._backward_ns = self.clock()
             self._backward_own_ns = self._own.until(now)
             if self._is_cpu_timed:
@@ -213,7 +213,8 @@ class StepTimeline:
         if not begun or not self._is_own_thread():
             return 0
         now, sums = self.clock(), self._sums
-        took = max(now - begun - self._own.until(now) + self._backward_own_ns, 0)
+        own = self._own.until(now)
+        took = max(now - begun - own + self._backward_own_ns, 0)
         sums.backward_at = sums.backward_at or begun
         sums.backward += took
         sums.backwards += 1
@@ -221,7 +222,7 @@ class StepTimeline:
             sums.nesting |= BACKWARD_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.BACKWARD)
-        self._set_edge(now)
+        self._set_edge(now, own)
         if self._is_cpu_timed:
             sums.backward_cpu += min(self._edge_cpu_ns - self._backward_cpu_ns, took)
         return took
@@ -236,7 +237,7 @@ class StepTimeline:
         self._update_ns, self._update_own_ns = now, self._own.until(now)
         if self._marks is not None:
             self._marks.begin(phases.OPTIMIZER)
-        self._set_edge(now)
+        self._set_edge(now, self._update_own_ns)
         self._update_cpu_ns = self._edge_cpu_ns
 
     def end_update(self) -> None:
@@ -246,14 +247,15 @@ class StepTimeline:
             return
         now, sums = self.clock(), self._sums
         sums.optimizer_at = sums.optimizer_at or begun
-        took = max(now - begun - self._own.until(now) + self._update_own_ns, 0)
+        own = self._own.until(now)
+        took = max(now - begun - own + self._update_own_ns, 0)
         sums.optimizer += took
         sums.optimizers += 1
         if self._backward_ns:
             sums.nesting |= OPTIMIZER_IN_BACKWARD
         if self._marks is not None:
             self._marks.end(phases.OPTIMIZER)
-        self._set_edge(now)
+        self._set_edge(now, own)
         if self._is_cpu_timed:
             sums.optimizer_cpu += min(self._edge_cpu_ns - self._update_cpu_ns, took)
 
@@ -262,11 +264,7 @@ class StepTimeline:
         self._update_ns = 0
 
     def collective(self, begun_ns: int, op: str, group: str, size: int | None) -> None:
-        """Add a collective.
-
-        Args:
-            size: Bytes of this rank; None if unknown.
-        """
+        """Add a collective; ``size`` is the bytes of this rank, None if they are not known."""
         self._add_call((phases.COLLECTIVE, op, group), begun_ns, size)
 
     def reduction(self, waited_ns: int, group: str, size: int) -> None:
@@ -278,12 +276,13 @@ class StepTimeline:
         """Add a checkpoint."""
         self._add_call((phases.CHECKPOINT, "", ""), begun_ns, size)
         if not self._backward_ns and not self._update_ns and self._eval is None:
-            self._set_edge(self.clock())
+            now = self.clock()
+            self._set_edge(now, self._own.until(now))
             if self._marks is not None:
                 self._marks.cut()
 
     def _add_call(self, key: tuple[str, str, str], begun_ns: int, size: int | None) -> None:
-        if not self._is_own_thread():
+        if get_ident() != self._thread and not self._is_own_thread():
             return
         now = self.clock()
         if now < begun_ns:
@@ -294,7 +293,7 @@ class StepTimeline:
 
     def begin_eval(self) -> None:
         """Begin an eval step; the wait for data since the last step is part of it."""
-        if not self._is_own_thread():
+        if get_ident() != self._thread and not self._is_own_thread():
             return
         now = self.clock()
         self._begin(now)
@@ -350,7 +349,7 @@ class StepTimeline:
         self._backward_ns = self._update_ns = self._forward_own_ns = 0
         self._is_cpu_timed = now - self._start_ns > _CPU_TIMED_NS or not step + 1 & _CPU_SAMPLES
         self._next(now, step)
-        self._set_edge(now)
+        self._set_edge(now, own)
 
     def finish(self, step: int) -> None:
         """End the training, and possibly the process.
@@ -392,9 +391,9 @@ class StepTimeline:
         if not self._start_ns:
             self._start_ns = now_ns
             self.on_begin()
-            self._set_edge(now_ns)
+            self._set_edge(now_ns, self._own.until(now_ns))
 
-    def _set_edge(self, now_ns: int) -> None:
-        self._edge_ns, self._edge_own_ns, self._is_in_model = now_ns, self._own.until(now_ns), False
+    def _set_edge(self, now_ns: int, own_ns: int) -> None:
+        self._edge_ns, self._edge_own_ns, self._is_in_model = now_ns, own_ns, False
         if self._is_cpu_timed:
             self._edge_cpu_ns = self._cpu_clock()

@@ -22,24 +22,48 @@ _CONVERGED: Final = 1.01
 _MIN_SHARE: Final = 0.01
 """The smallest share of a capture's cost that is attributed to groups captured along with cheaper ones."""
 
+_SAMPLES: Final = 7
+_FAR_NS: Final = 1_000_000
+"""After a span that ended so long ago the processor time is read."""
+
 
 @dataclass(slots=True)
 class Overhead:
-    """The time that Leadline takes in the training's thread."""
+    """The processor time that Leadline takes in the training's thread.
+
+    The processor time of spans that are far apart is measured; of others, that of one in eight, since it takes longer
+    to read than the wall clock. The time of the rest is the wall time, multiplied by the share of the measured spans in
+    which the thread had a processor: what other processes take is not Leadline's.
+    """
 
     own_ns: int = 0
     loop_ns: int = 0
     clock: Callable[[], int] = time.perf_counter_ns
+    cpu_clock: Callable[[], int] | None = None
+    """Returns the processor time of the calling thread; None: as the clock does, for a clock of a test."""
     begun_ns: int = 0
     """When the current span began; 0: there is none."""
     first_ns: int = 0
     """When the first span began; 0: there was none."""
+    _spans: int = 0
+    _begun_cpu_ns: int = -1
+    """The processor time at the beginning of the current span; -1: not taken."""
+    _measured_ns: int = 1
+    _measured_cpu_ns: int = 1
+
+    def __post_init__(self) -> None:
+        if self.cpu_clock is None:
+            self.cpu_clock = time.thread_time_ns if self.clock is time.perf_counter_ns else self.clock
 
     def begin(self) -> int:
         """Begin a span of overhead; return the time, 0 within another span."""
         if self.begun_ns:
             return 0
         now = self.clock()
+        self._spans += 1
+        if not self._spans & _SAMPLES or now - self.first_ns - self.loop_ns > _FAR_NS:
+            assert self.cpu_clock is not None
+            self._begun_cpu_ns = self.cpu_clock()
         self.first_ns = self.first_ns or now
         self.begun_ns = now
         return now
@@ -52,7 +76,15 @@ class Overhead:
         """
         if begun_ns:
             now = self.clock()
-            self.own_ns += now - begun_ns + more_ns
+            if self._begun_cpu_ns >= 0:
+                assert self.cpu_clock is not None
+                own_ns = min(self.cpu_clock() - self._begun_cpu_ns, now - begun_ns)
+                self._measured_ns += now - begun_ns
+                self._measured_cpu_ns += own_ns
+                self._begun_cpu_ns = -1
+            else:
+                own_ns = (now - begun_ns) * self._measured_cpu_ns // self._measured_ns
+            self.own_ns += own_ns + more_ns
             self.loop_ns = now - self.first_ns
             self.begun_ns = 0
 
@@ -60,9 +92,10 @@ class Overhead:
         """Add overhead within the training's own code.
 
         Args:
+            own_ns: Its wall time.
             begun_ns: When it began; 0 if there was none.
         """
-        self.own_ns += own_ns
+        self.own_ns += own_ns * self._measured_cpu_ns // self._measured_ns
         if begun_ns:
             self.first_ns = min(self.first_ns or begun_ns, begun_ns)
 

@@ -225,9 +225,9 @@ def input_bound(state: RunState, window: int) -> str:
         last = steps[1:][-window:]
         if len(last) == window:
             judged = True
-            waits = sorted(step.of("data") for step in last)
-            whole = sum(step.length for step in last) - waits[-1]
-            waited = sum(waits[:-1])
+            kept = sorted(last, key=lambda step: step.of("data"))[:-1]
+            whole = sum(step.length for step in kept)
+            waited = sum(step.of("data") for step in kept)
             fired |= waited / whole > 0.3 and waited / (window - 1) >= 2e6
     return verdict_name(fired, judged)
 

@@ -43,6 +43,27 @@ def test_python_code_between_the_phases_is_a_host_bottleneck(tmp_path: Path) -> 
     assert "input_bound" not in fired(rules)
 
 
+@pytest.mark.parametrize(
+    ("kind", "bottleneck", "phase", "words"),
+    [
+        ("sleeping_load", "input", "host", "wait"),
+        ("numpy_load", "host", "host", "loading data or other host work"),
+        ("computing", "compute", "backward", "compute"),
+        ("checkpointing", "host", "checkpoint", "checkpoints"),
+        ("blocked_forward", "host", "forward", "waits"),
+    ],
+)
+def test_a_loop_without_a_data_loader(tmp_path: Path, kind: str, bottleneck: str, phase: str, words: str) -> None:
+    time, rules, lines = shown(tmp_path, kind)
+    assert (time["bound"]["kind"], time["bound"]["phase"]) == (bottleneck, phase)
+    assert words in time["bound"]["message"]
+    assert max(time["phases"], key=lambda found: found["share"])["phase"] == phase
+    assert "input_bound" not in fired(rules)
+    if kind == "sleeping_load":
+        assert rules["input_bound"]["verdict"] == "undecided"
+        assert not any("autocast" in line for line in lines)
+
+
 def test_a_leak_is_a_memory_bottleneck(tmp_path: Path) -> None:
     time, rules, _ = shown(tmp_path, "leak")
     assert "memory_growth" in fired(rules)

@@ -31,6 +31,7 @@ def step_rows(
     mode: str = "train",
     within: Mapping[str, str] | None = None,
     other_ms: float = 0.0,
+    cpu_ms: Mapping[str, float] | None = None,
 ) -> list[TimelineEvent]:
     """Return the rows of one step, in the order in which they end; the last one is the step itself.
 
@@ -38,6 +39,7 @@ def step_rows(
         phases: Milliseconds of each phase, one after the other; a nested phase starts with its outer phase.
         within: The outer phase of each nested phase.
         other_ms: The time of the step outside its phases.
+        cpu_ms: Milliseconds of processor time in each phase, where it was taken.
     """
     within, at_ns = within or {}, start_ns
     begins: dict[str, int] = {}
@@ -51,7 +53,8 @@ def step_rows(
         args = {"within": within[name]} if name in within else {}
         rows.append(Event(name, step, begin, round(length_ms * MS), mode, args=args))
     at_ns += round(other_ms * MS)
-    rows.append(Event("step", step, start_ns, at_ns - start_ns, mode))
+    cpu = {f"{name}_cpu_ns": round(length_ms * MS) for name, length_ms in (cpu_ms or {}).items()}
+    rows.append(Event("step", step, start_ns, at_ns - start_ns, mode, args=cpu))
     rows.sort(key=lambda event: event.start_ns + event.duration_ns)
     return [TimelineEvent(event, worker) for event in rows]
 
@@ -64,17 +67,19 @@ def training(
     first_step: int = 0,
     within: Mapping[str, str] | None = None,
     other_ms: float = 0.0,
+    cpu_ms: Mapping[str, float] | None = None,
     has_captures: bool = True,
 ) -> list[Part]:
     """Return the timeline of successive training steps.
 
     Args:
         steps: Milliseconds by phase, for each step.
+        cpu_ms: Milliseconds of processor time in each phase of every step.
         has_captures: Whether a loss was captured at each step.
     """
     parts: list[Part] = []
     for step, phases in enumerate(steps, first_step):
-        rows = step_rows(step, start_ns, phases, worker=worker, within=within, other_ms=other_ms)
+        rows = step_rows(step, start_ns, phases, worker=worker, within=within, other_ms=other_ms, cpu_ms=cpu_ms)
         parts += rows
         start_ns += rows[-1].event.duration_ns
         if has_captures:

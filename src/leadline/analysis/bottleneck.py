@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import StepTable
 from leadline.analysis.usage import mean_of, usage_by_phase
-from leadline.records.names import OTHER
+from leadline.records.names import OTHER, OVERHEAD, PARTS
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
 _BOTTLENECK_SHARE: Final = 0.3
@@ -21,12 +21,18 @@ _BOTTLENECK_SHARE: Final = 0.3
 _FULL_PERCENT: Final = 95.0
 _IDLE_PERCENT: Final = 50.0
 _COMPUTING: Final = ("forward", "backward", "optimizer")
+_WAITING_SHARE: Final = 0.2
+"""A phase in which the training's thread uses a processor for less than this share of the time is waiting."""
 _LONG_FACTOR: Final = 3.0
 """Steps longer than this many medians are long."""
 _MIN_STEPS: Final = 5
 
 _TRY: Final = {
     INPUT: "more num_workers and persistent_workers=True in the DataLoader, then cheaper or cached preprocessing",
+    "host wait": "reading ahead: torch.utils.data.DataLoader with num_workers, or a thread that prefetches batches",
+    "host": "torch.utils.data.DataLoader with num_workers, then cheaper or cached preprocessing; py-spy shows them",
+    "blocked": "py-spy or leadline profile on what that phase waits for: locks, files, the network, other processes",
+    OVERHEAD: "--preset light, fewer rules or a smaller --budget; longer runs have a smaller share",
     COMMUNICATION: "gradient accumulation with no_sync(), larger buckets (bucket_cap_mb) or fewer, larger collectives",
     COMPUTE: "mixed precision (torch.autocast) and torch.compile, then a larger batch or a faster device",
     MEMORY: "float() or detach() what is kept from step to step, then a smaller batch or activation checkpointing",
@@ -81,29 +87,33 @@ def find_bottleneck(
     """Find the bottleneck of the training steps of a run.
 
     Checked in this order: memory (it grows steadily, or is full); a straggling rank; the largest of waiting for data,
-    collectives, checkpoints and time between the phases, if it is at least 30 % of the step time; a GPU that is idle
-    for more than half of the compute phases, which means that the host is too slow; otherwise compute.
+    the host's work before the model is called, collectives, checkpoints, Leadline itself and time between the phases,
+    if it is at least 30 % of the step time; a compute phase of that size in which the training's thread waits; a GPU
+    that is idle for more than half of the compute phases, which means that the host is too slow; compute, if it is at
+    least 30 % of the step time. Time before ``backward`` counts as compute only where the call of the model was
+    observed, or a data loader delivers the batches.
 
     Args:
         fired: The rules with findings.
         is_boosted_run: Whether boosted trees are trained instead of a network, which changes the suggestions.
     Returns:
-        The bottleneck; None if too few steps were timed.
+        The bottleneck; None if too few steps were timed, or if what takes the most time was not measured.
     """
-    train = steps.only(mode="train")
-    later = train.where(train.step > train.step.min()) if len(train) else train
+    later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
         return None
     shares = {name: seconds / later.seconds() for name, seconds in later.seconds_by_phase().items()}
-    evidence = {"shares": shares, **_long_steps(later)}
+    cpu_shares = later.cpu_shares()
+    evidence = {"shares": shares, "cpu_shares": cpu_shares, **_long_steps(later)}
     bottleneck = (
         _memory(system, fired, evidence)
         or (_waiting(ranks.straggler, evidence) if ranks is not None and ranks.straggler is not None else None)
         or _largest(shares, evidence)
+        or _blocked(shares, evidence)
         or _idle_gpu(system, later, evidence)
-        or _computing(shares, evidence)
+        or (_computing(shares, evidence) if is_boosted_run or _is_forward_known(later, shares) else None)
     )
-    return _adapt_to_trees(bottleneck, shares) if is_boosted_run else bottleneck
+    return _adapt_to_trees(bottleneck, shares) if bottleneck is not None and is_boosted_run else bottleneck
 
 
 def _adapt_to_trees(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottleneck:
@@ -138,7 +148,12 @@ def _waiting(straggler: SlowRank, evidence: dict[str, Any]) -> Bottleneck:
 
 
 def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
+    is_wait = evidence["cpu_shares"].get("host", 1.0) < _WAITING_SHARE
     candidates = {
+        "host": (INPUT, "a wait of the script before it calls the model: for its data, most likely", _TRY["host wait"])
+        if is_wait
+        else (HOST, "the script's own work before it calls the model: loading data or other host work", _TRY["host"]),
+        OVERHEAD: (HOST, "Leadline's overhead", _TRY[OVERHEAD]),
         "data": (INPUT, "waiting for data", _TRY[INPUT]),
         "collective": (COMMUNICATION, "collectives between ranks", _TRY[COMMUNICATION]),
         "copy": (HOST, "copying to the device", "pin_memory=True and .to(device, non_blocking=True)"),
@@ -153,6 +168,26 @@ def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck |
     return Bottleneck(kind, name, message, suggestion, evidence)
 
 
+def _blocked(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
+    """Return a compute phase in which the training's thread waits instead of computing."""
+    phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
+    cpu_share = evidence["cpu_shares"].get(phase, 1.0)
+    if shares.get(phase, 0.0) < _BOTTLENECK_SHARE or cpu_share >= _WAITING_SHARE:
+        return None
+    message = (
+        f"{100 * shares[phase]:.0f} % of the step time is {phase}, of which the training's thread waits "
+        f"{100 * (1 - cpu_share):.0f} %"
+    )
+    return Bottleneck(HOST, phase, message, _TRY["blocked"], evidence)
+
+
+def _is_forward_known(steps: StepTable, shares: dict[str, float]) -> bool:
+    """Return whether the time before ``backward`` is known to be the forward pass, or is small."""
+    forward, host = (steps.phases[:, PARTS.index(name)] * steps.weight for name in ("forward", "host"))
+    unknown = float(forward[host == 0].sum()) / 1e9 / steps.seconds() if steps.seconds() > 0 else 0.0
+    return unknown < _BOTTLENECK_SHARE or shares.get("data", 0.0) > 0
+
+
 def _idle_gpu(system: pa.Table, steps: StepTable, evidence: dict[str, Any]) -> Bottleneck | None:
     if mean_of(system, "gpu", "utilization_percent") is None:
         return None
@@ -165,9 +200,11 @@ def _idle_gpu(system: pa.Table, steps: StepTable, evidence: dict[str, Any]) -> B
     return Bottleneck(HOST, "forward", message, _TRY["idle"], {**evidence, "gpu_percent_by_phase": by_phase})
 
 
-def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck:
+def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
     phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
     whole = sum(shares.get(name, 0.0) for name in _COMPUTING)
+    if whole < _BOTTLENECK_SHARE:
+        return None
     message = f"{100 * whole:.0f} % of the step time is compute, most of it {phase}"
     return Bottleneck(COMPUTE, phase, message, _TRY[COMPUTE], evidence)
 

@@ -88,6 +88,7 @@ def read_buckets(table: pa.Table) -> StepTable:
         table["duration_ns"].to_numpy() // count,
         count,
         phases / count[:, None],
+        np.full_like(phases, np.nan),
     )
 
 

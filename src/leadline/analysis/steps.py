@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from leadline.reader.interval import parse_row_args
 from leadline.records.names import MODES, OVERHEAD, PARTS, PHASES
+from leadline.records.phases import STEP_PHASES
 
 Integers = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -41,6 +42,8 @@ class StepTable:
     """The number of steps that each row represents."""
     phases: Floats
     """``(steps, PARTS)``: the time of each phase, without the phases nested in it."""
+    cpu_ns: Floats
+    """``(steps, PARTS)``: the processor time of the training's thread in each phase; NaN where it was not taken."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -56,8 +59,14 @@ class StepTable:
 
     def where(self, keep: npt.NDArray[Any]) -> StepTable:
         """Return selected steps."""
-        columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight, self.phases)
-        return StepTable(self.workers, *(column[keep] for column in columns))
+        columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight)
+        worker, mode, step, start_ns, duration_ns, weight = (column[keep] for column in columns)
+        phases, cpu_ns = self.phases[keep], self.cpu_ns[keep]
+        return StepTable(self.workers, worker, mode, step, start_ns, duration_ns, weight, phases, cpu_ns)
+
+    def after_first(self) -> StepTable:
+        """Return the steps after the first, in which names are found, files are opened and functions are compiled."""
+        return self.where(self.step > self.step.min()) if len(self) else self
 
     def seconds(self) -> float:
         """Return the total time over all workers."""
@@ -67,6 +76,15 @@ class StepTable:
         """Return the total time of each phase over all workers; phases without time are omitted."""
         sums = (self.phases * self.weight[:, None]).sum(axis=0) / 1e9
         return {name: float(total) for name, total in zip(PARTS, sums, strict=True) if total > 0}
+
+    def cpu_shares(self) -> dict[str, float]:
+        """Return the share of each phase in which the training's thread used a processor; unknown ones are omitted."""
+        is_known = ~np.isnan(self.cpu_ns)
+        weights = np.where(is_known, self.weight[:, None], 0)
+        cpu_ns = (np.where(is_known, self.cpu_ns, 0.0) * weights).sum(axis=0)
+        wall_ns = (self.phases * weights).sum(axis=0)
+        known = zip(PARTS, cpu_ns, wall_ns, strict=True)
+        return {name: min(float(cpu / wall), 1.0) for name, cpu, wall in known if wall > 0}
 
     def count(self) -> int:
         """Return the number of represented steps over all workers."""
@@ -99,6 +117,7 @@ def read_steps(timeline: pa.Table) -> StepTable:
         columns["duration_ns"],
         np.array(weights, np.int64)[order],
         np.maximum(phases, 0.0),
+        _cpu_ns(step_rows)[order],
     )
 
 
@@ -107,6 +126,15 @@ def _own_ns(step_rows: pa.Table) -> Integers:
     digits = pc.struct_field(pc.extract_regex(step_rows["args"], _OWN), "own")
     overhead_ns: Integers = pc.fill_null(digits, "0").cast(pa.int64()).to_numpy()
     return overhead_ns
+
+
+def _cpu_ns(step_rows: pa.Table) -> Floats:
+    """Return the processor time of each phase of each step as recorded in its row; NaN where it is missing."""
+    cpu_ns = np.full((step_rows.num_rows, len(PARTS)), np.nan)
+    for phase in STEP_PHASES:
+        digits = pc.struct_field(pc.extract_regex(step_rows["args"], f'"{phase}_cpu_ns": ?(?P<cpu>[0-9]+)'), "cpu")
+        cpu_ns[:, PARTS.index(phase)] = digits.cast(pa.float64()).to_numpy()
+    return cpu_ns
 
 
 def _phases(timeline: pa.Table, workers: tuple[str, ...], keys: Integers) -> Floats:

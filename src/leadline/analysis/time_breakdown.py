@@ -76,8 +76,7 @@ def read_throughput(steps: StepTable, facts: Mapping[str, Mapping[str, Any]], de
         facts: The facts of each worker: ``batch_size``, ``flops_per_step`` …
         devices: The name of each worker's accelerator, if it has one.
     """
-    steps = steps.only(mode="train")
-    later = steps.where(steps.step > steps.step.min()) if len(steps) else steps
+    later = steps.only(mode="train").after_first()
     if not len(later):
         return Throughput(None, None, None, None, None, None, None)
     rates = {name: _steps_per_second(later.only(worker=name)) for name in later.workers}
@@ -148,8 +147,13 @@ class TimeBreakdown:
 
 
 def phases(steps: StepTable) -> list[dict[str, Any]]:
-    """Return the time of each phase of the training steps, and of evaluation, with shares, the largest first."""
-    sums = dict(steps.only(mode="train").seconds_by_phase())
+    """Return the time of each phase of the training steps, and of evaluation, with shares, the largest first.
+
+    The first training step, in which much is set up, is left out if others follow, as for the bottleneck.
+    """
+    train = steps.only(mode="train")
+    later = train.after_first()
+    sums = dict((later if len(later) else train).seconds_by_phase())
     for mode in ("eval", "predict"):
         seconds = steps.only(mode=mode).seconds()
         if seconds > 0:

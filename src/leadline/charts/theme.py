@@ -29,6 +29,7 @@ GRID: Final = "rgba(128,128,128,0.22)"
 DASHES: Final = ("solid", "dash", "dot", "dashdot")
 PHASE_COLOURS: Final = {
     "data": PALETTE[1],
+    "host": PALETTE[4],
     "copy": PALETTE[4],
     "forward": PALETTE[0],
     "backward": PALETTE[6],

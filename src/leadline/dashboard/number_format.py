@@ -10,6 +10,7 @@ from leadline.records.formatting import counted, duration, iso, share, size
 
 _PHASE_LABELS: Final = {
     "data": "data loading",
+    "host": "host work before the model",
     "copy": "host-to-device copy",
     "forward": "forward",
     "backward": "backward",

@@ -52,6 +52,20 @@ class Score(NamedTuple):
     """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
 
 
+class OverheadSpans(Protocol):
+    """The measurement of the overhead; spans within a span count once."""
+
+    def begin(self) -> int:
+        """Begin a span of overhead; return the time, 0 within another span."""
+
+    def end(self, begun_ns: int, more_ns: int = 0) -> None:
+        """End the span that began at ``begun_ns``.
+
+        Args:
+            more_ns: Overhead outside the span.
+        """
+
+
 class StepCallbacks(Protocol):
     """The calls that an adapter makes while a training runs; each goes through the guard.
 
@@ -64,6 +78,10 @@ class StepCallbacks(Protocol):
 
     listener: StepListener
     """Follows the current step while a profile window is open or pending."""
+
+    @property
+    def cost(self) -> OverheadSpans:
+        """The overhead of the process."""
 
     @property
     def evaluation(self) -> EvalCallbacks:
@@ -123,13 +141,6 @@ class StepCallbacks(Protocol):
 
     def record_event(self, name: str, args: dict[str, Any]) -> None:
         """Add an event to the timeline."""
-
-    def add_overhead(self, own_ns: int, begun_ns: int) -> None:
-        """Count time that no other call covers as overhead.
-
-        Args:
-            begun_ns: When it began, in ``time.perf_counter_ns``.
-        """
 
     def before_update(self, optimizer: object) -> None:
         """Called before an optimizer uses the gradients."""

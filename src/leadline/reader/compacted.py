@@ -20,7 +20,7 @@ from leadline.store import layout
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 """The version of the compacted files; files of other versions are rebuilt."""
 METADATA: Final = b"leadline.compact"
 CHECKSUM: Final = b"leadline.crc32"

@@ -71,7 +71,7 @@ MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictio
 ACCURACY: Final = "accuracy"
 """The metric computed from the call of a classification loss; ``accuracy_1`` for a second loss."""
 
-PHASES: Final = ("data", "copy", "forward", "backward", "optimizer", "collective", "checkpoint")
+PHASES: Final = ("data", "host", "copy", "forward", "backward", "optimizer", "collective", "checkpoint")
 """The phases of a step in a worker's timeline; ``step`` is the whole step, ``other`` the remaining time."""
 OVERHEAD: Final = "watching"
 """The time that Leadline takes from a step; phases do not include it."""

@@ -7,12 +7,13 @@ from typing import Final
 
 STEP: Final = "step"
 DATA: Final = "data"
+HOST: Final = "host"
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
 OPTIMIZER: Final = "optimizer"
 COLLECTIVE: Final = "collective"
 CHECKPOINT: Final = "checkpoint"
-STEP_PHASES: Final = (DATA, FORWARD, BACKWARD, OPTIMIZER)
+STEP_PHASES: Final = (DATA, HOST, FORWARD, BACKWARD, OPTIMIZER)
 """The phases within a step, in the order of a packed row."""
 
 INITIALIZATION: Final = "initialization"
@@ -21,12 +22,16 @@ IMPORTS: Final = "imports"
 SETUP: Final = "setup"
 FIRST_STEP: Final = "first_step"
 
-ROW: Final = struct.Struct("<20q")
-"""A step: ``HEAD``, then start, duration and count of each of ``STEP_PHASES``; times of ``time.perf_counter_ns``."""
 HEAD: Final = ("step", "mode", "start_ns", "duration_ns", "own_ns", "every", "thread", "nesting")
 """``mode`` indexes ``records.names.MODES``; one of ``every`` steps is written; ``nesting`` holds bits of ``NESTED``."""
+PHASE_FIELDS: Final = ("at", "ns", "count", "cpu_ns")
+"""Start, duration and number of a phase, and the processor time of the training's thread in it."""
+ROW: Final = struct.Struct(f"<{len(HEAD) + len(PHASE_FIELDS) * len(STEP_PHASES)}q")
+"""A step: ``HEAD``, then ``PHASE_FIELDS`` of each of ``STEP_PHASES``; times of ``time.perf_counter_ns``."""
 ON_DEVICE: Final = 16
 """A bit of ``nesting``: the durations are device times, not host times."""
+HAS_CPU: Final = 32
+"""A bit of ``nesting``: the processor times were taken."""
 NESTED: Final = {
     1: (DATA, OPTIMIZER),
     2: (FORWARD, OPTIMIZER),

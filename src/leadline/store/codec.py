@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from leadline.records.metric import Channel
 from leadline.records.names import MODES
-from leadline.records.phases import HEAD, NESTED, ON_DEVICE, ROW, STEP, STEP_PHASES
+from leadline.records.phases import HAS_CPU, HEAD, NESTED, ON_DEVICE, PHASE_FIELDS, ROW, STEP, STEP_PHASES
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import valid_name
 
@@ -284,9 +284,13 @@ def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str,
     flat = struct.unpack(f"<{_WIDTH * len(rows)}q", b"".join(rows))
     head = {name: flat[index::_WIDTH] for index, name in enumerate(HEAD)}
     modes = [MODES[index] for index in head["mode"]]
-    parts = [(STEP, head["start_ns"], head["duration_ns"], list(range(len(rows))), _step_args(head))]
-    for index, name in enumerate(STEP_PHASES):
-        starts, durations, counts = (flat[len(HEAD) + 3 * index + at :: _WIDTH] for at in range(3))
+    fields = len(PHASE_FIELDS)
+    phases = {
+        name: [flat[len(HEAD) + fields * index + at :: _WIDTH] for at in range(fields)]
+        for index, name in enumerate(STEP_PHASES)
+    }
+    parts = [(STEP, head["start_ns"], head["duration_ns"], list(range(len(rows))), _step_args(head, phases))]
+    for name, (starts, durations, counts, _) in phases.items():
         present = [at for at, count in enumerate(counts) if count]
         args = [_args(name, counts[at], head["nesting"][at]) for at in present]
         parts.append((name, starts, durations, present, args))
@@ -311,11 +315,17 @@ def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str,
     }
 
 
-def _step_args(head: Mapping[str, Sequence[int]]) -> list[str]:
+def _step_args(head: Mapping[str, Sequence[int]], phases: Mapping[str, Sequence[Sequence[int]]]) -> list[str]:
     return [
-        f'{{"own_ns":{own}{f",{_every(every)}" if every > 1 else ""}{_CLOCK if nesting & ON_DEVICE else ""}}}'
-        for own, every, nesting in zip(head["own_ns"], head["every"], head["nesting"], strict=True)
+        f'{{"own_ns":{own}{f",{_every(every)}" if every > 1 else ""}{_CLOCK if nesting & ON_DEVICE else ""}'
+        f"{_cpu(phases, at) if nesting & HAS_CPU else ''}}}"
+        for at, (own, every, nesting) in enumerate(zip(head["own_ns"], head["every"], head["nesting"], strict=True))
     ]
+
+
+def _cpu(phases: Mapping[str, Sequence[Sequence[int]]], at: int) -> str:
+    """Return the processor time of each phase of a step, for its args."""
+    return "".join(f',"{name}_cpu_ns":{cpu[at]}' for name, (_, _, counts, cpu) in phases.items() if counts[at])
 
 
 def _every(every: int) -> str:

@@ -28,8 +28,8 @@ class Guard:
 
     def __init__(self, on_failure: Callable[[str], None]) -> None:
         self.failure: str | None = None
+        self.lock = threading.RLock()
         self._on_failure = on_failure
-        self._lock = threading.RLock()
 
     @property
     def is_open(self) -> bool:
@@ -38,16 +38,17 @@ class Guard:
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """Call a function of ours; return None if it fails or something failed before."""
-        with self._lock:
-            return self._call(function, *args, **kwargs)
+        with self.lock:
+            return self.call(function, *args, **kwargs)
 
-    def _call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """Call a function of ours like ``run``, but do not wait for other threads."""
         if self.failure is not None:
             return None
         try:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - the guard is the boundary that catches everything
-            self._fail(error)
+            self.fail(error)
             return None
 
     def wrap(self, function: Callable[P, R]) -> Callable[P, R | None]:
@@ -55,11 +56,12 @@ class Guard:
 
         @functools.wraps(function)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R | None:
-            return self._call(function, *args, **kwargs)
+            return self.call(function, *args, **kwargs)
 
         return guarded
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
+        """Report the first failure, and disable capture."""
         place = traceback.extract_tb(error.__traceback__)[-1]
         file = place.filename.rsplit("/leadline/", 1)[-1]
         self.failure = f"{type(error).__name__}: {error} ({file}:{place.lineno})"

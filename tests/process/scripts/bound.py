@@ -1,8 +1,10 @@
 """Trainings with one known bottleneck, and healthy ones: ``bound.py KIND``."""
 
 import sys
+import tempfile
 import time
 
+import numpy as np
 import torch
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -47,6 +49,70 @@ def train(model, data, after=lambda step, loss: None, during=lambda: None):
 
 def loader():
     train(perceptron(), Slow())
+
+
+def plain(model, load, after=lambda: None, steps=60):
+    """Train without a data loader."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.02)
+    for _ in range(steps):
+        inputs, labels = load()
+        loss = nn.functional.cross_entropy(model(inputs), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        after()
+
+
+def batch():
+    return torch.randn(BATCH, 64), torch.randint(0, 10, (BATCH,))
+
+
+def sleeping_load():
+    def load():
+        time.sleep(0.05)
+        return batch()
+
+    plain(perceptron(), load)
+
+
+def numpy_load():
+    def load():
+        rows = np.random.default_rng(0).normal(size=(BATCH, 10_000))
+        return torch.from_numpy(np.sort(rows)[:, :64].astype(np.float32)), torch.randint(0, 10, (BATCH,))
+
+    plain(perceptron(), load)
+
+
+def computing():
+    plain(perceptron(2048), batch)
+
+
+def checkpointing():
+    model = perceptron(1024)
+    large = torch.zeros(8_000_000)
+    with tempfile.TemporaryFile() as file:
+
+        def save():
+            file.seek(0)
+            torch.save({"model": model.state_dict(), "large": large}, file)
+
+        plain(model, batch, after=save)
+
+
+class Blocked(nn.Module):
+    """A model that waits within its forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = perceptron()
+
+    def forward(self, inputs):
+        time.sleep(0.05)
+        return self.layers(inputs)
+
+
+def blocked_forward():
+    plain(Blocked(), batch)
 
 
 def count(seconds):
@@ -114,6 +180,11 @@ if __name__ == "__main__":
             leak,
             periodic,
             straggler,
+            sleeping_load,
+            numpy_load,
+            computing,
+            checkpointing,
+            blocked_forward,
             healthy_ranks,
             healthy_mlp,
             healthy_cnn,

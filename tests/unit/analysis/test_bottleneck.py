@@ -43,6 +43,59 @@ def test_the_largest_phase_is_reported(
     assert (bottleneck.kind, bottleneck.phase, bottleneck.message) == (kind, phase, message)
 
 
+PLAIN = {"host": 100.0, "forward": 2.0, "backward": 3.0, "optimizer": 1.0}
+"""A loop without a data loader."""
+
+
+@pytest.mark.parametrize(
+    ("cpu_ms", "kind", "words"),
+    [
+        ({"host": 1.0, "forward": 2.0}, "input", "a wait of the script before it calls the model"),
+        ({"host": 19.9}, "input", "a wait of the script before it calls the model"),
+        ({"host": 20.0}, "host", "loading data or other host work"),
+        ({"host": 99.0}, "host", "loading data or other host work"),
+        (None, "host", "loading data or other host work"),
+    ],
+)
+def test_time_before_the_model_is_called_is_never_compute(tmp_path, cpu_ms, kind: str, words: str) -> None:
+    bottleneck = bottleneck_of(tmp_path, training([PLAIN] * 30, cpu_ms=cpu_ms))
+    assert (bottleneck.kind, bottleneck.phase) == (kind, "host")
+    assert words in bottleneck.message
+
+
+@pytest.mark.parametrize(("cpu_ms", "is_waiting"), [(19.0, True), (20.0, False)])
+def test_a_compute_phase_without_processor_time_is_a_wait(tmp_path, cpu_ms: float, is_waiting: bool) -> None:
+    steps = [{"host": 1.0, "forward": 100.0, "backward": 3.0}] * 30
+    bottleneck = bottleneck_of(tmp_path, training(steps, cpu_ms={"forward": cpu_ms, "backward": 3.0}))
+    assert (bottleneck.kind, bottleneck.phase) == ("host" if is_waiting else "compute", "forward")
+    if is_waiting:
+        expected = "96 % of the step time is forward, of which the training's thread waits 81 %"
+        assert bottleneck.message == expected
+
+
+def test_time_before_backward_is_not_compute_if_the_call_of_the_model_was_not_seen(tmp_path) -> None:
+    assert breakdown_of(tmp_path, training([{"forward": 50.0, "backward": 50.0}] * 30)).bottleneck is None
+    (tmp_path / "known").mkdir()
+    known = training([{"host": 0.1, "forward": 50.0, "backward": 50.0}] * 30)
+    assert bottleneck_of(tmp_path / "known", known).kind == "compute"
+    (tmp_path / "small").mkdir()
+    small = training([{"forward": 20.0, "backward": 80.0}] * 30)
+    assert bottleneck_of(tmp_path / "small", small).phase == "backward"
+
+
+def test_nothing_is_said_if_no_phase_is_large(tmp_path) -> None:
+    steps = [{"data": 25.0, "host": 25.0, "forward": 10.0, "backward": 15.0}] * 30
+    assert breakdown_of(tmp_path, training(steps, other_ms=25.0)).bottleneck is None
+
+
+def test_the_first_step_counts_in_no_share(tmp_path) -> None:
+    steps = [{"data": 1.0, "forward": 9_000.0, "backward": 5.0}, *[{"data": 1.0, "forward": 3.0, "backward": 6.0}] * 30]
+    breakdown = breakdown_of(tmp_path, training(steps))
+    assert [phase["phase"] for phase in breakdown.to_dict()["phases"]] == ["backward", "forward", "data"]
+    assert breakdown.bottleneck is not None
+    assert breakdown.bottleneck.message == "90 % of the step time is compute, most of it backward"
+
+
 def test_suggestions_for_boosted_trees_differ(tmp_path) -> None:
     writer = RunWriter(tmp_path / "run").write_all(training([{"optimizer": 90.0, "data": 1.0}] * 30))
     writer.end()

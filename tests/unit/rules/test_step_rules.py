@@ -25,6 +25,24 @@ def of_ranks(*phases: dict[str, float], count: int = 60) -> list[Part]:
     return merge_by_time(*timelines, beats())
 
 
+def test_the_share_and_the_times_of_a_wait_are_of_the_same_steps(tmp_path) -> None:
+    steps = [{"data": 5.0, "forward": 5.0}] * 50
+    steps[40] = {"data": 9_000.0, "forward": 5_000.0}  # the loader's workers start, in a step that is long otherwise
+    (_, _, (opened, *_)) = evaluate(
+        tmp_path, "input_bound", merge_by_time(training([{"forward": 1.0}, *steps]), beats())
+    )
+    assert opened["message"] == "50 % of the last 50 steps is waiting for data: 5 ms of 10 ms per step"
+
+
+def test_a_training_without_a_loader_is_not_clear_if_the_host_works_before_the_model(tmp_path) -> None:
+    host = merge_by_time(training([{"host": 4.0, "forward": 6.0}] * 60), beats())
+    verdict, why, _ = evaluate(tmp_path, "input_bound", host)
+    assert verdict == "undecided"
+    assert "no data loader was seen, and 40 % of the step time precedes the call of the model" in why
+    compute = merge_by_time(training([{"host": 3.0, "forward": 7.0}] * 60), beats())
+    assert evaluate(tmp_path / "compute", "input_bound", compute)[0] == "clear"
+
+
 def test_a_share_on_the_bound_and_short_waits_are_clear(tmp_path) -> None:
     on_bound = training([{"data": 30.0, "forward": 70.0}] * 80)
     assert evaluate(tmp_path, "input_bound", merge_by_time(on_bound, beats()))[0] == "clear"

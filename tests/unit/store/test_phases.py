@@ -12,6 +12,8 @@ from leadline.store import codec
 from leadline.store.codec import phase_columns
 from leadline.testing.runs import RunWriter
 
+Phase = tuple[int, int, int] | tuple[int, int, int, int]
+"""Start, duration, number, and processor time."""
 NOTHING = (0, 0, 0)
 
 
@@ -24,12 +26,16 @@ def row(
     own: int = 3,
     every: int = 1,
     nesting: int = 0,
-    data: tuple[int, int, int] = NOTHING,
-    forward: tuple[int, int, int] = NOTHING,
-    backward: tuple[int, int, int] = NOTHING,
-    optimizer: tuple[int, int, int] = NOTHING,
+    data: Phase = NOTHING,
+    host: Phase = NOTHING,
+    forward: Phase = NOTHING,
+    backward: Phase = NOTHING,
+    optimizer: Phase = NOTHING,
 ) -> bytes:
-    return ROW.pack(step, mode, start, duration, own, every, 77, nesting, *data, *forward, *backward, *optimizer)
+    phases = [(*phase, 0)[:4] for phase in (data, host, forward, backward, optimizer)]
+    return ROW.pack(
+        step, mode, start, duration, own, every, 77, nesting, *(value for phase in phases for value in phase)
+    )
 
 
 def table(*rows: bytes, offset: int = 0) -> list[tuple[object, ...]]:
@@ -73,6 +79,12 @@ def test_the_args_of_a_row() -> None:
     assert forward[6] == backward[6] == {"count": 3, "within": "optimizer"}
     assert optimizer[6] == {}
     assert table(row(1, nesting=8, optimizer=(1, 1, 2)))[1][6] == {"count": 2, "within": "backward"}
+
+
+def test_processor_times_are_args_of_the_step() -> None:
+    step, *_ = table(row(1, nesting=32, host=(1, 9, 1, 4), forward=(10, 9, 1, 0)))
+    assert step[6] == {"own_ns": 3, "host_cpu_ns": 4, "forward_cpu_ns": 0}
+    assert table(row(1, host=(1, 9, 1, 4)))[0][6] == {"own_ns": 3}
 
 
 def test_a_phase_of_zero_duration_has_a_row() -> None:

@@ -20,9 +20,11 @@ from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo, hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
+from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.call_timing import CheckpointHooks, CollectiveHooks, DataLoaderHooks
 from leadline.frameworks.torch.timing.loader_workers import FetchHooks, LoadingRecording
+from leadline.frameworks.torch.timing.model_calls import ModelCallHook
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
@@ -62,6 +64,7 @@ class TorchAdapter:
         self._hooks: StepHooks | None = None
         self._forward: ForwardHooks | None = None
         self._timeline: StepTimeline | None = None
+        self._model_calls: ModelCallHook | None = None
         self._installed: list[_Hooks] = []
         self._operators: OperatorRecording | None = None
         self._is_explicit_evaluation = False
@@ -94,13 +97,17 @@ class TorchAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         hide_pending_functions()
-        self._forward = ForwardHooks(self._module_names, callbacks, guard, self._warn)
+        hook_guard = HookGuard(guard, callbacks.cost)
+        self._forward = ForwardHooks(self._module_names, callbacks, guard, hook_guard, self._warn)
         checks = LoopChecks(self._names, self._registry, callbacks)
         self._forward.on_call_without_gradients = checks.call_without_gradients
-        self._hooks = StepHooks(callbacks, guard, self._forward, checks, self._on_compile)
-        self._clipping = Clipping(guard, self._warn, callbacks.wants_gradient_norms)
         self._timeline = timeline = callbacks.timeline
+        self._model_calls = ModelCallHook(timeline, hook_guard)
+        self._hooks = StepHooks(callbacks, hook_guard, self._forward, checks, self._model_calls, self._on_compile)
+        self._clipping = Clipping(hook_guard, self._warn, callbacks.wants_gradient_norms)
         self._install(self._hooks)
+        if not self._is_compiling:
+            self._install(self._model_calls)
         self._install(self._clipping)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
@@ -197,6 +204,8 @@ class TorchAdapter:
     def _on_compile(self) -> None:
         """Disable all forward hooks for good: ``torch.compile`` would trace them."""
         self._is_compiling = True
+        if self._model_calls is not None:
+            self._model_calls.uninstall()
         if self._timeline is not None:
             self._timeline.compiles()
         if self._operators is not None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
@@ -36,13 +37,14 @@ class InputBound(Rule, frozen=True, kw_only=True):
         cheaper preprocessing are the cheapest speed-up.
     How it decides:
         Fires if, over the last ``window`` training steps of a worker, ``sum of the waits for data / sum of the step
-        times > share``, without the longest wait (workers restart at each epoch), and the mean wait per step is at
-        least 2 ms. The first step is never counted.
+        times > share``, without the step of the longest wait (workers restart at each epoch), and the mean wait per
+        step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
+        before the model is called takes such a share.
     Not a number:
         Only times are evaluated.
     Blind spots:
         Waiting is the time that the loop spends in ``next()`` of its loader: data that the loop reads itself, or
-        moves to the device, count as ``other``, ``copy`` or ``forward``. If ranks wait for each other, only the
+        moves to the device, count as ``host`` or ``other``. If ranks wait for each other, only the
         loader of the slowest one matters: see ``straggler``.
     Args:
         share: Share of the step time, > 0 and < 1.
@@ -78,13 +80,14 @@ class InputBound(Rule, frozen=True, kw_only=True):
 
     def evaluate(self, window: Window) -> Verdict:
         full = {worker: steps for worker, steps in window.memory.latest.items() if len(steps) == self.window}
-        waits = {worker: self._wait(list(steps)) for worker, steps in sorted(full.items())}
-        slow = [worker for worker, (share, wait_ns) in waits.items() if share > self.share and wait_ns >= _MIN_WAIT_NS]
+        waits = {worker: _Wait.of(steps) for worker, steps in sorted(full.items())}
+        slow = [worker for worker, wait in waits.items() if wait.share > self.share and wait.mean_ns >= _MIN_WAIT_NS]
+        if not full:
+            return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
         if not slow:
-            return Clear() if full else Undecided(f"fewer than {self.window + 1:,} training steps were timed")
-        worker = max(slow, key=lambda worker: (waits[worker][0], worker))
-        share, wait_ns = waits[worker]
-        step_ns = sum(step.duration_ns for step in full[worker]) / self.window
+            return self._without_waits(full.values())
+        worker = max(slow, key=lambda worker: (waits[worker].share, worker))
+        share, wait_ns, step_ns = waits[worker]
         return Fired(
             f"{100 * share:.0f} % of the last {self.window:,} steps is waiting for data: {wait_ns / 1e6:.3g} ms "
             f"of {step_ns / 1e6:.3g} ms per step{and_more(len(slow) - 1, 'worker')}",
@@ -95,9 +98,32 @@ class InputBound(Rule, frozen=True, kw_only=True):
             worker=worker,
         )
 
-    def _wait(self, steps: list[Step]) -> tuple[float, float]:
-        """Return the share of the step time spent waiting, and nanoseconds per step, without the longest wait."""
-        waits = sorted(step.phase_ns("data") for step in steps)
-        waited = sum(waits[:-1])
-        total = sum(step.duration_ns for step in steps) - waits[-1]
-        return (waited / total if total > 0 else 0.0), waited / (len(steps) - 1)
+    def _without_waits(self, workers: Iterable[Sequence[Step]]) -> Verdict:
+        """Return the verdict if no worker waits for its loader."""
+        steps = [step for latest in workers for step in latest]
+        if any(step.phase_ns("data") for step in steps):
+            return Clear()
+        share = sum(step.phase_ns("host") for step in steps) / max(sum(step.duration_ns for step in steps), 1)
+        if share <= self.share:
+            return Clear()
+        return Undecided(
+            f"no data loader was seen, and {100 * share:.0f} % of the step time precedes the call of the model: data "
+            "that the script loads itself, or other host work"
+        )
+
+
+class _Wait(NamedTuple):
+    """The waits of some steps, without the step of the longest wait."""
+
+    share: float
+    mean_ns: float
+    step_ns: float
+    """The mean time of these steps."""
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> _Wait:
+        kept = sorted(steps, key=lambda step: step.phase_ns("data"))[:-1]
+        waited, whole = (
+            sum(times) for times in zip(*((step.phase_ns("data"), step.duration_ns) for step in kept), strict=True)
+        )
+        return cls(waited / whole if whole > 0 else 0.0, waited / len(kept), whole / len(kept))

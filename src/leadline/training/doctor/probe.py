@@ -61,9 +61,10 @@ class DoctorProbe:
         self._inventory: dict[str, Any] = {}
         """The latest inventory."""
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
+        self.cost = recorder.cost
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
-        self.log, self.record_event, self.add_overhead = recorder.log, recorder.record_event, recorder.add_overhead
+        self.log, self.record_event = recorder.log, recorder.record_event
         self.capture_last_step = recorder.capture_last_step
         self.begin_training, self.end_training = recorder.begin_training, recorder.end_training
 

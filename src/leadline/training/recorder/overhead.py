@@ -5,42 +5,85 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
+
+_SAMPLES: Final = 7
+_FAR_NS: Final = 1_000_000
+"""After a span that ended so long ago the processor time is read."""
 
 
 @dataclass(slots=True)
 class Overhead:
-    """The time that Leadline takes in the training's thread."""
+    """The processor time that Leadline takes in the training's thread.
+
+    The processor time of spans that are far apart is measured; of others, that of one in eight, since it takes longer
+    to read than the wall clock. The time of the rest is the wall time, multiplied by the share of the measured spans in
+    which the thread had a processor: what other processes take is not Leadline's.
+    """
 
     own_ns: int = 0
     loop_ns: int = 0
     clock: Callable[[], int] = time.perf_counter_ns
-    _first_ns: int = 0
-    _begun_ns: int | None = None
+    cpu_clock: Callable[[], int] | None = None
+    """Returns the processor time of the calling thread; None: as the clock does, for a clock of a test."""
+    begun_ns: int = 0
+    """When the current span began; 0: there is none."""
+    first_ns: int = 0
+    """When the first span began; 0: there was none."""
+    _spans: int = 0
+    _begun_cpu_ns: int = -1
+    """The processor time at the beginning of the current span; -1: not taken."""
+    _measured_ns: int = 1
+    _measured_cpu_ns: int = 1
+
+    def __post_init__(self) -> None:
+        if self.cpu_clock is None:
+            self.cpu_clock = time.thread_time_ns if self.clock is time.perf_counter_ns else self.clock
 
     def begin(self) -> int:
-        """Begin a span of overhead; return the time."""
+        """Begin a span of overhead; return the time, 0 within another span."""
+        if self.begun_ns:
+            return 0
         now = self.clock()
-        self._first_ns = self._first_ns or now
-        self._begun_ns = now
+        self._spans += 1
+        if not self._spans & _SAMPLES or now - self.first_ns - self.loop_ns > _FAR_NS:
+            assert self.cpu_clock is not None
+            self._begun_cpu_ns = self.cpu_clock()
+        self.first_ns = self.first_ns or now
+        self.begun_ns = now
         return now
 
-    def end(self, begun_ns: int) -> None:
-        """End the span that began at ``begun_ns``."""
-        now = self.clock()
-        self.own_ns += now - begun_ns
-        self.loop_ns = now - self._first_ns
-        self._begun_ns = None
+    def end(self, begun_ns: int, more_ns: int = 0) -> None:
+        """End the span that began at ``begun_ns``; 0: within another span.
+
+        Args:
+            more_ns: Overhead outside the span, such as that of calling the function that it measures.
+        """
+        if begun_ns:
+            now = self.clock()
+            if self._begun_cpu_ns >= 0:
+                assert self.cpu_clock is not None
+                own_ns = min(self.cpu_clock() - self._begun_cpu_ns, now - begun_ns)
+                self._measured_ns += now - begun_ns
+                self._measured_cpu_ns += own_ns
+                self._begun_cpu_ns = -1
+            else:
+                own_ns = (now - begun_ns) * self._measured_cpu_ns // self._measured_ns
+            self.own_ns += own_ns + more_ns
+            self.loop_ns = now - self.first_ns
+            self.begun_ns = 0
 
     def add(self, own_ns: int, begun_ns: int) -> None:
         """Add overhead within the training's own code.
 
         Args:
+            own_ns: Its wall time.
             begun_ns: When it began; 0 if there was none.
         """
-        self.own_ns += own_ns
+        self.own_ns += own_ns * self._measured_cpu_ns // self._measured_ns
         if begun_ns:
-            self._first_ns = min(self._first_ns or begun_ns, begun_ns)
+            self.first_ns = min(self.first_ns or begun_ns, begun_ns)
 
     def until(self, now_ns: int) -> int:
         """Return ``own_ns`` including the current span."""
-        return self.own_ns + (now_ns - self._begun_ns if self._begun_ns is not None else 0)
+        return self.own_ns + (now_ns - self.begun_ns if self.begun_ns else 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,10 +37,31 @@ class _Loss:
     marks: tuple[str, ...] = ()
 
 
+class LossRow(NamedTuple):
+    """The row of a step that has the same losses as a step before, all of them on the host."""
+
+    layout: SeriesLayout
+    names: frozenset[str]
+    values: bytes
+    is_finite: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _RowForm:
+    """What the rows of steps with the same losses have in common."""
+
+    layout: SeriesLayout
+    names: frozenset[str]
+    losses: tuple[_Loss, ...]
+    pack: Callable[..., bytes]
+
+
 class LossBuffer:
     """The losses of the current step, with one name for each place in the script."""
 
     def __init__(self) -> None:
+        self._form: _RowForm | None = None
+        """The form of the row of the last step, if it had all losses and nothing else."""
         self.latest: dict[str, float] = {}
         """The last value of each loss."""
         self._sites: dict[object, _Loss] = {}
@@ -71,6 +93,33 @@ class LossBuffer:
                 taken[loss.name] = Scalar("losses", (loss.total / loss.count, float(loss.count)), loss.marks)
                 loss.total, loss.count = 0.0, 0
         return taken
+
+    def set_row_layout(self, layout: SeriesLayout) -> None:
+        """Set the layout of the row in which the losses were just written."""
+        losses = tuple(self._sites.values())
+        names = [tensor.name for tensor in layout.tensors]
+        if losses and names == [loss.name for loss in losses] and len(layout.columns) == 2 * len(losses):
+            pack = struct.Struct(f"<{2 * len(losses)}d").pack
+            self._form = _RowForm(layout, frozenset(names), losses, pack)
+
+    def take_row(self) -> LossRow | None:
+        """Return the row of the step's mean losses, and start the next step.
+
+        Returns:
+            None if nothing was taken: the losses are not those of the last row, or a number is not on the host.
+        """
+        form = self._form
+        if form is None or len(form.losses) != len(self._sites):
+            return None
+        for loss in form.losses:
+            if not loss.count or type(loss.total) is not float:
+                return None
+        values: list[float] = []
+        for loss in form.losses:
+            mean = self.latest[loss.name] = loss.total / loss.count
+            values += (mean, loss.count)
+            loss.total, loss.count = 0.0, 0
+        return LossRow(form.layout, form.names, form.pack(*values), all(map(math.isfinite, values)))
 
     def update_latest(self, layout: SeriesLayout, values: Sequence[float]) -> None:
         """Update the latest values from a row of scalars."""
@@ -178,6 +227,10 @@ class ScalarBuffer:
         taken = self.train_losses.take() | self._norms | self._checks
         self._norms, self._checks = {}, {}
         return taken
+
+    def take_loss_row(self) -> LossRow | None:
+        """Return the row of the train step's losses if the step has nothing else; see ``LossBuffer.take_row``."""
+        return None if self._norms or self._checks else self.train_losses.take_row()
 
     def take_norms(self) -> dict[str, Scalar]:
         """Return the gradient norms, and remove them."""

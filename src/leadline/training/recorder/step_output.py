@@ -19,7 +19,7 @@ from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import SKIPPED_LAYOUT, Writer
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
-from leadline.training.recorder.scalars import Scalar, ScalarBuffer, ScalarRows
+from leadline.training.recorder.scalars import LossRow, Scalar, ScalarBuffer, ScalarRows
 from leadline.training.step_context import StepContext
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -69,6 +69,8 @@ class StepOutput:
         """Write a row of scalars."""
         if self.queue is not None:
             layout, values = self._rows.row(scalars, self._frameworks.row)
+            if stamp.mode == "train":
+                self._scalars.train_losses.set_row_layout(layout)
 
             def keep_losses(layout: SeriesLayout, values: bytes) -> bool:
                 return self._keep_losses(stamp, layout, values)
@@ -112,13 +114,20 @@ class StepOutput:
             took, cost = self._overhead.clock() - begun, time.thread_time_ns() - begun_cpu
             budget.charge(groups, "forward", cost + forward.own_ns, took_ns=took + forward.own_ns)
 
-    def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
-        """Write the scalars of a step and end it."""
+    def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar], losses: LossRow | None = None) -> None:
+        """Write the scalars of a step and end it.
+
+        Args:
+            losses: The row of its losses, if it is not among the scalars.
+        """
+        if losses is not None and self.queue is not None:
+            is_urgent = is_never_urgent if losses.is_finite else _is_always_urgent
+            self.queue.put_row(losses.layout, stamp, losses.values, is_urgent)
         if scalars:
             self.put_scalars(stamp, scalars)
         if self.queue is not None:
             self.queue.finish_step(stamp)
-        self._last_stamp, self._last_names = stamp, frozenset(scalars)
+        self._last_stamp, self._last_names = stamp, losses.names if losses is not None else frozenset(scalars)
         if self._schedules.budget is not None:
             self._schedules.budget.end_step()
         is_counted = stamp.mode == "train" or not self._frameworks.is_distributed()
@@ -199,6 +208,10 @@ class WriteQueue:
                 one number.
         """
 
+        if not self._queue and skipped is False and isinstance(values, bytes):
+            self._writer.put_row(row_layout, stamp, values, is_urgent=is_urgent(row_layout, values))
+            return
+
         def emit() -> None:
             if not _is_true(skipped):
                 numbers = values if isinstance(values, bytes) else values.values()
@@ -227,6 +240,9 @@ class WriteQueue:
 
     def finish_step(self, stamp: StepStamp) -> None:
         """End a step: everything of it has been put."""
+        if not self._queue:
+            self._writer.finish_step(stamp)
+            return
         self._put(stamp.step, lambda: self._writer.finish_step(stamp))
         self.poll(stamp.step)
 
@@ -259,6 +275,15 @@ class WriteQueue:
         for pending in first.pending:
             pending.wait()
         first.emit()
+
+
+def _is_always_urgent(layout: SeriesLayout, values: bytes) -> bool:
+    return True
+
+
+def is_never_urgent(layout: SeriesLayout, values: bytes) -> bool:
+    """Return False: no row is flushed at once."""
+    return False
 
 
 def _is_pending(part: object) -> bool:

@@ -12,7 +12,7 @@ from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
-from leadline.records.series import SeriesLayout, StepStamp
+from leadline.records.series import StepStamp
 from leadline.store.writer import Writer
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.capture_groups import Part
@@ -22,7 +22,7 @@ from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
-from leadline.training.recorder.step_output import StepOutput
+from leadline.training.recorder.step_output import StepOutput, is_never_urgent
 from leadline.training.step_context import StepContext
 from leadline.training.timeline.step_clock import NullListener, StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
@@ -139,9 +139,6 @@ class StepRecorder:
         self.begin_step()
 
     # --- callbacks ----------------------------------------------------------------------------------------
-
-    def add_overhead(self, own_ns: int, begun_ns: int) -> None:
-        self.cost.add(own_ns, begun_ns)
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()
@@ -296,7 +293,7 @@ class StepRecorder:
         begun = self.cost.clock(), time.thread_time_ns()
         values = program.after()
         if values is not None:
-            queue.put_row(program.update_layout, stamp, values, _is_never_urgent, skipped=skipped)
+            queue.put_row(program.update_layout, stamp, values, is_never_urgent, skipped=skipped)
         self._end_part(watched, "tensors", *begun)
 
     def _end_part(self, watched: _Watched, part: Part, begun_ns: int, begun_cpu_ns: int) -> tuple[int, int]:
@@ -315,13 +312,16 @@ class StepRecorder:
             self._is_forward_watched = False
             for forward in self._frameworks.end_forwards():
                 output.put_forward(forward, stamp, self._forward_items)
-        scalars = self._scalars.take_train_step()
+        scalars: dict[str, Scalar] = {}
         is_interesting = stamp.mode_step >= self._interesting_step
         if is_interesting and self._schedules.of("train").settings.advance_to(stamp.mode_step):
             scalars |= self._hyperparameters()
         if self._scalars.has_logged():
             scalars |= self._scalars.take_logged(self._schedules.of("train").scalars.advance_to(stamp.mode_step))
-        output.end_step(stamp, scalars)
+        losses = None if scalars else self._scalars.take_loss_row()
+        if losses is None:
+            scalars = self._scalars.take_train_step() | scalars
+        output.end_step(stamp, scalars, losses)
         if is_interesting:
             self._interesting_step = self._next_interesting_step()
         self.begin_step()
@@ -338,7 +338,3 @@ class StepRecorder:
             for watched in self._watched.values()
             for name, value in watched.subject.hyperparameters().items()
         }
-
-
-def _is_never_urgent(layout: SeriesLayout, values: bytes) -> bool:
-    return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, Protocol
 
-from leadline.records.phases import BACKWARD, FORWARD, HEAD, ON_DEVICE, ROW, STEP_PHASES
+from leadline.records.phases import BACKWARD, FORWARD, HEAD, HOST, ON_DEVICE, PHASE_FIELDS, ROW, STEP_PHASES
 from leadline.training.timeline.phase_sink import PhaseSink
 
 _DURATION: Final = HEAD.index("duration_ns")
@@ -55,6 +55,11 @@ class Marks:
         if begun is not None:
             self._pairs.append((phase, begun, self._edge))
 
+    def end_host(self) -> None:
+        """End the host's work before the forward pass."""
+        begun, self._edge = self._edge, self._mark()
+        self._pairs.append((HOST, begun, self._edge))
+
     def end_forward(self) -> None:
         """End the forward pass, and begin the backward pass."""
         now = self._open[BACKWARD] = self._mark()
@@ -86,7 +91,7 @@ class Marks:
         for index, phase in enumerate(STEP_PHASES):
             durations = [self._device.between_ns(*pair) for name, *pair in self._pairs if name == phase]
             if durations:
-                values[len(HEAD) + 3 * index + 1] = sum(durations)
+                values[len(HEAD) + len(PHASE_FIELDS) * index + 1] = sum(durations)
 
     def _mark(self) -> Any:
         mark = self._device.mark()

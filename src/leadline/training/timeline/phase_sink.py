@@ -29,10 +29,8 @@ class PhaseSink(Protocol):
 class OwnTime(Protocol):
     """The overhead so far."""
 
-    own_ns: int
-
     def until(self, now_ns: int) -> int:
-        """Return ``own_ns`` including the current span."""
+        """Return the overhead up to now, including that of the current span."""
 
 
 @dataclass(slots=True)

@@ -33,6 +33,7 @@ class StepClock:
         """Whether the owner announces the end of its training."""
         self._since: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         """Steps of each other optimizer since the last of the owner."""
+        self._have_others_stepped = False
 
     def mode_step(self, mode: str) -> int:
         """Return the current or next step of a mode, which is the number of its finished steps."""
@@ -54,12 +55,14 @@ class StepClock:
             if self._is_claimed and owner is not None:
                 return False
             self._since[optimizer] = self._since.get(optimizer, 0) + 1
+            self._have_others_stepped = True
             if owner is not None and self._since[optimizer] < SILENT_STEPS:
                 return False
             if self._owner is not None:
                 self._on_owner_change(type(optimizer).__name__)
             self._owner = weakref.ref(optimizer)
-        if self._since:
+        if self._have_others_stepped:
+            self._have_others_stepped = False
             self._since.clear()
         return True
 

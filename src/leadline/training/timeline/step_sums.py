@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any, Final
 
-from leadline.records.phases import FORWARD
+from leadline.records.phases import STEP_PHASES
 
 DATA_IN_OPTIMIZER: Final = 1
 FORWARD_IN_OPTIMIZER: Final = 2
@@ -14,59 +15,55 @@ OPTIMIZER_IN_BACKWARD: Final = 8
 """Bits of ``nesting``, as ``records.phases.NESTED`` names them."""
 
 
-PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s") for phase in ("data", "forward", "backward", "optimizer"))
-"""The attributes with start, duration and number of each phase."""
+_PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s", f"{phase}_cpu") for phase in STEP_PHASES)
+"""The attributes with start, duration, number and processor time of each phase."""
 
 
 class PhaseSums:
-    """Start, duration and number of each phase since the previous step ended."""
+    """Start, duration, number and processor time of each phase since the previous step ended."""
 
-    __slots__ = (
-        "backward",
-        "backward_at",
-        "backwards",
-        "data",
-        "data_at",
-        "datas",
-        "forward",
-        "forward_at",
-        "forwards",
-        "nesting",
-        "optimizer",
-        "optimizer_at",
-        "optimizers",
-    )
+    __slots__ = (*(name for attributes in _PHASES for name in attributes), "nesting")
+
+    data_at: int
+    data: int
+    datas: int
+    data_cpu: int
+    host_at: int
+    host: int
+    hosts: int
+    host_cpu: int
+    forward_at: int
+    forward: int
+    forwards: int
+    forward_cpu: int
+    backward_at: int
+    backward: int
+    backwards: int
+    backward_cpu: int
+    optimizer_at: int
+    optimizer: int
+    optimizers: int
+    optimizer_cpu: int
+    nesting: int
 
     def __init__(self) -> None:
-        self.data_at = self.data = self.datas = 0
-        self.forward_at = self.forward = self.forwards = 0
-        self.backward_at = self.backward = self.backwards = 0
-        self.optimizer_at = self.optimizer = self.optimizers = self.nesting = 0
+        self.data_at = self.data = self.datas = self.data_cpu = 0
+        self.host_at = self.host = self.hosts = self.host_cpu = 0
+        self.forward_at = self.forward = self.forwards = self.forward_cpu = 0
+        self.backward_at = self.backward = self.backwards = self.backward_cpu = 0
+        self.optimizer_at = self.optimizer = self.optimizers = self.optimizer_cpu = self.nesting = 0
 
     def add(self, later: PhaseSums) -> None:
         """Add later sums of the same step."""
-        for at, duration, count in PHASES:
+        for at, *totals in _PHASES:
             setattr(self, at, getattr(self, at) or getattr(later, at))
-            setattr(self, duration, getattr(self, duration) + getattr(later, duration))
-            setattr(self, count, getattr(self, count) + getattr(later, count))
+            for total in totals:
+                setattr(self, total, getattr(self, total) + getattr(later, total))
         self.nesting |= later.nesting
 
-    def flat(self) -> tuple[int, ...]:
-        """Return all values in the order of ``records.phases.STEP_PHASES``."""
-        return (
-            self.data_at,
-            self.data,
-            self.datas,
-            self.forward_at,
-            self.forward,
-            self.forwards,
-            self.backward_at,
-            self.backward,
-            self.backwards,
-            self.optimizer_at,
-            self.optimizer,
-            self.optimizers,
-        )
+
+flat: Final = attrgetter(*(name for attributes in _PHASES for name in attributes))
+"""Returns the values of sums in the order of ``records.phases.ROW``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +120,12 @@ class CallTotals:
         """
         self._totals.setdefault(call, CallTotal(start_ns)).add(duration_ns, 1, size)
 
-    def assign_to_forward(self, start_ns: int) -> None:
-        """Assign calls outside all phases since ``start_ns`` to the forward pass that began then and has ended."""
+    def assign(self, phase: str, start_ns: int) -> None:
+        """Assign calls outside all phases since ``start_ns`` to the phase that began then and has ended."""
         for call, total in list(self._totals.items()):
             if not call.within and total.start_ns >= start_ns:
                 del self._totals[call]
-                whole = self._totals.setdefault(replace(call, within=FORWARD), CallTotal(total.start_ns))
+                whole = self._totals.setdefault(replace(call, within=phase), CallTotal(total.start_ns))
                 whole.add(total.duration_ns, total.count, total.bytes)
 
     def take(self) -> list[tuple[CallKey, CallTotal]]:

@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from threading import get_ident, get_native_id
-from typing import Any
+from threading import get_ident
+from typing import Any, Final
 
 from leadline.records import phases
-from leadline.records.names import MODES
-from leadline.training.timeline.device_clock import DeviceClock, Marks, PendingSteps
-from leadline.training.timeline.phase_sink import HoldingSink, OwnTime, PhaseSink, initialization_spans, timed_event
-from leadline.training.timeline.sampling import TimelineSampler
+from leadline.training.timeline.device_clock import DeviceClock, Marks
+from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
+from leadline.training.timeline.step_rows import StepRows
 from leadline.training.timeline.step_sums import (
     BACKWARD_IN_OPTIMIZER,
     DATA_IN_OPTIMIZER,
     FORWARD_IN_OPTIMIZER,
     OPTIMIZER_IN_BACKWARD,
     CallKey,
-    CallTotals,
     PhaseSums,
 )
+
+_CPU_TIMED_NS: Final = 5_000_000
+"""After a step of this length the processor times of the next one are taken, otherwise those of one step in eight."""
+_CPU_SAMPLES: Final = 7
 
 
 class StepTimeline:
     """Sums up the time of each phase of the current step.
 
     A step lasts from the end of the previous step to its own end. **Data**: within ``next`` of a loader's iterator.
-    **Backward**: within ``backward``. **Optimizer**: within ``step``. **Forward**: from the end of the last of these,
-    or from the beginning of the step, to the next ``backward``; in an eval step to its end. Overhead within a phase is
-    not part of it.
+    **Backward**: within ``backward``. **Optimizer**: within ``step``. **Host**: from the end of the last of these, or
+    from the beginning of the step, to the call of the model, where that is observed. **Forward**: from there to the
+    next ``backward``; in an eval step to its end. Overhead within a phase is not part of it.
+
+    **Processor time** - of the thread in each phase, at long steps and some short ones: a phase that takes little of it
+    waits.
 
     **One thread** - the one that ends the steps; the work of other threads is not part of the step.
 
@@ -37,55 +42,55 @@ class StepTimeline:
     """
 
     def __init__(
-        self, own: OwnTime, imported_ns: int | None = None, clock: Callable[[], int] = time.perf_counter_ns
+        self,
+        own: OwnTime,
+        imported_ns: int | None = None,
+        clock: Callable[[], int] = time.perf_counter_ns,
+        cpu_clock: Callable[[], int] = time.thread_time_ns,
     ) -> None:
         """
         Args:
             imported_ns: When the framework had been imported, if the import created this timeline.
+            cpu_clock: Returns the processor time of the calling thread.
         """
         self.facts: dict[str, Any] = {}
         """Facts about the training: ``batch_size``, ``dataloader_workers``, ``device`` …"""
-        self.clock = clock
+        self.clock, self._cpu_clock = clock, cpu_clock
         self.on_begin: Callable[[], None] = lambda: None
         """Called when the first step begins: with its first batch, forward or backward pass."""
         self.on_exhausted: Callable[[], None] = lambda: None
         """Called when a loader has no batch left, after the first step."""
         self._own = own
-        self._sink: PhaseSink = HoldingSink()
-        self._imported_ns = imported_ns
-        now = clock()
-        self._created_ns = now
-        self._sampler = TimelineSampler(now)
-        self._thread, self._native_thread, self._has_stepped = get_ident(), get_native_id(), False
+        self._rows = StepRows(clock(), imported_ns)
+        self._thread, self._has_stepped = self._rows.thread, False
         self._start_ns = 0
         """When the current step began; 0 before the first."""
         self._edge_ns = self._edge_own_ns = 0
         """When the last phase ended, and the overhead until then."""
         self._step_own_ns = self._forward_own_ns = 0
         self._sums = PhaseSums()
-        self._backward_ns = self._backward_own_ns = 0
-        self._update_ns = self._update_own_ns = 0
-        self._data_ns = 0
+        self._backward_ns = self._backward_own_ns = self._backward_cpu_ns = 0
+        self._update_ns = self._update_own_ns = self._update_cpu_ns = 0
+        self._data_ns = self._data_cpu_ns = 0
+        self._is_cpu_timed = True
+        self._edge_cpu_ns = 0
+        """The thread's processor time at the edge."""
+        self._is_in_model = False
         self._eval: tuple[PhaseSums, int] | None = None
         self._eval_end_ns = 0
-        self._calls = CallTotals()
         self._loader: dict[str, int | None] = {}
         self._compiled_ns = 0
         self._marks: Marks | None = None
         """The marks of the current step on its device; None if it is timed by the host's clock."""
         self._device: DeviceClock | None = None
-        self._pending = PendingSteps()
 
     def open(self, sink: PhaseSink) -> None:
         """Write the times to ``sink`` from now on."""
-        held, self._sink = self._sink, sink
-        if isinstance(held, HoldingSink):
-            held.pass_on(sink)
+        self._rows.open(sink)
 
     def time_on(self, device: DeviceClock) -> None:
         """Time the steps by the clock of the device that computes them asynchronously."""
-        if self._device is None:
-            self._device = device
+        self._device = self._device or device
 
     @property
     def backwards(self) -> int:
@@ -94,7 +99,7 @@ class StepTimeline:
 
     def is_elsewhere(self) -> bool:
         """Return whether this is not the thread whose steps are timed, or it waits for data already."""
-        return self._data_ns != 0 or not self._is_own_thread()
+        return self._data_ns != 0 or (get_ident() != self._thread and not self._is_own_thread())
 
     def begin_loader(self, workers: int | None, batch_size: int | None) -> None:
         """Begin to create an iterator over a loader, until the next ``end_data``."""
@@ -107,6 +112,8 @@ class StepTimeline:
         """Begin to wait for the next batch."""
         now = self._data_ns = self.clock()
         self._begin(now)
+        if self._is_cpu_timed:
+            self._data_cpu_ns = self._cpu_clock()
         if self._eval is not None and not self._eval_end_ns:
             self._eval_end_ns = now
         if self._marks is not None:
@@ -125,7 +132,9 @@ class StepTimeline:
             sums.nesting |= DATA_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.DATA)
-        self._set_edge(now)
+        self._set_edge(now, self._own.until(now))
+        if self._is_cpu_timed:
+            sums.data_cpu += self._edge_cpu_ns - self._data_cpu_ns
 
     def exhaust(self) -> None:
         """Handle an exhausted loader: the training may end now."""
@@ -136,6 +145,30 @@ class StepTimeline:
         """Begin to compile a function."""
         self._compiled_ns = self.clock()
 
+    def begin_model(self) -> None:
+        """Begin the model's forward pass: what lies between the edge and now was other work of the host."""
+        if self._backward_ns or self._update_ns or self._eval is not None:
+            return
+        now = self.clock()
+        self._begin(now)
+        self._end_host(now)
+
+    def _end_host(self, now: int) -> None:
+        sums, own = self._sums, self._own.until(now)
+        start = max(self._edge_ns, self._start_ns)
+        spent = own - self._edge_own_ns
+        sums.host_at = sums.host_at or start
+        sums.host += max(now - start - spent, 0)
+        sums.hosts += 1
+        if self._is_cpu_timed:
+            before, self._edge_cpu_ns = self._edge_cpu_ns, self._cpu_clock()
+            sums.host_cpu += max(self._edge_cpu_ns - before - spent, 0)
+        if self._rows.calls:
+            self._rows.calls.assign(phases.HOST, start)
+        if self._marks is not None:
+            self._marks.end_host()
+        self._edge_ns, self._edge_own_ns, self._is_in_model = now, own, True
+
     def end_forward(self, forward_own_ns: int = 0, forward_begun_ns: int = 0) -> None:
         """End the forward pass: a backward pass is about to begin.
 
@@ -143,12 +176,12 @@ class StepTimeline:
             forward_own_ns: The overhead in the step's forward pass, which is not counted elsewhere yet.
             forward_begun_ns: When the forward pass began, if it was watched.
         """
-        if not self._is_own_thread():
+        if get_ident() != self._thread and not self._is_own_thread():
             return
         now = self.clock()
         if not self._start_ns:
             self._begin(forward_begun_ns or self._compiled_ns or now)
-        sums, own = self._sums, self._own.own_ns
+        sums, own = self._sums, self._own.until(now)
         spent = own - self._edge_own_ns + max(forward_own_ns - self._forward_own_ns, 0)
         self._forward_own_ns = forward_own_ns
         start = max(self._edge_ns, self._start_ns)
@@ -157,16 +190,22 @@ class StepTimeline:
         sums.forwards += 1
         if self._update_ns:
             sums.nesting |= FORWARD_IN_OPTIMIZER
-        if self._calls:
-            self._calls.assign_to_forward(start)
+        if self._is_cpu_timed:
+            before, self._edge_cpu_ns = self._edge_cpu_ns, self._cpu_clock()
+            sums.forward_cpu += max(self._edge_cpu_ns - before - spent, 0)
+        if self._rows.calls:
+            self._rows.calls.assign(phases.FORWARD, start)
         if self._marks is not None:
             self._marks.end_forward()
-        self._edge_ns, self._edge_own_ns = now, own
+        self._edge_ns, self._edge_own_ns, self._is_in_model = now, own, False
 
     def begin_backward(self) -> None:
         """Begin the backward pass, after ``end_forward``."""
-        if self._is_own_thread():
-            self._backward_ns, self._backward_own_ns = self.clock(), self._own.own_ns
+        if get_ident() == self._thread or self._is_own_thread():
+            now = self._backward_ns = self.clock()
+            self._backward_own_ns = self._own.until(now)
+            if self._is_cpu_timed:
+                self._backward_cpu_ns = self._cpu_clock()
 
     def end_backward(self) -> int:
         """End the backward pass; return its duration, 0 if unknown."""
@@ -174,7 +213,8 @@ class StepTimeline:
         if not begun or not self._is_own_thread():
             return 0
         now, sums = self.clock(), self._sums
-        took = max(now - begun - self._own.own_ns + self._backward_own_ns, 0)
+        own = self._own.until(now)
+        took = max(now - begun - own + self._backward_own_ns, 0)
         sums.backward_at = sums.backward_at or begun
         sums.backward += took
         sums.backwards += 1
@@ -182,7 +222,9 @@ class StepTimeline:
             sums.nesting |= BACKWARD_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.BACKWARD)
-        self._set_edge(now)
+        self._set_edge(now, own)
+        if self._is_cpu_timed:
+            sums.backward_cpu += min(self._edge_cpu_ns - self._backward_cpu_ns, took)
         return took
 
     def begin_update(self) -> None:
@@ -192,10 +234,11 @@ class StepTimeline:
         now = self.clock()
         if not self._start_ns:
             self._begin(self._compiled_ns or now)
-        self._update_ns, self._update_own_ns = now, self._own.own_ns
+        self._update_ns, self._update_own_ns = now, self._own.until(now)
         if self._marks is not None:
             self._marks.begin(phases.OPTIMIZER)
-        self._set_edge(now)
+        self._set_edge(now, self._update_own_ns)
+        self._update_cpu_ns = self._edge_cpu_ns
 
     def end_update(self) -> None:
         """End the step of the optimizer."""
@@ -204,62 +247,58 @@ class StepTimeline:
             return
         now, sums = self.clock(), self._sums
         sums.optimizer_at = sums.optimizer_at or begun
-        sums.optimizer += max(now - begun - self._own.own_ns + self._update_own_ns, 0)
+        own = self._own.until(now)
+        took = max(now - begun - own + self._update_own_ns, 0)
+        sums.optimizer += took
         sums.optimizers += 1
         if self._backward_ns:
             sums.nesting |= OPTIMIZER_IN_BACKWARD
         if self._marks is not None:
             self._marks.end(phases.OPTIMIZER)
-        self._set_edge(now)
+        self._set_edge(now, own)
+        if self._is_cpu_timed:
+            sums.optimizer_cpu += min(self._edge_cpu_ns - self._update_cpu_ns, took)
 
     def leave_update(self) -> None:
         """Discard the step of an optimizer that was left by an exception."""
         self._update_ns = 0
 
     def collective(self, begun_ns: int, op: str, group: str, size: int | None) -> None:
-        """Add a collective.
-
-        Args:
-            size: Bytes of this rank; None if unknown.
-        """
+        """Add a collective; ``size`` is the bytes of this rank, None if they are not known."""
         self._add_call((phases.COLLECTIVE, op, group), begun_ns, size)
 
     def reduction(self, waited_ns: int, group: str, size: int) -> None:
         """Add the wait for other ranks at the end of the backward pass that has just ended."""
         call = CallKey(phases.COLLECTIVE, "reduction", group, phases.BACKWARD)
-        self._calls.add(call, self._edge_ns - waited_ns, waited_ns, size)
+        self._rows.calls.add(call, self._edge_ns - waited_ns, waited_ns, size)
 
     def checkpoint(self, begun_ns: int, size: int | None = None) -> None:
         """Add a checkpoint."""
         self._add_call((phases.CHECKPOINT, "", ""), begun_ns, size)
         if not self._backward_ns and not self._update_ns and self._eval is None:
-            self._set_edge(self.clock())
+            now = self.clock()
+            self._set_edge(now, self._own.until(now))
             if self._marks is not None:
                 self._marks.cut()
 
     def _add_call(self, key: tuple[str, str, str], begun_ns: int, size: int | None) -> None:
-        if not self._is_own_thread():
+        if get_ident() != self._thread and not self._is_own_thread():
             return
         now = self.clock()
         if now < begun_ns:
             return
-        within = (
-            phases.OPTIMIZER
-            if self._update_ns
-            else phases.BACKWARD
-            if self._backward_ns
-            else phases.DATA
-            if self._data_ns
-            else ""
-        )
-        self._calls.add(CallKey(*key, within), begun_ns, now - begun_ns, size)
+        since = {phases.OPTIMIZER: self._update_ns, phases.BACKWARD: self._backward_ns, phases.DATA: self._data_ns}
+        within = next((phase for phase, since_ns in since.items() if since_ns), "")
+        self._rows.calls.add(CallKey(*key, within), begun_ns, now - begun_ns, size)
 
     def begin_eval(self) -> None:
         """Begin an eval step; the wait for data since the last step is part of it."""
-        if not self._is_own_thread():
+        if get_ident() != self._thread and not self._is_own_thread():
             return
         now = self.clock()
         self._begin(now)
+        if not self._is_in_model:
+            self._end_host(now)
         self._eval, self._sums = (self._sums, max(self._edge_ns, self._start_ns)), PhaseSums()
         self._eval_end_ns = 0
         self._marks = None
@@ -281,12 +320,12 @@ class StepTimeline:
         end = self._eval_end_ns or now
         sums.forward_at, sums.forwards = start, 1
         sums.forward = max(end - start - forward_own_ns, 0)
-        if self._calls:
-            self._calls.assign_to_forward(start)
+        if self._rows.calls:
+            self._rows.calls.assign(phases.FORWARD, start)
         own = self._own.until(now)
         self._put(step, mode, sums, end, own)
         if not self._sums.datas:
-            self._edge_ns, self._edge_own_ns = now, own
+            self._edge_ns, self._edge_own_ns, self._is_in_model = now, own, False
         self._next(end, step)
 
     def end_step(self, step: int) -> None:
@@ -296,10 +335,10 @@ class StepTimeline:
         now = self.clock()
         sums, self._sums = self._sums, PhaseSums()
         if not self._is_own_thread() or not self._start_ns:
-            self._thread, self._native_thread = get_ident(), get_native_id()
+            self._thread = self._rows.take_thread()
             self._start_ns = self._start_ns or now
         if not self._has_stepped:
-            self._put_initialization(step, now)
+            self._rows.put_initialization(step, self._start_ns, now)
             self._has_stepped = True
         if self._marks is not None:
             self._marks.close()
@@ -308,10 +347,9 @@ class StepTimeline:
         if sums.datas and "dataloader_workers" not in self.facts:
             self.facts |= {name: value for name, value in self._loader.items() if value is not None}
         self._backward_ns = self._update_ns = self._forward_own_ns = 0
+        self._is_cpu_timed = now - self._start_ns > _CPU_TIMED_NS or not step + 1 & _CPU_SAMPLES
         self._next(now, step)
-        self._edge_ns, self._edge_own_ns = now, own
-        if self._pending.queue:
-            self.poll()
+        self._set_edge(now, own)
 
     def finish(self, step: int) -> None:
         """End the training, and possibly the process.
@@ -319,30 +357,19 @@ class StepTimeline:
         Args:
             step: The last step.
         """
-        self._pending.write_all(self._sink)
+        self._rows.drain()
         if self._has_stepped:
-            now = self.clock()
-            self._emit(phases.FINALIZATION, phases.FINALIZATION, step, self._start_ns, now - self._start_ns)
-            self._put_calls(step, phases.FINALIZATION)
+            self._rows.put_finalization(step, self._start_ns, self.clock())
 
     def poll(self) -> None:
         """Write the times of steps whose end the device has passed."""
-        self._pending.write_done(self._sink)
+        self._rows.poll()
 
     def _put(self, step: int, mode: str, sums: PhaseSums, end_ns: int, own_ns: int) -> None:
-        duration = end_ns - self._start_ns
-        every = self._sampler.weight(step, duration, end_ns)
-        marks = self._marks
-        if every:
-            times = (step, MODES.index(mode), self._start_ns, duration, own_ns - self._step_own_ns)
-            values = (*times, every, self._native_thread, sums.nesting, *sums.flat())
-            if marks is not None:
-                self._pending.add(list(values), marks)
-            else:
-                self._sink.put_phases(phases.ROW.pack(*values))
-        self._step_own_ns = own_ns
-        if self._calls:
-            self._put_calls(step, mode, every)
+        if self._is_cpu_timed and mode == "train" and not sums.nesting and self.facts.get("device") == "cpu":
+            sums.nesting = phases.HAS_CPU
+        own_ns, self._step_own_ns = own_ns - self._step_own_ns, own_ns
+        self._rows.put(step, mode, sums, start_ns=self._start_ns, end_ns=end_ns, own_ns=own_ns, marks=self._marks)
 
     def _next(self, begin_ns: int, step: int) -> None:
         """Begin the next step; whether it is timed on the device depends on its number."""
@@ -350,43 +377,23 @@ class StepTimeline:
         device = self._device
         if device is not None:
             closed, self._marks = self._marks, None
-            if self._sampler.chooses(step + 1):
+            if self._rows.sampler.chooses(step + 1):
                 self._marks = Marks(device, closed.last if closed is not None else device.mark())
 
-    def _put_calls(self, step: int, phase: str, every: int = 1) -> None:
-        for call, total in self._calls.take():
-            if every or call.name == phases.CHECKPOINT:  # checkpoints are written for every step
-                weight = {"every": every} if every > 1 and call.name != phases.CHECKPOINT else {}
-                args = {**total.args(call), **weight}
-                self._emit(call.name, phase, step, total.start_ns, total.duration_ns, args)
-
-    def _put_initialization(self, step: int, now_ns: int) -> None:
-        spans = initialization_spans(
-            step, self._start_ns, now_ns, created_ns=self._created_ns, imported_ns=self._imported_ns
-        )
-        for name, step, start_ns, duration_ns in spans:
-            self._emit(name, phases.INITIALIZATION, step, start_ns, duration_ns)
-
-    def _emit(
-        self, name: str, phase: str, step: int, start_ns: int, duration_ns: int, args: dict[str, Any] | None = None
-    ) -> None:
-        thread = self._native_thread
-        self._sink.put_event(timed_event(name, phase, step, start_ns, duration_ns, thread=thread, args=args))
-
     def _is_own_thread(self) -> bool:
-        ident = get_ident()
-        if ident == self._thread:
+        if get_ident() == self._thread:
             return True
-        if self._has_stepped:
-            return False
-        self._thread, self._native_thread = ident, get_native_id()
-        return True
+        if not self._has_stepped:
+            self._thread = self._rows.take_thread()
+        return not self._has_stepped
 
     def _begin(self, now_ns: int) -> None:
         if not self._start_ns:
             self._start_ns = now_ns
             self.on_begin()
-            self._set_edge(now_ns)
+            self._set_edge(now_ns, self._own.until(now_ns))
 
-    def _set_edge(self, now_ns: int) -> None:
-        self._edge_ns, self._edge_own_ns = now_ns, self._own.own_ns
+    def _set_edge(self, now_ns: int, own_ns: int) -> None:
+        self._edge_ns, self._edge_own_ns, self._is_in_model = now_ns, own_ns, False
+        if self._is_cpu_timed:
+            self._edge_cpu_ns = self._cpu_clock()

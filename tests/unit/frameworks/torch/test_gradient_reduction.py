@@ -43,10 +43,10 @@ def test_time_after_the_last_gradient_counts_as_wait() -> None:
 
 def test_a_pass_without_reduction_reports_nothing() -> None:
     model, reductions = replica(), GradientReductions()
-    assert not reductions
+    assert not reductions.replicas
     reductions.discover([model])
     reductions.discover([model])
-    assert reductions
+    assert reductions.replicas
     with model.no_sync():  # type: ignore[operator]
         assert reductions.after_backward(backward(model)) == []
     assert len(reductions.after_backward(backward(model))) == 1

@@ -65,6 +65,45 @@ def test_gradients_that_are_never_reset_are_counted(tmp_path: Path, micro_batche
     assert values["AdamW/steps_without_zero_grad"] == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
+def test_a_count_goes_on_between_captured_steps_while_gradients_are_stale(tmp_path: Path) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for step in range(40):
+            if step < 8 or step >= 25:
+                optimizer.zero_grad()
+            model(torch.randn(3, 4)).square().mean().backward()
+            optimizer.step()
+
+    run = watch(tmp_path, train, "checks:every=10")
+    counts = scalars(run, "checks")["SGD/steps_without_zero_grad"]
+    assert counts == {10: 0.0, 20: 10.0, 30: 0.0}  # step 10 is captured, step 11 the first that is found stale
+
+
+def test_steps_between_captured_ones_are_not_inspected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    calls: list[str] = []
+    for name in ("before_backward", "before_update", "after_update"):
+        original = getattr(StaleGradients, name)
+
+        def observed(self: StaleGradients, *args: object, name: str = name, original=original, **kwargs: object):
+            calls.append(name)
+            return original(self, *args, **kwargs)
+
+        monkeypatch.setattr(StaleGradients, name, observed)
+
+    def train() -> None:
+        for _ in range(9):
+            optimizer.zero_grad()
+            model(torch.randn(3, 4)).square().mean().backward()
+            optimizer.step()
+
+    watch(tmp_path, train, "checks:every=100")
+    assert calls == ["after_update", "before_backward", "before_update"]
+
+
 @pytest.mark.parametrize("to_none", [True, False])
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_two_alternating_networks_are_distinguished(tmp_path: Path, to_none: bool, is_frozen: bool) -> None:
@@ -111,7 +150,7 @@ def test_a_recorded_gradient_is_not_kept_alive(tmp_path: Path) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     stale_gradients = StaleGradients()
     model(torch.randn(3, 4)).mean().backward()
-    stale_gradients.after_update(optimizer)
+    stale_gradients.after_update(optimizer, is_inspected_next=True)
     import gc
     import weakref
 
@@ -204,7 +243,7 @@ def test_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyP
         lambda gradient, is_only_optimizer: inspected.append(is_only_optimizer),
     )
     model(torch.ones(1, 4)).sum().backward()
-    stale_gradients.after_update(optimizer)
+    stale_gradients.after_update(optimizer, is_inspected_next=True)
     other = threading.Thread(target=stale_gradients.before_backward)
     other.start()
     other.join()

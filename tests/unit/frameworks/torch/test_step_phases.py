@@ -421,7 +421,7 @@ def test_collectives_have_group_bytes_and_phase(tmp_path: Path) -> None:
     run = watch(tmp_path / "runs", train)
     for step in range(2):
         collectives = {row["args"]["op"]: row["args"] for row in rows(run, "collective") if row["step"] == step}
-        within = {"within": "forward"} if step else {}  # the first step begins with its forward pass
+        within = {"within": "host"} if step else {}  # the first step begins with its forward pass
         assert collectives == {
             "broadcast": {"count": 1, "op": "broadcast", "group": "world", "bytes": 8} | within,
             "all_reduce": {"count": 2, "op": "all_reduce", "group": str(group.group_name), "bytes": 40},
@@ -496,4 +496,4 @@ def test_a_device_clock_is_used_if_there_is_one(tmp_path: Path, monkeypatch: pyt
     assert [row["args"].get("clock") for row in steps] == [None, *["device"] * 4]
     assert {row["seconds"] for row in rows(run, "backward")[1:]} == {1.0}
     assert {row["seconds"] for row in rows(run, "forward")[1:]} == {1.0}
-    assert {row["seconds"] for row in steps[1:]} == {5.0}
+    assert {row["seconds"] for row in steps[1:]} == {6.0}

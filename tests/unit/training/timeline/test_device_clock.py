@@ -122,9 +122,20 @@ def test_a_recorded_graph_is_timed_by_the_host() -> None:
     assert late["nesting"] & ON_DEVICE
 
 
+def test_the_host_phase_is_the_time_until_the_model_is_called() -> None:
+    training, device = watched()
+    device.compute(training.clock(), 30)  # a copy of the batch
+    training.timeline.begin_model()
+    train(training, device)
+    device.done_ns = device.free_ns
+    training.timeline.poll()
+    phases = durations(training.sink.rows[-1])
+    assert phases == {"data": 0, "host": 30, "forward": 100, "backward": 200, "optimizer": 50}
+
+
 def test_steps_that_are_not_written_make_no_marks() -> None:
     training, device = watched()
-    training.timeline._sampler.every = 1 << 16
+    training.timeline._rows.sampler.every = 1 << 16
     train(training, device)
     before = device.marks
     for _ in range(50):

@@ -10,7 +10,7 @@ from threading import Thread
 import pytest
 
 from leadline.records.event import Event
-from leadline.records.phases import HEAD, ROW, STEP_PHASES
+from leadline.records.phases import HAS_CPU, HEAD, PHASE_FIELDS, ROW, STEP_PHASES
 from leadline.training.timeline.step_timeline import StepTimeline
 
 
@@ -38,8 +38,8 @@ class Sink:
     events: list[Event] = field(default_factory=list)
 
     def put_phases(self, row: bytes) -> None:
-        values = struct.unpack("<20q", row)
-        names = [*HEAD, *(f"{phase}_{what}" for phase in STEP_PHASES for what in ("at", "ns", "count"))]
+        values = struct.unpack(f"<{len(row) // 8}q", row)
+        names = [*HEAD, *(f"{phase}_{what}" for phase in STEP_PHASES for what in PHASE_FIELDS)]
         self.rows.append(dict(zip(names, values, strict=True)))
 
     def put_event(self, event: Event) -> None:
@@ -50,13 +50,18 @@ class Training:
     """Plays a training, phase by phase."""
 
     def __init__(self) -> None:
-        self.clock, self.own, self.sink = Clock(), Own(), Sink()
-        self.timeline = StepTimeline(self.own, clock=self.clock)
+        self.clock, self.own, self.sink, self.cpu = Clock(), Own(), Sink(), Clock()
+        self.timeline = StepTimeline(self.own, clock=self.clock, cpu_clock=self.cpu)
         self.timeline.open(self.sink)
         self.step = 0
 
     def wait(self, ns: int) -> None:
         self.clock.now_ns += ns
+
+    def work(self, ns: int) -> None:
+        """Use a processor."""
+        self.wait(ns)
+        self.cpu.now_ns += ns
 
     def watch(self, ns: int) -> None:
         """Watching takes time."""
@@ -90,7 +95,8 @@ class Training:
 
 
 def durations(row: dict[str, int]) -> dict[str, int]:
-    return {phase: row[f"{phase}_ns"] for phase in STEP_PHASES}
+    """Return the duration of each phase; ``host`` only where the call of the model was observed."""
+    return {phase: row[f"{phase}_ns"] for phase in STEP_PHASES if phase != "host" or row["host_count"]}
 
 
 def test_a_step_is_the_sum_of_its_phases_and_gaps() -> None:
@@ -106,7 +112,7 @@ def test_a_step_is_the_sum_of_its_phases_and_gaps() -> None:
     assert row["duration_ns"] == 155
     assert (row["step"], row["start_ns"], row["data_at"]) == (1, 1155, 1155)
     assert (row["forward_at"], row["backward_at"], row["optimizer_at"]) == (1165, 1185, 1230)
-    assert [row[f"{phase}_count"] for phase in STEP_PHASES] == [1, 1, 1, 1]
+    assert [row[f"{phase}_count"] for phase in STEP_PHASES] == [1, 0, 1, 1, 1]
 
 
 def test_without_a_loader_the_forward_pass_begins_with_the_step() -> None:
@@ -120,6 +126,94 @@ def test_without_a_loader_the_forward_pass_begins_with_the_step() -> None:
     row = training.end()
     assert durations(row) == {"data": 0, "forward": 30, "backward": 7, "optimizer": 3}
     assert row["data_count"] == 0
+
+
+def test_the_time_before_the_model_is_called_is_host_work() -> None:
+    training = Training()
+    training.backward(1)
+    training.update(1)
+    training.end()
+    training.wait(30)
+    training.watch(100)
+    training.timeline.begin_model()
+    training.wait(20)
+    training.backward(7)
+    training.update(3)
+    row = training.end()
+    assert durations(row) == {"data": 0, "host": 30, "forward": 20, "backward": 7, "optimizer": 3}
+    assert (row["host_at"], row["forward_at"]) == (1_002, 1_132)
+
+
+def test_the_host_works_before_each_micro_batch() -> None:
+    training = Training()
+    for _ in range(2):
+        for _ in range(3):
+            training.data(10)
+            training.wait(4)
+            training.timeline.begin_model()
+            training.wait(20)
+            training.backward(40)
+        training.update(5)
+        row = training.end()
+    assert durations(row) == {"data": 30, "host": 12, "forward": 60, "backward": 120, "optimizer": 5}
+    assert row["host_count"] == 3
+
+
+def test_a_model_called_within_a_closure_is_part_of_its_forward_pass() -> None:
+    training = Training()
+    training.timeline.begin_update()
+    training.wait(10)
+    training.timeline.begin_model()
+    training.wait(5)
+    training.backward(20)
+    training.timeline.end_update()
+    row = training.end()
+    assert (row["host_count"], row["forward_ns"], row["nesting"]) == (0, 15, 2 | 4)
+
+
+@pytest.mark.parametrize(
+    ("phase", "worked"), [("data", 1), ("host", 2), ("forward", 3), ("backward", 4), ("optimizer", 5)]
+)
+def test_the_processor_time_of_a_phase_excludes_its_waits(phase: str, worked: int) -> None:
+    training = Training()
+    training.timeline.facts["device"] = "cpu"
+    steps = dict.fromkeys(STEP_PHASES, 0) | {phase: worked}
+    for _ in range(2):
+        training.timeline.begin_data()
+        training.wait(100)
+        training.work(steps["data"])
+        training.timeline.end_data()
+        training.wait(100)
+        training.work(steps["host"])
+        training.timeline.begin_model()
+        training.wait(100)
+        training.work(steps["forward"])
+        training.timeline.end_forward()
+        training.work(77)  # between the phases
+        training.timeline.begin_backward()
+        training.wait(100)
+        training.work(steps["backward"])
+        training.timeline.end_backward()
+        training.work(77)
+        training.timeline.begin_update()
+        training.wait(10_000_000)  # a long step: the processor times of the next one are taken
+        training.work(steps["optimizer"])
+        training.timeline.end_update()
+        row = training.end()
+    assert row["nesting"] == HAS_CPU
+    assert {name: row[f"{name}_cpu_ns"] for name in STEP_PHASES} == steps
+
+
+def test_processor_times_of_short_steps_are_samples() -> None:
+    training = Training()
+    training.timeline.facts["device"] = "cpu"
+    has_cpu = []
+    for _ in range(17):
+        training.wait(10)
+        training.backward(1)
+        training.update(1)
+        has_cpu.append(bool(training.end()["nesting"] & HAS_CPU))
+    assert [step for step, is_timed in enumerate(has_cpu) if is_timed] == [0, 8, 16]
 
 
 def test_micro_batches_are_added_up() -> None:
@@ -411,7 +505,7 @@ def test_rows_and_events_before_the_writer_are_kept() -> None:
 
 
 def test_a_row_has_the_size_of_its_format() -> None:
-    assert ROW.size == 8 * (len(HEAD) + 3 * len(STEP_PHASES))
+    assert ROW.size == 8 * (len(HEAD) + 4 * len(STEP_PHASES))
 
 
 @pytest.mark.parametrize("count", [1, 5_000])

@@ -106,6 +106,8 @@ def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
     Returns:
         None while a CUDA graph is being captured.
     """
+    if type(tensor) is torch.Tensor and tensor.is_cpu and not torch._C._len_torch_function_stack():
+        return float(abs(number)) if isinstance(number := tensor.item(), complex) else float(number)
     with untracked():
         value = tensor.detach()
         value = value.abs() if value.is_complex() else value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
@@ -39,10 +38,15 @@ class _OptimizerChecks:
         }
         self.unmanaged = UnmanagedParameters(named, optimizer)
         self.roots = [weakref.ref(root) for root in roots]
+        self.is_tracked = False
+        """Whether the current or next step of the optimizer is inspected."""
 
 
 class LoopChecks:
-    """Runs checks of negligible cost at each step, and reports the results when checks are captured.
+    """Inspects the steps at which checks are captured, and reports the results.
+
+    The step after such a step is inspected as well, and as long as something is found each further step, so that steps
+    in a row are counted; all other steps cost nothing.
 
     Names, all in the collection ``checks``: ``<optimizer>/steps_without_zero_grad``,
     ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row) and
@@ -53,36 +57,40 @@ class LoopChecks:
         self._names, self._registry, self._callbacks = names, registry, callbacks
         self.is_enabled = callbacks.captures_checks()
         """Whether checks are captured at any step; otherwise nothing is inspected."""
+        self.is_tracking = False
+        """Whether the current or next step of an optimizer is inspected."""
         self._stale_gradients = StaleGradients()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
 
     def before_backward(self) -> None:
         """Handle the start of a backward pass."""
-        start_ns = time.perf_counter_ns()
         self._stale_gradients.before_backward()
-        self._callbacks.add_overhead(time.perf_counter_ns() - start_ns, start_ns)
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Handle the start of an optimizer step; called after the callback of the same name."""
-        start_ns = time.perf_counter_ns()
-        self._stale_gradients.before_update(optimizer)
+        is_captured = self._callbacks.wants_checks()
+        if not is_captured and not self.is_tracking:
+            return
         model = self._models.get(optimizer)
         if model is None:
             with torch._C.DisableTorchFunction():
                 model = self._models[optimizer] = _OptimizerChecks(
                     optimizer, self._label(optimizer), self._names, self._registry
                 )
-        model.modes.before_step()
-        if self._callbacks.wants_checks():
+        steps = self._stale_gradients.before_update(optimizer) if model.is_tracked else 0
+        if is_captured or model.is_tracked:
+            model.modes.before_step()
+        if is_captured:
             with torch._C.DisableTorchFunction(), torch.no_grad():
                 self._callbacks.record_checks(self._results(optimizer, model))
-        self._callbacks.add_overhead(time.perf_counter_ns() - start_ns, start_ns)
+        model.is_tracked = is_captured or steps > 0 or model.modes.steps_in_eval_mode > 0
+        self.is_tracking = any(other.is_tracked for other in self._models.values())
 
     def after_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Handle the end of an optimizer step."""
-        start_ns = time.perf_counter_ns()
-        self._stale_gradients.after_update(optimizer)
-        self._callbacks.add_overhead(time.perf_counter_ns() - start_ns, start_ns)
+        model = self._models.get(optimizer)
+        if model is not None:
+            self._stale_gradients.after_update(optimizer, is_inspected_next=model.is_tracked)
 
     def call_without_gradients(self, called: torch.nn.Module) -> None:
         """Handle a call of an outermost module without gradients."""
@@ -190,6 +198,10 @@ class _LastGradient:
         self.parameter, self.gradient = weakref.ref(parameter), weakref.ref(gradient)
         self.version = gradient._version
 
+    def forget(self) -> None:
+        """Forget the gradient: the next step is not inspected."""
+        self.parameter = self.gradient = None
+
     def inspect(self, *, is_only_optimizer: bool) -> None:
         """Check at the start of a backward pass whether the gradient was reset."""
         if self.is_renewed or self.parameter is None or (self.was_inspected and is_only_optimizer):
@@ -235,21 +247,29 @@ class StaleGradients:
         for gradient in gradients:
             gradient.inspect(is_only_optimizer=len(gradients) == 1)
 
-    def before_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Handle the start of an optimizer step."""
+    def before_update(self, optimizer: torch.optim.Optimizer) -> int:
+        """Handle the start of an optimizer step; return the number of consecutive steps that began stale."""
         last = self._known.get(optimizer)
         if last is not None:
             self._counts[optimizer] = last.count()
+        return self._counts.get(optimizer, 0)
 
-    def after_update(self, optimizer: torch.optim.Optimizer) -> None:
-        """Handle the end of an optimizer step."""
+    def after_update(self, optimizer: torch.optim.Optimizer, *, is_inspected_next: bool) -> None:
+        """Handle the end of an optimizer step.
+
+        Args:
+            is_inspected_next: Whether the start of the next step is inspected.
+        """
         last = self._known.get(optimizer)
         if last is None:
             last = self._known[optimizer] = _LastGradient()
-        last.record(optimizer)
+        if is_inspected_next:
+            last.record(optimizer)
+        else:
+            last.forget()
 
     def consecutive_steps(self, optimizer: torch.optim.Optimizer) -> int | None:
-        """Return the number of consecutive steps, up to the latest, that began stale; None before the second step."""
+        """Return the number of consecutive steps, up to the latest inspected, that began stale; None before that."""
         return self._counts.get(optimizer)
 
 

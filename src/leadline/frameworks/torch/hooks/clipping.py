@@ -15,9 +15,8 @@ from torch.nn.utils import clip_grad
 
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, untracked
-from leadline.frameworks.torch.hooks.tracing import DispatchModeGuard
+from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.kernels.elements import local
-from leadline.training.guard import Guard
 
 Number = DeviceScalar | float
 
@@ -56,12 +55,12 @@ class Clipping:
     they were absent, and compiled calls are not observed.
     """
 
-    def __init__(self, guard: Guard, warn: Callable[[str], None], wants_norms: Callable[[], bool]) -> None:
+    def __init__(self, guard: HookGuard, warn: Callable[[str], None], wants_norms: Callable[[], bool]) -> None:
         """
         Args:
             wants_norms: Whether gradient norms of the current step are captured; clipping by value computes none.
         """
-        self._guard, self._warn, self._wants_norms = DispatchModeGuard(guard), warn, wants_norms
+        self._guard, self._warn, self._wants_norms = guard, warn, wants_norms
         self._clips: list[_Clip] = []
         self._local = _Local()
         self._patches = Patches()

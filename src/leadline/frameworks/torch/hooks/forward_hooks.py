@@ -22,13 +22,17 @@ from leadline.frameworks.torch.capture.forward_capture import (
 )
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode
-from leadline.frameworks.torch.hooks.tracing import is_transformed
+from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean
 from leadline.frameworks.torch.naming.model_names import ModelModules, ModuleNames
 from leadline.frameworks.torch.timing.flops import FlopCount
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
+_CALLS_PER_MODULE: Final = 30
+"""What the two hooks of a module cost outside the measured spans, in calls of a Python function."""
+_CALLS_PER_FUNCTION: Final = 40
+"""The same of an observed PyTorch function."""
 _MAX_FALSE_EVAL_STEPS: Final = 3
 """After so many consecutive supposed eval steps followed by a backward pass, the model is trained in eval mode."""
 
@@ -50,16 +54,28 @@ class ForwardHooks:
     """
 
     def __init__(
-        self, module_names: ModuleNames, callbacks: StepCallbacks, guard: Guard, warn: Callable[[str], None]
+        self,
+        module_names: ModuleNames,
+        callbacks: StepCallbacks,
+        guard: Guard,
+        hook_guard: HookGuard,
+        warn: Callable[[str], None],
     ) -> None:
+        """
+        Args:
+            guard: Runs what is timed here, as part of a forward pass.
+            hook_guard: Runs, and times, everything else.
+        """
         self.captured = CapturedTensors(warn)
         self.losses = LossCalls()
         self.flops = FlopCount()
-        self._module_names, self._callbacks, self._guard = module_names, callbacks, guard
+        self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
         """One for each observed thread."""
         self._handles: list[Any] = []
+        self.is_watching = False
+        """Whether the hooks are installed, or a function mode may be active."""
         self._is_training_watched = self._is_eval_mode = self._is_explicit = False
         self._captured_roots: set[int] = set()
         self._eval_roots: set[int] | None = None
@@ -82,6 +98,7 @@ class ForwardHooks:
 
     def end(self) -> None:
         """End the capture of the training step; its values are in ``captured``."""
+        self._add_observed_calls()
         if self._is_training_watched:
             self.captured.accuracy = self._accuracy.take()
         self._is_training_watched = False
@@ -129,7 +146,15 @@ class ForwardHooks:
 
     def capture_times(self) -> tuple[int, int]:
         """Return the capture time so far of the training step's forward pass, and when the pass began; zeros: none."""
+        self._add_observed_calls()
         return (self.captured.own_ns, self.captured.begun_ns) if self._is_training_watched else (0, 0)
+
+    def _add_observed_calls(self) -> None:
+        """Add the time that observing functions took outside the measured spans."""
+        mode = self._state.mode
+        if mode is not None and mode.calls:
+            self.captured.own_ns += mode.calls * _CALLS_PER_FUNCTION * python_call_ns()
+            mode.calls = 0
 
     def stop_function_capture(self) -> None:
         """Stop observing functions until the next forward pass."""
@@ -142,6 +167,7 @@ class ForwardHooks:
         self._accuracy.begin(items)
 
     def _register_hooks(self) -> None:
+        self.is_watching = True
         if not self._handles:
             self._handles = [
                 torch_module.register_module_forward_pre_hook(self._make_pre_hook()),
@@ -155,42 +181,44 @@ class ForwardHooks:
             handle.remove()
             torch_module._global_forward_hooks_with_kwargs.pop(handle.id, None)  # not done by the handle
         self._handles = []
+        self.is_watching = False
 
     # --- inside the user's forward pass -------------------------------------------------------------------
 
     def _make_pre_hook(self) -> Callable[..., None]:
-        state, guard, captured = self._state, self._guard, self.captured
-        begin_call, capture_values = self._begin_call, self._capture_inputs
+        state, guard, hook_guard, captured = self._state, self._guard, self._hook_guard, self.captured
+        begin_call, capture_values, clock = self._begin_call, self._capture_inputs, time.perf_counter_ns
+        call_ns = _CALLS_PER_MODULE * python_call_ns()
 
         def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
             if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             if state.depth == 0:
-                guard.run(begin_call, module)
+                hook_guard.run(begin_call, module)
+            start_ns = clock()
             state.depth += 1
             if state.is_captured:
-                start_ns = time.perf_counter_ns()
                 guard.run(capture_values, module, args)
-                captured.own_ns += time.perf_counter_ns() - start_ns
+            captured.own_ns += clock() - start_ns + call_ns
 
         return hide_from_dynamo(pre_hook)
 
     def _make_post_hook(self) -> Callable[..., None]:
-        state, guard, captured = self._state, self._guard, self.captured
-        capture_values, end_call = self._capture_outputs, self._end_call
+        state, guard, hook_guard, captured = self._state, self._guard, self._hook_guard, self.captured
+        capture_values, end_call, clock = self._capture_outputs, self._end_call, time.perf_counter_ns
 
         def post_hook(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
+            start_ns = clock()
             # After an error in the forward pass PyTorch calls the hook without keyword arguments.
             kwargs, output = rest if len(rest) == 2 else ({}, None)
             if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             state.depth = max(state.depth - 1, 0)
             if state.is_captured:
-                start_ns = time.perf_counter_ns()
                 guard.run(capture_values, module, args, kwargs, output)
-                captured.own_ns += time.perf_counter_ns() - start_ns
+            captured.own_ns += clock() - start_ns
             if state.depth == 0:
-                guard.run(end_call, module)
+                hook_guard.run(end_call, module)
 
         return hide_from_dynamo(post_hook)
 
@@ -237,6 +265,7 @@ class ForwardHooks:
         if self._eval_roots is not None:
             self._eval_roots = None
             self._false_eval_steps = 0
+            self._add_observed_calls()
             self.captured.accuracy = self._accuracy.take()
             self._callbacks.evaluation.end_step(self.captured)
 

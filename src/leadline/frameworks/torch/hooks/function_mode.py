@@ -111,6 +111,8 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         self._listener, self._guard = listener, guard
         self._is_active = self._is_on_stack = self._is_leaving = False
         self._thread = 0
+        self.calls = 0
+        """PyTorch functions called since they were counted last."""
 
     def enter(self) -> None:
         """Start observing; do nothing if another mode is active."""
@@ -152,6 +154,7 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
+        self.calls += 1
         kind = KINDS.get(func) if self._is_active else None
         if kind is None or is_transformed():
             output = func(*args, **kwargs)

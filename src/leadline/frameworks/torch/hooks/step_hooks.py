@@ -18,9 +18,9 @@ from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_o
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
-from leadline.frameworks.torch.hooks.tracing import DispatchModeGuard
+from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
-from leadline.training.guard import Guard
+from leadline.frameworks.torch.timing.model_calls import ModelCallHook
 
 _INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
 _MAX_SCALED: Final = 64
@@ -64,19 +64,22 @@ class StepHooks:
     def __init__(
         self,
         callbacks: StepCallbacks,
-        guard: Guard,
+        guard: HookGuard,
         forward: ForwardHooks,
         checks: LoopChecks,
+        model_calls: ModelCallHook,
         on_compile: Callable[[], None],
     ) -> None:
         """
         Args:
             forward: Receives backward passes, and knows the loss calls that they start from.
             checks: Receives backward passes and steps.
+            model_calls: Observes the next forward pass after each backward pass and step.
             on_compile: Called before each compilation.
         """
-        self._callbacks, self._guard, self._on_compile = callbacks, DispatchModeGuard(guard), on_compile
+        self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
+        self._expect_model = model_calls.expect
         self.reductions = GradientReductions()
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
@@ -221,19 +224,24 @@ class StepHooks:
         return hide_from_dynamo(_engine_run_backward)
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
-        self._timeline.end_forward(*self._forward.capture_times())
-        self._forward.before_backward()
-        if self._checks.is_enabled:
+        callbacks, forward = self._callbacks, self._forward
+        if forward.is_watching:
+            self._timeline.end_forward(*forward.capture_times())
+            forward.before_backward()
+        else:
+            self._timeline.end_forward()
+        if self._checks.is_tracking:
             self._checks.before_backward()
-        if self._callbacks.wants_loss():
+        if callbacks.wants_loss():
             self._report_losses(outputs, caller)
-        if not self._callbacks.listener.is_idle:
-            self._callbacks.listener.mark("backward")
+        if not callbacks.listener.is_idle:
+            callbacks.listener.mark("backward")
         self._timeline.begin_backward()
 
     def _end_backward(self) -> None:
         duration_ns = self._timeline.end_backward()
-        if self.reductions and duration_ns:
+        self._expect_model()
+        if duration_ns and self.reductions.replicas:
             for reduction in self.reductions.after_backward(duration_ns):
                 self._timeline.reduction(reduction.waited_ns, reduction.group, reduction.bytes)
         if self._stepped_in_backward:
@@ -247,14 +255,15 @@ class StepHooks:
 
     def _after_update(self, optimizer: Any) -> None:
         self._timeline.end_update()
-        if self._checks.is_enabled:
+        if self._checks.is_tracking:
             self._checks.after_update(optimizer)
         self._callbacks.after_update(optimizer, is_skipped=False)
 
     def _after_partial_update(self, optimizer: Any) -> None:
         """Handle a step inside a scaler step or backward pass, which reports the whole step itself."""
         self._timeline.end_update()
-        self._checks.after_update(optimizer)
+        if self._checks.is_tracking:
+            self._checks.after_update(optimizer)
 
     def scaler_of(self, optimizer: object) -> Any:
         """Return the gradient scaler that steps an optimizer; None: there is none."""
@@ -277,7 +286,7 @@ class StepHooks:
         site = _call_site(frame)
         for output in outputs:
             if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
-                scale, node = self._loss_scale(output)
+                scale, node = self._loss_scale(output) if self._scaled else (1.0, output.grad_fn)
                 name, factor = self._forward.losses.resolve(site, node)
                 value = number_of(output)
                 if value is not None:
@@ -293,7 +302,7 @@ class StepHooks:
 
 
 def _wrap_closure(
-    closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: DispatchModeGuard
+    closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: HookGuard
 ) -> Callable[[], Any]:
     """Wrap the closure of ``step(closure)`` to capture the gradients after its first evaluation."""
 
@@ -313,12 +322,24 @@ def _skips_update(found_inf: Any) -> DeviceScalar | bool:
     return number if isinstance(number, DeviceScalar) else number is not None and number > 0
 
 
+_INTERNAL: Final[dict[CodeType, bool]] = {}
+"""Whether each code object that was seen above a backward pass is internal."""
+_MAX_KNOWN: Final = 1024
+
+
 def _is_internal(code: CodeType) -> bool:
-    return code.co_name == "__torch_function__" or code.co_filename.startswith(_INTERNAL_FOLDERS)
+    if len(_INTERNAL) > _MAX_KNOWN:
+        _INTERNAL.clear()  # code that is generated again and again
+    is_internal = code.co_name == "__torch_function__" or code.co_filename.startswith(_INTERNAL_FOLDERS)
+    return _INTERNAL.setdefault(code, is_internal)
 
 
 def _call_site(frame: FrameType | None) -> object:
     """Return code and line of the innermost frame of the script, outside PyTorch, Leadline and function modes."""
-    while frame is not None and _is_internal(frame.f_code):
+    known = _INTERNAL
+    while frame is not None:
+        code = frame.f_code
+        if not (known[code] if code in known else _is_internal(code)):
+            return code, frame.f_lineno
         frame = frame.f_back
-    return (frame.f_code, frame.f_lineno) if frame is not None else None
+    return None

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
+from functools import cache
+from typing import Any, Final, ParamSpec, TypeVar
 
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from leadline.frameworks.adapter import OverheadSpans
 from leadline.training.guard import Guard
 
 P = ParamSpec("P")
@@ -23,24 +26,58 @@ def is_transformed() -> bool:
     )
 
 
-class DispatchModeGuard:
-    """Guard that runs its calls outside the script's dispatch modes, such as one that counts operations.
+class HookGuard:
+    """Guard of the hooks in a training, which counts their time as overhead.
+
+    **Outside dispatch modes** - calls run outside the script's modes, such as one that counts operations.
 
     **Fake tensors** - while a fake tensor mode is active nothing is called: a simulated step is not a step.
     """
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, guard: Guard, overhead: OverheadSpans) -> None:
+        self._guard, self._overhead = guard, overhead
+        self._call_ns = _CALLS_OUTSIDE * python_call_ns()
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
-        """See ``leadline.training.guard.Guard.run``."""
-        if not torch._C._len_torch_dispatch_stack():
-            return self._guard.run(function, *args, **kwargs)
+        """See ``leadline.training.guard.Guard.run``, whose steps are repeated here to spare each hook a call."""
+        guard, overhead = self._guard, self._overhead
+        with guard.lock:
+            begun_ns = overhead.begin()
+            try:
+                if torch._C._len_torch_dispatch_stack():
+                    return self._run_outside_modes(function, *args, **kwargs)
+                return function(*args, **kwargs) if guard.failure is None else None
+            except Exception as error:  # noqa: BLE001 - the guard is the boundary that catches everything
+                guard.fail(error)
+                return None
+            finally:
+                overhead.end(begun_ns, self._call_ns)
+
+    def _run_outside_modes(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         if _fake_mode() is not None:
             return None
         with _disable_current_modes():
-            return self._guard.run(function, *args, **kwargs)
+            return self._guard.call(function, *args, **kwargs)
 
 
 def _fake_mode() -> Any:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
+
+
+_CALLS_OUTSIDE: Final = 10
+"""What a hook costs outside the measured span, in calls of a Python function: PyTorch calls it, and it calls us."""
+
+
+@cache
+def python_call_ns() -> int:
+    """Return the time of a call of a Python function in this process, measured once; it takes a few microseconds."""
+
+    def function(first: object, second: object) -> None: ...
+
+    times = []
+    for _ in range(5):
+        begun_ns = time.perf_counter_ns()
+        for _ in range(20):
+            function(None, None)
+        times.append(time.perf_counter_ns() - begun_ns)
+    return min(times) // 20

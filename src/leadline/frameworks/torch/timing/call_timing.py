@@ -238,7 +238,9 @@ class Reduction:
 
 
 @dataclass(slots=True)
-class _Replica:
+class Replica:
+    """A model whose gradients are reduced in C++."""
+
     model: weakref.ref[Any]
     bytes: int
     group: str
@@ -255,20 +257,20 @@ class GradientReductions:
     """
 
     def __init__(self) -> None:
-        self._replicas: list[_Replica] = []
+        self.replicas: list[Replica] = []
 
     def discover(self, modules: Iterable[torch.nn.Module]) -> None:
         """Find the models whose gradients are reduced, among modules and their children."""
-        known = {id(replica.model()) for replica in self._replicas}
+        known = {id(replica.model()) for replica in self.replicas}
         for module in modules:
             for model in (module, *module.children()):
                 if isinstance(model, DistributedDataParallel) and id(model) not in known and _is_on_host(model):
-                    self._replicas.append(_Replica(weakref.ref(model), _bytes(model), _group_of(model)))
+                    self.replicas.append(Replica(weakref.ref(model), _bytes(model), _group_of(model)))
 
     def after_backward(self, backward_ns: int) -> list[Reduction]:
         """Return the reductions of a backward pass of this duration, with their waits."""
         reductions = []
-        for replica in self._replicas:
+        for replica in self.replicas:
             model = replica.model()
             if model is None or not model.require_backward_grad_sync:
                 continue
@@ -279,9 +281,6 @@ class GradientReductions:
                 replica.last_ready = ready
                 reductions.append(Reduction(max(backward_ns - max(ready), 0), replica.bytes, replica.group))
         return reductions
-
-    def __bool__(self) -> bool:
-        return bool(self._replicas)
 
 
 def _is_on_host(model: Any) -> bool:

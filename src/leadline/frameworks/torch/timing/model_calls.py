@@ -1,0 +1,74 @@
+"""Observation of when a step calls its model: a global forward hook that removes itself at the first call."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.training.timeline.step_timeline import StepTimeline
+
+_KEY: Final = "leadline model call"
+
+
+class ModelCallHook:
+    """Reports to a timeline when the outermost model of each forward pass is called.
+
+    The hook is global, and removes itself at the first call of a module with parameters: of the modules of a model only
+    the outermost is slowed, by a few microseconds per step. Modules without parameters, such as augmentations, are not
+    the model. It is removed for good by ``torch.compile``, and removed while ``torch.export`` traces a model, since
+    both would trace it.
+    """
+
+    def __init__(self, timeline: StepTimeline, guard: HookGuard) -> None:
+        self._timeline, self._guard = timeline, guard
+        self._hooks: dict[Any, Any] = torch_module._global_forward_pre_hooks
+        self._hook: Callable[..., None] | None = self._make_hook()
+        self._last: Callable[[], torch.nn.Module | None] = lambda: None
+        """The latest outermost model."""
+        self._patches = Patches()
+
+    def install(self) -> None:
+        """Observe the next forward pass, and be absent from exports."""
+        self._patches.replace(torch.export, "export", self._make_export, is_optional=True)
+        self.expect()
+
+    def uninstall(self) -> None:
+        """Observe nothing from now on."""
+        self._patches.restore()
+        self._hook = None
+        self._hooks.pop(_KEY, None)
+
+    def expect(self) -> None:
+        """Observe the next forward pass."""
+        if self._hook is not None:
+            self._hooks[_KEY] = self._hook
+
+    def _make_hook(self) -> Callable[..., None]:
+        timeline, guard, hooks = self._timeline, self._guard, self._hooks
+
+        def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+            if module is not self._last():
+                if next(module.parameters(), None) is None:
+                    return
+                self._last = weakref.ref(module)
+            if not timeline.is_elsewhere():
+                hooks.pop(_KEY, None)
+                guard.run(timeline.begin_model)
+
+        return hide_from_dynamo(pre_hook)
+
+    def _make_export(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        hooks = self._hooks
+
+        def export(*args: Any, **kwargs: Any) -> Any:
+            hooks.pop(_KEY, None)
+            return original(*args, **kwargs)
+
+        return hide_from_dynamo(export)

@@ -1,0 +1,71 @@
+"""Overhead is processor time, and spans within a span count once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from leadline.training.recorder.overhead import Overhead
+
+
+@dataclass
+class Time:
+    """A wall clock and a processor clock that the test moves."""
+
+    now_ns: int = 1_000
+    cpu_ns: int = 5
+
+    def overhead(self) -> Overhead:
+        return Overhead(clock=lambda: self.now_ns, cpu_clock=lambda: self.cpu_ns)
+
+    def work(self, ns: int, *, waiting_ns: int = 0) -> None:
+        self.now_ns += ns + waiting_ns
+        self.cpu_ns += ns
+
+
+def test_a_span_within_a_span_counts_once() -> None:
+    time = Time()
+    overhead = time.overhead()
+    outer = overhead.begin()
+    time.work(10)
+    inner = overhead.begin()
+    time.work(5)
+    assert inner == 0
+    overhead.end(inner)
+    assert overhead.until(time.now_ns) == 15
+    overhead.end(outer, more_ns=3)
+    assert overhead.own_ns == overhead.until(time.now_ns) == 18
+
+
+def test_waiting_for_a_processor_is_no_overhead_of_spans_that_are_far_apart() -> None:
+    time = Time()
+    overhead = time.overhead()
+    for _ in range(3):
+        time.work(2_000_000)
+        begun = overhead.begin()
+        time.work(100, waiting_ns=900)
+        overhead.end(begun)
+    assert overhead.own_ns == 300
+
+
+def test_the_processor_time_of_close_spans_is_estimated_from_samples() -> None:
+    time = Time()
+    overhead = time.overhead()
+    for _ in range(800):
+        time.work(10)
+        begun = overhead.begin()
+        time.work(100, waiting_ns=100)
+        overhead.end(begun)
+    assert overhead.own_ns == pytest.approx(800 * 100, rel=0.02)
+    overhead.add(1_000, 0)
+    assert overhead.own_ns == pytest.approx(801 * 100 + 400, rel=0.02)
+
+
+def test_without_samples_overhead_is_wall_time() -> None:
+    time = Time()
+    overhead = time.overhead()
+    begun = overhead.begin()
+    time.work(10, waiting_ns=30)
+    overhead.end(begun)
+    assert overhead.own_ns == 40

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
-from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram, WeightsBefore
+from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram
 from leadline.frameworks.torch.capture.tensor_specs import (
     ON_UPDATE,
     State,
@@ -20,6 +20,7 @@ from leadline.frameworks.torch.capture.tensor_specs import (
     variables_of,
     wants_norm,
 )
+from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of

@@ -13,11 +13,11 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording, untracked
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.capture.tensor_specs import ON_UPDATE, PLAIN, SpecGroup, State, TensorSpec, group_specs
+from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.kernels.array_statistics import named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
-from leadline.frameworks.torch.kernels.elements import flatten, local, unreadable_reason
+from leadline.frameworks.torch.kernels.elements import unreadable_reason
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
-from leadline.frameworks.torch.kernels.samples import sample_of
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
@@ -212,6 +212,56 @@ class TorchProgram:
         return tensor
 
     def _layout(self, present: tuple[bool, ...]) -> SeriesLayout:
+        layout = self._layouts.get(present)
+        if layout is None:
+            is_present = iter(present)
+            groups, has_gradient = [], False
+            for group in self._specs.groups:
+                available = [spec for spec in group.specs if next(is_present)]
+                has_gradient = has_gradient or any(spec.is_gradient for spec in available)
+                if group.is_requested:
+                    groups.append((group.statistics, [spec.info for spec in available]))
+            if has_gradient and self._specs.norm is not None:
+                groups.append((("value",), [TensorInfo(self._specs.norm, (GRADIENT_NORMS,), (), "float64")]))
+            layout = self._layouts[present] = _layout_by_statistic(groups)
+        return layout
+
+
+@dataclass(frozen=True, slots=True)
+class _GroupPlan:
+    """Use of a group's numbers in the row."""
+
+    is_requested: bool
+    norms: tuple[int, ...] | None
+    """Indices of the gradients' l2 among them, for the norm of all; None: the group has no gradient. Gradients without
+    elements in this process's shard are left out."""
+
+
+def _group_plan(present: _PresentTensors, *, has_norm: bool) -> _GroupPlan:
+    if not has_norm or "l2" not in present.spec_group.statistics:
+        return _GroupPlan(present.spec_group.is_requested, None)
+    start = present.spec_group.statistics.index("l2") * len(present.tensors)
+    available = [spec for spec, is_present in _with_presence(present) if is_present]
+    gradients = [at for at, spec in enumerate(available) if spec.is_gradient]
+    norms = tuple(start + at for at in gradients if present.tensors[at].numel())
+    return _GroupPlan(present.spec_group.is_requested, norms if gradients else None)
+
+
+def _combine_parts(plans: Sequence[_GroupPlan], parts: Sequence[Vector]) -> Vector:
+    """Build the row: the requested numbers of the groups, and the norm of all gradients from their l2."""
+    row = [part for plan, part in zip(plans, parts, strict=True) if plan.is_requested]
+    norms = [part[list(plan.norms)] for plan, part in zip(plans, parts, strict=True) if plan.norms is not None]
+    if norms:
+        with np.errstate(all="ignore"):
+            row.append(np.sqrt(np.square(np.concatenate(norms)).sum(keepdims=True)))
+    return np.concatenate(row)
+
+
+def _with_presence(present: _PresentTensors) -> Iterator[tuple[TensorSpec, bool]]:
+    return zip(present.spec_group.specs, present.present, strict=True)
+
+
+def _layout(self, present: tuple[bool, ...]) -> SeriesLayout:
         layout = self._layouts.get(present)
         if layout is None:
             is_present = iter(present)

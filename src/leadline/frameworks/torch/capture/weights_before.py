@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 import torch
@@ -89,5 +91,8 @@ class WeightsBefore:
         return [spec.parameter if spec.is_plain else local(spec.parameter.detach()) for spec in self._specs]
 
 
+_IS_CPU: Final[Callable[[torch.Tensor], bool]] = attrgetter("is_cpu")
+
+
 def _are_on_host(tensors: Sequence[torch.Tensor]) -> bool:
-    return copier_of(torch.device("cpu")) is None and all([tensor.is_cpu for tensor in tensors])
+    return copier_of(torch.device("cpu")) is None and all(map(_IS_CPU, tensors))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
@@ -30,8 +30,9 @@ class Stack:
             indices: Their places in the list of all tensors.
             start: Number of elements before them in their block.
         """
+        self.indices, self.count = indices, len(indices)
         self._pick = itemgetter(*indices)
-        self._is_single, self._is_scalar = len(indices) == 1, not shape
+        self._is_scalar = not shape
         self.shape = torch.Size((len(indices) * (shape[0] if shape else 1), *shape[1:]))
         """The tensors' shape, joined along the first dimension."""
         self.start, self.end = start, start + self.shape.numel()
@@ -39,14 +40,14 @@ class Stack:
     def gather(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return the elements of the tensors in order, in ``self.shape``; of a single tensor possibly a view."""
         picked = self._pick(tensors)
-        if self._is_single:
+        if self.count == 1:
             single: torch.Tensor = picked
             return single.reshape(1) if self._is_scalar else single
         return torch.stack(picked) if self._is_scalar else torch.cat(picked)
 
     def copy(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return a copy of the elements of the tensors, in ``self.shape``."""
-        return self.gather(tensors).clone() if self._is_single else self.gather(tensors)
+        return self.gather(tensors).clone() if self.count == 1 else self.gather(tensors)
 
 
 class Block:
@@ -112,6 +113,11 @@ class StackPlan:
             self.blocks.append(Block(stacks, lengths))
         self.owners = np.array(owners, dtype=np.intp)
         """The stacked tensors, in the order of their segments."""
+
+    @property
+    def stacks(self) -> Iterator[Stack]:
+        """The stacks of all blocks."""
+        return (stack for block in self.blocks for stack in block.stacks)
 
     def buffer(self) -> torch.Tensor:
         """Return host memory for the elements of a block."""

@@ -81,8 +81,9 @@ def _reductions(tensors: Sequence[torch.Tensor], statistics: frozenset[str]) -> 
     plan = stack_plan(stored)
     reduced = reduce_segments(plan, stored, wanted)
     if plan.others:
-        for name, values in _reduce_chunks([elements(stored[index]).flat for index in plan.others], wanted).items():
-            reduced[name][plan.others] = values
+        of_others = _reduce_chunks([elements(stored[index]).flat for index in plan.others], wanted)
+        for name, values in reduced.items():
+            values[plan.others] = of_others[name]
     sizes = plan.sizes
     if implicit_zeros is not None:
         _add_implicit_zeros(reduced, sizes, implicit_zeros)

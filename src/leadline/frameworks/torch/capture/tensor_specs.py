@@ -181,7 +181,7 @@ def _spec(
 
 def are_plain(tensors: Sequence[torch.Tensor | None]) -> TypeGuard[list[torch.Tensor]]:
     """Whether all tensors exist and are ordinary dense ones."""
-    return set(map(type, tensors)) <= _PLAIN and are_dense(tensors)  # type: ignore[arg-type]
+    return set(map(type, tensors)) <= _PLAIN and are_dense(tensors)
 
 
 def _is_all(item: CaptureItem) -> bool:

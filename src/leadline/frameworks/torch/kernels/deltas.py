@@ -156,7 +156,7 @@ class Deltas:
 
 def _is_comparable(snapshot: _Snapshot, shape: torch.Size, current: torch.Tensor) -> bool:
     before = snapshot.values
-    return snapshot.shape == shape and before.dtype == current.dtype and before.device == current.device
+    return bool(snapshot.shape == shape and before.dtype == current.dtype and before.device == current.device)
 
 
 def _row_sums(before: torch.Tensor, after: torch.Tensor, requested: Sequence[Statistic]) -> torch.Tensor:

@@ -34,8 +34,8 @@ def reduce_segments(plan: StackPlan, tensors: Sequence[torch.Tensor], wanted: fr
                 parts.setdefault(name, []).append(values)
     names = {"sum", "nonfinite_count", *(_REDUCTIONS.get(name, name) for name in wanted)}
     reduced = {name: np.full(len(tensors), 0.0 if name in _COUNTS else np.nan) for name in names}
-    for name, values in parts.items():
-        reduced[name][plan.owners] = np.concatenate(values)
+    for name, of_blocks in parts.items():
+        reduced[name][plan.owners] = np.concatenate(of_blocks)
     return reduced
 
 
@@ -126,7 +126,7 @@ class _Kernels:
     def _extreme(self, reducer: np.ufunc, values: Vector, neutral: float) -> Vector:
         """Reduce the finite elements; all elements of a segment without any."""
         if self._finite is None:
-            return reducer.reduceat(values, self._starts)  # type: ignore[no-any-return]
+            return reducer.reduceat(values, self._starts)
         extremes: Vector = reducer.reduceat(np.where(self._finite, values, neutral), self._starts)
         return np.where(self._nonfinite < self._lengths, extremes, reducer.reduceat(values, self._starts))
 

@@ -38,7 +38,7 @@ class ChunkPlan:
             parts = [CHUNK_ELEMENTS] * whole + ([rest] if rest else [])
             counts.append(len(parts))
             lengths += parts
-        self.starts = np.cumsum(counts) - counts
+        self.starts = np.cumsum(counts, dtype=np.intp) - np.array(counts, dtype=np.intp)
         """The first chunk of each tensor."""
         self.lengths = np.array(lengths, dtype=np.float64)
         """Number of elements in each chunk."""

@@ -326,11 +326,13 @@ def _live(kind: type) -> list[Any]:
 
 def _subclasses(kind: type) -> dict[int, type]:
     """Return a class and everything derived from it, by id."""
-    found, pending = {id(kind): kind}, [kind]
+    found: dict[int, type] = {}
+    pending: list[type] = [kind]
     while pending:
-        new = [subclass for subclass in type.__subclasses__(pending.pop()) if id(subclass) not in found]
-        found |= {id(subclass): subclass for subclass in new}
-        pending += new
+        subclass = pending.pop()
+        if id(subclass) not in found:
+            found[id(subclass)] = subclass
+            pending += type.__subclasses__(subclass)
     return found
 
 

@@ -78,6 +78,11 @@ class CapturedTensors:
         self._counts, self._raw = {}, []
         self._row.begin(mode)
 
+    @property
+    def has_items(self) -> bool:
+        """Whether any item is captured; otherwise a pass is watched for its losses only."""
+        return bool(self._items)
+
     def next_name(self, stem: str) -> str:
         """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``."""
         index = self._counts[stem] = self._counts.get(stem, -1) + 1
@@ -85,6 +90,8 @@ class CapturedTensors:
 
     def add(self, name: str, collections: tuple[str, ...], tensor: torch.Tensor) -> None:
         """Capture a tensor if an item selects it; it is read at once, because it may be changed in place later."""
+        if not self.has_items:
+            return
         target = self._target(name, collections)
         request = target.request
         if not (request.numbers or request.arrays or request.is_raw):

@@ -299,6 +299,8 @@ class ForwardHooks:
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
+        if side == "input" and not self.captured.has_items:
+            return []  # only the outputs of loss calls are needed
         captured = []
         with torch._C.DisableTorchFunction():
             for index, tensor in enumerate(tensors_in(values)):

@@ -90,7 +90,7 @@ class TorchProgram:
         self._deltas = deltas
         self._warn = warn
         self._device_bytes = device_bytes
-        self._row_plans: dict[tuple[bool, ...], _RowPlan] = {}
+        self._row_plans: dict[tuple[tuple[bool, ...], ...], _RowPlan] = {}
         self._forms: dict[tuple[Any, ...], RawForm] = {}
         self._filled: tuple[RawForm, list[torch.Tensor]] | None = None
         self._is_recording = False
@@ -168,12 +168,12 @@ class TorchProgram:
             self._row_plans.clear()
             self._specs.regroup()  # a tensor has moved to another device
             read = self._read_groups()
-        present = tuple(is_present for _, presence in read for is_present in presence)
+        present = tuple(presence for _, presence in read)
         plan = self._row_plans.get(present)
         if plan is None:
             if len(self._row_plans) >= _MAX_ROW_PLANS:
                 self._row_plans.clear()
-            plan = self._row_plans[present] = _RowPlan(self._specs, [presence for _, presence in read])
+            plan = self._row_plans[present] = _RowPlan(self._specs, present)
         if not plan.groups:
             return None
         builder = RowBuilder()
@@ -184,20 +184,20 @@ class TorchProgram:
         norms = [group.norms(tensors) for group, tensors in zip(plan.groups, used, strict=True)]
         return plan.layout, builder.finish(lambda parts: _combine_parts(plan, norms, parts))
 
-    def _read_groups(self) -> list[tuple[list[torch.Tensor], Sequence[bool]]]:
+    def _read_groups(self) -> list[tuple[list[torch.Tensor], tuple[bool, ...]]]:
         """Return for each group the tensors that exist in this step, and of each spec whether its tensor does."""
         scale, state = self._specs.scale(), self._specs.state()
         return [self._read_group(group, scale, state) for group in self._specs.groups]
 
     def _read_group(
         self, group: SpecGroup, scale: torch.Tensor | None, state: State
-    ) -> tuple[list[torch.Tensor], Sequence[bool]]:
+    ) -> tuple[list[torch.Tensor], tuple[bool, ...]]:
         if group.is_plain and scale is None:
             plain = [spec.parameter.grad if spec.is_gradient else spec.parameter for spec in group.specs]
             if are_plain(plain):
                 return plain, (True,) * len(plain)
         tensors = [self._readable(spec, scale, state) for spec in group.specs]
-        return [tensor for tensor in tensors if tensor is not None], [tensor is not None for tensor in tensors]
+        return [tensor for tensor in tensors if tensor is not None], tuple(tensor is not None for tensor in tensors)
 
     def _readable(self, spec: TensorSpec, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
         tensor = spec.read(scale, state)
@@ -221,6 +221,8 @@ class _GroupPlan:
         self.gradients = [at for at, spec in enumerate(specs) if spec.is_gradient]
         is_norm_part = has_norm and bool(self.gradients) and "l2" in group.statistics
         self._first_norm = group.statistics.index("l2") * len(specs) if is_norm_part else None
+        # of plain tensors the same in every step
+        self._of_plain = self._norms([spec.parameter for spec in specs]) if is_norm_part and group.is_plain else None
 
     def norms(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
         """Return the indices of the gradients' l2 among the numbers of the group; None: it has no gradient.
@@ -229,7 +231,10 @@ class _GroupPlan:
         """
         if self._first_norm is None:
             return None
-        return [self._first_norm + at for at in self.gradients if tensors[at].numel()]
+        return self._norms(tensors) if self._of_plain is None else self._of_plain
+
+    def _norms(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        return [(self._first_norm or 0) + at for at in self.gradients if tensors[at].numel()]
 
 
 class _RowPlan:

@@ -16,11 +16,12 @@ Statistics are requested with `--capture COLLECTION:statistics=NAME,NAME…`, by
 By default a collection gets {", ".join(f"`{name}`" for name in BASIC[: len(CORE)])},
 {", ".join(f"`{name}`" for name in BASIC[len(CORE) :])}; weights and biases get `update_ratio` as well.
 
-Statistics are computed on the tensor's own device and accumulated in float32 or wider. Integers and booleans are read
-as float64; bfloat16, float16 and 8-bit types as float32. Complex numbers are replaced by their absolute values, except
-for `checksum` and statistics that compare two tensors. Sparse tensors include their implicit zeros. For an empty
-tensor every statistic is absent, except the counts, which are 0. Nested, quantized and meta tensors are not read, which
-is reported as a note of the worker. Of a tensor that is sharded over processes each worker has its own part.
+Statistics are computed on the tensor's own device and accumulated in float32 or wider: on an accelerator, and of
+tensors with up to 16,384 elements, in float64. Integers and booleans are read as float64; bfloat16, float16 and 8-bit
+types as float32 at least. Complex numbers are replaced by their absolute values, except for `checksum` and statistics
+that compare two tensors. Sparse tensors include their implicit zeros. For an empty tensor every statistic is absent,
+except the counts, which are 0. Nested, quantized and meta tensors are not read, which is reported as a note of the
+worker. Of a tensor that is sharded over processes each worker has its own part.
 
 If only the raw tensor was stored (`raw=true`), the reader computes its statistics exactly:
 `run.tensor("fc.weight").statistic("p99.9", 100)`, `.statistic_array("unit_mean", 100)`.

@@ -140,3 +140,36 @@ def test_without_names_there_are_no_previous_values() -> None:
     change, median = finish(numbers.numpy())
     assert np.isnan(change)
     assert median == 1.0
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from([(), (4,), (2, 3), (3, 2), (0,), (200, 100)]),
+            st.sampled_from((torch.float32, torch.bfloat16, torch.int32, torch.complex64)),
+            st.integers(0, 9),
+        ),
+        min_size=1,
+        max_size=10,
+    ),
+    st.data(),
+)
+@settings(max_examples=60, deadline=None)
+def test_many_tensors_of_which_some_are_new(specs: list, data: st.DataObject) -> None:
+    def capture(offset: int, indices: range | list[int]) -> dict[str, torch.Tensor]:
+        return {
+            str(index): make_tensor(specs[index][0], specs[index][1], "none", specs[index][2] + offset)
+            for index in indices
+        }
+
+    everything = range(len(specs))
+    known = data.draw(st.lists(st.sampled_from(everything), unique=True, min_size=1))
+    deltas = Warnings().deltas()
+    before, after = capture(0, known), capture(1, everything)
+    compare(deltas, before)
+    for name, results in compare(deltas, after).items():
+        if name not in before:
+            assert np.isnan(results).all()
+        else:
+            expected = [arrays.compute(statistic, as_numpy(after[name]), as_numpy(before[name])) for statistic in NAMES]
+            np.testing.assert_allclose(results, expected, rtol=1e-6)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch_tensors import FLOATS, LAYOUTS, OTHERS, SHAPES, SPECIAL, as_numpy, bits_of, make_tensor, make_values
 
+from leadline.frameworks.torch.kernels import stacks
 from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS
 from leadline.frameworks.torch.kernels.samples import stride_of
 from leadline.frameworks.torch.kernels.statistics import device_statistics
@@ -226,3 +229,65 @@ def test_random_state_and_tensors_are_unchanged() -> None:
         device_statistics(tensors, NAMES)
     assert torch.equal(state, torch.get_rng_state())
     assert all(torch.equal(one, other) for one, other in zip(before, tensors, strict=True))
+
+
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Make tensors of a few dozen elements fill several blocks, and larger ones chunks."""
+    monkeypatch.setattr(stacks, "STACKED_ELEMENTS", 40)
+    monkeypatch.setattr(stacks, "_BLOCK_ELEMENTS", 64)
+    stacks._PLANS.clear()
+    yield
+    stacks._PLANS.clear()
+
+
+FEW_SHAPES = st.sampled_from(
+    [(), (1,), (4,), (0, 3), (4, 3), (3, 4), (2, 3, 4), (2, 2, 2, 2), (7, 7), (5, 8), (3, 5, 5)]
+)
+
+
+@given(
+    st.lists(
+        st.tuples(
+            FEW_SHAPES,
+            st.sampled_from((*FLOATS[:4], torch.int64, torch.bool, torch.complex64)),
+            SPECIAL,
+            st.integers(0, 99),
+            LAYOUTS,
+        ),
+        min_size=1,
+        max_size=40,
+    )
+)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_many_tensors_of_few_shapes_in_several_blocks(small_blocks: None, specs: list) -> None:
+    def tensor(shape: tuple[int, ...], dtype: torch.dtype, special: str, seed: int, layout: str) -> torch.Tensor:
+        is_whole = not dtype.is_floating_point and not dtype.is_complex
+        return make_tensor(shape, dtype, "whole" if is_whole else special, seed, layout)
+
+    check([tensor(*spec) for spec in specs])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # PyTorch warns that sparse checks are off
+def test_sparse_tensors_among_dense_ones(small_blocks: None) -> None:
+    sparse = torch.sparse_coo_tensor(torch.tensor([[1, 3]]), torch.tensor([float("nan"), -2.0]), (9,))
+    broken = torch.sparse_coo_tensor(torch.tensor([[1]]), torch.tensor([float("inf")]), (9,))
+    dense = [make_values((3, 3), special, 1).float() for special in ("none", "nan", "both infinities")]
+    check([dense[0], sparse, dense[1], broken, dense[2]], NAMES - {"checksum"})
+
+
+def test_tensors_that_share_storage() -> None:
+    whole = torch.randn(4, 6, generator=torch.Generator().manual_seed(5))
+    check([whole, whole, whole.t(), whole[1:], whole[:, ::2], whole.view(-1), whole[2], whole[0, 0]])
+
+
+def test_parameters_are_read_without_autograd() -> None:
+    parameters = [torch.nn.Parameter(make_values((3, 3), "none", seed)) for seed in range(3)]
+    with torch.no_grad():
+        computed = device_statistics(parameters, frozenset({"sum"}))["sum"]
+    np.testing.assert_allclose(computed, [float(parameter.detach().sum()) for parameter in parameters])
+    assert all(parameter.grad_fn is None and parameter.grad is None for parameter in parameters)
+
+
+def test_tiny_and_huge_elements_of_float32_neither_vanish_nor_overflow() -> None:
+    check([torch.full((5,), 1e-38), torch.full((5,), 1e-44), torch.full((5,), 3e38), torch.tensor([3e38, -3e38, 1.0])])

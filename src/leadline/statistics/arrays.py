@@ -98,7 +98,7 @@ def update_ratio(before: Array, after: Array) -> float:
     change = change_l2(before, after)
     norm = float(np.linalg.norm(np.abs(_wide(before)).ravel()))
     if norm == 0.0:
-        return 0.0 if change == 0.0 else float("inf")
+        return 0.0 if change == 0.0 else change * float("inf")
     return change / norm
 
 

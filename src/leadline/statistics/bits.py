@@ -63,3 +63,19 @@ def combine(sums: list[int], lanes: int) -> float:
     for chunk_sum in sums:
         state = ((state ^ (state >> 29)) * 0xBF58476D1CE4E5B9 + (chunk_sum & _MASK)) & _MASK
     return float(state >> 16)
+
+
+def combine_single(sums: npt.NDArray[np.uint64], lanes: npt.NDArray[np.uint64]) -> npt.NDArray[np.float64]:
+    """Return the checksums of tensors of one chunk each, as ``combine``.
+
+    Shape:
+        sums, lanes, result: all ``(tensors,)``.
+    Args:
+        sums: The sum of lane x weight of each tensor, modulo 2**64.
+        lanes: The number of lanes of each tensor.
+    """
+    with np.errstate(over="ignore"):
+        state = lanes * np.uint64(_PRIME)
+        state = (state ^ (state >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + sums
+    checksums: npt.NDArray[np.float64] = (state >> np.uint64(16)).astype(np.float64)
+    return checksums

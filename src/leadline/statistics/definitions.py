@@ -349,6 +349,7 @@ def is_vector(name: str) -> bool:
     return find_statistic(name).is_vector
 
 
+@lru_cache(maxsize=256)
 def primaries(statistics: frozenset[str]) -> frozenset[str]:
     """Return the statistics from which a device derives ``statistics`` (of source ``elements``)."""
     return frozenset(primary for name in statistics for primary in (find_statistic(name).from_primaries or (name,)))

@@ -12,25 +12,28 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import (
     DeviceScalar,
     PendingRow,
-    RowBuilder,
+    copier_of,
     is_recording,
     number_of,
     untracked,
 )
+from leadline.frameworks.torch.capture.forward_row import ForwardRow, untracked_in_full_precision
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
-from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors, split_arrays
+from leadline.frameworks.torch.capture.requests import Request, Requests
+from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
-from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.naming.loss_calls import correct_and_total
 from leadline.records.names import ACCURACY
-from leadline.records.plan import CaptureItem, custom_collections, may_select_module_tensors
+from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import vector_name
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 _DELTA_BYTES: Final = 16 << 20
 """Device memory for the previous values of module tensors; beyond it samples are compared."""
+_MAX_TARGETS: Final = 1 << 16
+"""Names that are remembered from one capture to the next; a module in a loop has a new one for each call."""
 
 _CLASSIFICATIONS: Final[dict[str, float | None]] = {
     "crossentropyloss": None,
@@ -57,20 +60,28 @@ class CapturedTensors:
         self.mode = "train"
         self.accuracy: dict[str, Any] = {}
         self._deltas = Deltas(_DELTA_BYTES, warn)
-        self._items: Sequence[CaptureItem] = ()
-        self._requests: dict[tuple[str, tuple[str, ...]], tuple[frozenset[str], bool]] = {}
+        self._items: tuple[CaptureItem, ...] = ()
+        self._requests = Requests((), may_select_module_tensors)
+        self._targets: dict[tuple[str, tuple[str, ...]], _Target] = {}
         self._counts: dict[str, int] = {}
-        self._captured: list[tuple[TensorInfo, tuple[str, ...]]] = []
-        self._row_builder = RowBuilder()
+        self._row = ForwardRow(self._deltas)
         self._raw: list[tuple[str, torch.Tensor]] = []
         self._forms: dict[tuple[Any, ...], RawForm] = {}
-        self._layouts: dict[SeriesLayout, SeriesLayout] = {}
 
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Discard all captured tensors, and start capturing these items."""
-        self._items, self._requests, self.own_ns, self.mode = items, {}, 0, mode
+        if tuple(items) != self._items or len(self._targets) > _MAX_TARGETS:
+            self._items, self._targets = tuple(items), {}
+            self._requests = Requests(self._items, may_select_module_tensors)
+        self.own_ns, self.mode = 0, mode
         self.begun_ns = 0
-        self._counts, self._captured, self._raw, self._row_builder = {}, [], [], RowBuilder()
+        self._counts, self._raw = {}, []
+        self._row.begin(mode)
+
+    @property
+    def has_items(self) -> bool:
+        """Whether any item is captured; otherwise a pass is watched for its losses only."""
+        return bool(self._items)
 
     def next_name(self, stem: str) -> str:
         """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``."""
@@ -79,30 +90,35 @@ class CapturedTensors:
 
     def add(self, name: str, collections: tuple[str, ...], tensor: torch.Tensor) -> None:
         """Capture a tensor if an item selects it; it is read at once, because it may be changed in place later."""
-        statistics, is_raw = self._request(name, collections)
-        if not statistics and not is_raw:
+        if not self.has_items:
+            return
+        target = self._target(name, collections)
+        request = target.request
+        if not (request.numbers or request.arrays or request.is_raw):
             return
         values = local(tensor.detach())
         reason = unreadable_reason(values)
         if reason is not None:
             self._warn(f"{name} is not captured: {reason}")
             return
-        if is_recording(values.device):
+        copier = copier_of(values.device)
+        if copier is not None and copier.is_recording():
             return
-        numbers, arrays = split_arrays(statistics)
-        if numbers:
-            previous = PreviousValues(self._deltas, [f"{self.mode}/{name}"])
-            self._row_builder.add_statistics([values], numbers, previous)
-            collections = (*collections, *custom_collections(self._items, name, collections))
-            info = TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
-            self._captured.append((info, numbers))
-        self._raw += named_vectors([name], [values], arrays)
-        if is_raw:
-            reason = unstorable_reason(values)
-            if reason is None:
-                self._raw.append((name, values.clone()))
-            else:
-                self._warn(f"{name} is not stored: {reason}")
+        if request.numbers:
+            info = target.info(name, collections, tensor)
+            self._row.add(info, request.numbers, values, is_on_host=copier is None)
+        if request.arrays or request.is_raw:
+            self._add_raw(name, request, values)
+
+    def _add_raw(self, name: str, request: Request, values: torch.Tensor) -> None:
+        with untracked_in_full_precision():
+            self._raw += named_vectors([name], [values], request.arrays)
+            if request.is_raw:
+                reason = unstorable_reason(values)
+                if reason is None:
+                    self._raw.append((name, values.clone()))
+                else:
+                    self._warn(f"{name} is not stored: {reason}")
 
     def add_confusion(
         self, name: str, collections: tuple[str, ...], labels: torch.Tensor, predictions: torch.Tensor
@@ -113,7 +129,7 @@ class CapturedTensors:
             name, collections: Those of the labels, as passed to ``add``.
         """
         kind = collections[-1].removesuffix("_input")
-        if "confusion" not in self._request(name, collections)[0] or kind not in _CLASSIFICATIONS:
+        if "confusion" not in self._target(name, collections).request.statistics or kind not in _CLASSIFICATIONS:
             return
         labels, predictions = local(labels.detach()), local(predictions.detach())
         if unreadable_reason(labels) or unreadable_reason(predictions) or is_recording(predictions.device):
@@ -123,7 +139,8 @@ class CapturedTensors:
             labels, predictions = labels.reshape(-1), predictions.reshape(-1)
         if not _are_matching(labels, predictions):
             return
-        counts = confusion(labels, predictions, threshold=threshold or 0.0)
+        with untracked_in_full_precision():
+            counts = confusion(labels, predictions, threshold=threshold or 0.0)
         if counts is None:
             self._warn(f"the confusion matrix of {name} is not captured: too many classes ({predictions.shape[1]:,})")
         else:
@@ -131,13 +148,7 @@ class CapturedTensors:
 
     def row(self) -> tuple[SeriesLayout, bytes | PendingRow] | None:
         """Return the statistics captured since ``begin``."""
-        if not self._captured:
-            return None
-        tensors = tuple(info for info, _ in self._captured)
-        columns = [(index, name) for index, (_, names) in enumerate(self._captured) for name in names]
-        layout, builder = SeriesLayout(tensors, tuple(columns)), self._row_builder
-        self._captured, self._row_builder = [], RowBuilder()
-        return self._layouts.setdefault(layout, layout), builder.finish()
+        return self._row.finish()
 
     def raw_form(self) -> CaptureForm | None:
         """Return the form of the captured raw tensors."""
@@ -165,23 +176,36 @@ class CapturedTensors:
     def _key(self) -> tuple[Any, ...]:
         return self.mode, *((name, tensor.shape, tensor.dtype) for name, tensor in self._raw)
 
-    def _request(self, name: str, collections: tuple[str, ...]) -> tuple[frozenset[str], bool]:
+    def _target(self, name: str, collections: tuple[str, ...]) -> _Target:
         key = (name, collections)
-        if key not in self._requests:
-            chosen = [item for item in self._items if _selects(item, name, collections)]
-            statistics = frozenset(name for item in chosen for name in item.statistics) - {"update_ratio"}
-            self._requests[key] = (statistics, any(item.raw for item in chosen))
-        return self._requests[key]
+        target = self._targets.get(key)
+        if target is None:
+            target = self._targets[key] = _Target(self._requests.of(name, collections))
+        return target
+
+
+class _Target:
+    """The request of a tensor, and its description."""
+
+    __slots__ = ("_form", "_info", "request")
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self._form: tuple[torch.Size, torch.dtype] | None = None
+        self._info: TensorInfo | None = None
+
+    def info(self, name: str, collections: tuple[str, ...], tensor: torch.Tensor) -> TensorInfo:
+        form = (tensor.shape, tensor.dtype)
+        if self._info is None or form != self._form:
+            self._form, collections = form, (*collections, *self.request.custom)
+            self._info = TensorInfo(name, collections, tuple(form[0]), str(form[1]).removeprefix("torch."))
+        return self._info
 
 
 def _are_matching(labels: torch.Tensor, predictions: torch.Tensor) -> bool:
     """Whether there is one label per sample, or a probability for each class."""
     samples = (*predictions.shape[:1], *predictions.shape[2:]) if predictions.dim() > 1 else ()
     return tuple(labels.shape) in (tuple(predictions.shape), samples) and predictions.numel() > 0
-
-
-def _selects(item: CaptureItem, name: str, collections: tuple[str, ...]) -> bool:
-    return may_select_module_tensors(item) and item.selects(name, frozenset(collections))
 
 
 # --- accuracy of the classification losses called in the pass ------------------------------------------------
@@ -269,11 +293,11 @@ def tensors_in(values: Any, depth: int = 0) -> Iterator[torch.Tensor]:
         yield values
     elif depth >= _MAX_DEPTH:
         return
+    elif isinstance(values, (tuple, list)):  # ahead of mappings, whose check is ten times as slow
+        for value in values:
+            yield from tensors_in(value, depth + 1)
     elif isinstance(values, Mapping):
         for value in values.values():
-            yield from tensors_in(value, depth + 1)
-    elif isinstance(values, (tuple, list)):
-        for value in values:
             yield from tensors_in(value, depth + 1)
     elif is_dataclass(values) and not isinstance(values, type):
         for field in fields(values):

@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
-from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram, WeightsBefore
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of, untracked
+from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram
+from leadline.frameworks.torch.capture.requests import Requests
 from leadline.frameworks.torch.capture.tensor_specs import (
-    ON_UPDATE,
     State,
     TensorSpec,
     specs_of,
@@ -20,6 +20,7 @@ from leadline.frameworks.torch.capture.tensor_specs import (
     variables_of,
     wants_norm,
 )
+from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of
@@ -104,8 +105,12 @@ class TorchSubject:
         return {f"{self._prefix}{name}": value for name, value in self._clipping.take(self._ids, id(self))}
 
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
-        fixed = [spec for named in self._named for spec in specs_of(named, items)]
-        for_variables = variable_items(items)
+        with untracked():  # also ahead of the script's function modes
+            return self._program(items, device_bytes)
+
+    def _program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
+        requests, for_variables = Requests(items), variable_items(items)
+        fixed = [spec for named in self._named for spec in specs_of(named, requests)]
         norm = f"{self._prefix}gradient_norm"
         is_norm_wanted = wants_norm(norm, items)
         if not fixed and not for_variables and not is_norm_wanted:
@@ -114,9 +119,10 @@ class TorchSubject:
         if is_norm_wanted:
             updated = [named for named in self._named if id(named.parameter) in self._ids]
             fixed += unrequested_gradients(updated, fixed)
+        of_variables = Requests(for_variables)
 
         def variables() -> list[TensorSpec]:
-            return variables_of(self._label, self._named, self._state(), for_variables) if for_variables else []
+            return variables_of(self._label, self._named, self._state(), of_variables) if for_variables else []
 
         specs = ProgramSpecs(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
         if self._deltas is None:
@@ -135,7 +141,7 @@ class TorchSubject:
 
     def _weights_copy(self, specs: Sequence[TensorSpec], device_bytes: int) -> WeightsBefore | None:
         """Return the copies of weights before an update, which programs for the same weights share."""
-        updates = [spec for spec in specs if ON_UPDATE in spec.statistics]
+        updates = [spec for spec in specs if spec.has_update_ratio]
         if not updates:
             return None
         key = tuple(spec.info.name for spec in updates)

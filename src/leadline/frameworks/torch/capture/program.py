@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -12,15 +11,19 @@ import torch
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording, untracked
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
-from leadline.frameworks.torch.capture.tensor_specs import ON_UPDATE, PLAIN, SpecGroup, State, TensorSpec, group_specs
+from leadline.frameworks.torch.capture.requests import ON_UPDATE
+from leadline.frameworks.torch.capture.tensor_specs import SpecGroup, State, TensorSpec, are_plain, group_specs
+from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.kernels.array_statistics import named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
-from leadline.frameworks.torch.kernels.elements import flatten, local, unreadable_reason
+from leadline.frameworks.torch.kernels.elements import unreadable_reason
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
-from leadline.frameworks.torch.kernels.samples import sample_of
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
+
+_MAX_ROW_PLANS: Final = 64
+"""Combinations of tensors that may exist: those of experts that receive no sample come and go."""
 
 
 class ProgramSpecs:
@@ -65,15 +68,6 @@ class ProgramSpecs:
         self.groups = group_specs(self.all, self.state(), with_norm=self.norm is not None)
 
 
-@dataclass(slots=True)
-class _PresentTensors:
-    """Tensors of a group that exist in a step."""
-
-    spec_group: SpecGroup
-    present: list[bool]
-    tensors: list[torch.Tensor]
-
-
 class TorchProgram:
     """See ``leadline.frameworks.adapter.Program``."""
 
@@ -96,11 +90,11 @@ class TorchProgram:
         self._deltas = deltas
         self._warn = warn
         self._device_bytes = device_bytes
-        self._layouts: dict[tuple[bool, ...], SeriesLayout] = {}
+        self._row_plans: dict[tuple[tuple[bool, ...], ...], _RowPlan] = {}
         self._forms: dict[tuple[Any, ...], RawForm] = {}
         self._filled: tuple[RawForm, list[torch.Tensor]] | None = None
         self._is_recording = False
-        updates = [(spec.info, (ON_UPDATE,)) for spec in specs.fixed if ON_UPDATE in spec.statistics]
+        updates = [(spec.info, (ON_UPDATE,)) for spec in specs.fixed if spec.has_update_ratio]
         self.update_layout = _layout(updates) if updates else None
 
     def before(self) -> tuple[SeriesLayout, bytes | PendingRow] | None:
@@ -168,40 +162,44 @@ class TorchProgram:
 
     def _statistics(self) -> tuple[SeriesLayout, bytes | PendingRow] | None:
         if self._specs.refresh():
-            self._layouts.clear()
-        tensor_groups = self._present_tensors()
-        if any(len({tensor.device for tensor in group.tensors}) > 1 for group in tensor_groups):
-            self._layouts.clear()
+            self._row_plans.clear()
+        read = self._read_groups()
+        if any(len(set(map(torch.Tensor.get_device, tensors))) > 1 for tensors, _ in read):
+            self._row_plans.clear()
             self._specs.regroup()  # a tensor has moved to another device
-            tensor_groups = self._present_tensors()
-        builder = RowBuilder()
-        for group in tensor_groups:
-            if group.tensors:
-                available = [spec.info.name for spec, is_present in _with_presence(group) if is_present]
-                builder.add_statistics(
-                    group.tensors, group.spec_group.statistics, PreviousValues(self._deltas, available)
-                )
-        if not any(group.tensors for group in tensor_groups):
+            read = self._read_groups()
+        present = tuple(presence for _, presence in read)
+        plan = self._row_plans.get(present)
+        if plan is None:
+            if len(self._row_plans) >= _MAX_ROW_PLANS:
+                self._row_plans.clear()
+            plan = self._row_plans[present] = _RowPlan(self._specs, present)
+        if not plan.groups:
             return None
-        present = tuple(is_present for group in tensor_groups for is_present in group.present)
+        builder = RowBuilder()
+        used = [tensors for tensors, _ in read if tensors]
+        for group, tensors in zip(plan.groups, used, strict=True):
+            builder.add_statistics(tensors, group.statistics, PreviousValues(self._deltas, group.names))
         # combining happens later and must not hold tensors of the training
-        plans = [_group_plan(group, has_norm=self._specs.norm is not None) for group in tensor_groups if group.tensors]
-        return self._layout(present), builder.finish(lambda parts: _combine_parts(plans, parts))
+        norms = [group.norms(tensors) for group, tensors in zip(plan.groups, used, strict=True)]
+        return plan.layout, builder.finish(lambda parts: _combine_parts(plan, norms, parts))
 
-    def _present_tensors(self) -> list[_PresentTensors]:
+    def _read_groups(self) -> list[tuple[list[torch.Tensor], tuple[bool, ...]]]:
+        """Return for each group the tensors that exist in this step, and of each spec whether its tensor does."""
         scale, state = self._specs.scale(), self._specs.state()
-        tensor_groups = []
-        for group in self._specs.groups:
-            tensors = [self._readable(spec, scale, state) for spec in group.specs]
-            existing = [tensor for tensor in tensors if tensor is not None]
-            tensor_groups.append(_PresentTensors(group, [tensor is not None for tensor in tensors], existing))
-        return tensor_groups
+        return [self._read_group(group, scale, state) for group in self._specs.groups]
+
+    def _read_group(
+        self, group: SpecGroup, scale: torch.Tensor | None, state: State
+    ) -> tuple[list[torch.Tensor], tuple[bool, ...]]:
+        if group.is_plain and scale is None:
+            plain = [spec.parameter.grad if spec.is_gradient else spec.parameter for spec in group.specs]
+            if are_plain(plain):
+                return plain, (True,) * len(plain)
+        tensors = [self._readable(spec, scale, state) for spec in group.specs]
+        return [tensor for tensor in tensors if tensor is not None], tuple(tensor is not None for tensor in tensors)
 
     def _readable(self, spec: TensorSpec, scale: torch.Tensor | None, state: State) -> torch.Tensor | None:
-        if spec.is_plain and scale is None:
-            plain = spec.parameter.grad if spec.is_gradient else spec.parameter
-            if plain is None or (plain.layout is torch.strided and type(plain) in PLAIN):
-                return plain
         tensor = spec.read(scale, state)
         if tensor is None:
             return None
@@ -211,102 +209,57 @@ class TorchProgram:
             return None
         return tensor
 
-    def _layout(self, present: tuple[bool, ...]) -> SeriesLayout:
-        layout = self._layouts.get(present)
-        if layout is None:
-            is_present = iter(present)
-            groups, has_gradient = [], False
-            for group in self._specs.groups:
-                available = [spec for spec in group.specs if next(is_present)]
-                has_gradient = has_gradient or any(spec.is_gradient for spec in available)
-                if group.is_requested:
-                    groups.append((group.statistics, [spec.info for spec in available]))
-            if has_gradient and self._specs.norm is not None:
-                groups.append((("value",), [TensorInfo(self._specs.norm, (GRADIENT_NORMS,), (), "float64")]))
-            layout = self._layouts[present] = _layout_by_statistic(groups)
-        return layout
 
-
-@dataclass(frozen=True, slots=True)
 class _GroupPlan:
-    """Use of a group's numbers in the row."""
+    """A group whose tensors exist in part or in whole, and the use of its numbers in the row."""
 
-    is_requested: bool
-    norms: tuple[int, ...] | None
-    """Indices of the gradients' l2 among them, for the norm of all; None: the group has no gradient. Gradients without
-    elements in this process's shard are left out."""
+    def __init__(self, group: SpecGroup, presence: Sequence[bool], *, has_norm: bool) -> None:
+        self.statistics, self.is_requested = group.statistics, group.is_requested
+        specs = [spec for spec, is_present in zip(group.specs, presence, strict=True) if is_present]
+        self.infos = [spec.info for spec in specs]
+        self.names = [spec.info.name for spec in specs]
+        self.gradients = [at for at, spec in enumerate(specs) if spec.is_gradient]
+        is_norm_part = has_norm and bool(self.gradients) and "l2" in group.statistics
+        self._first_norm = group.statistics.index("l2") * len(specs) if is_norm_part else None
+        # of plain tensors the same in every step
+        self._of_plain = self._norms([spec.parameter for spec in specs]) if is_norm_part and group.is_plain else None
+
+    def norms(self, tensors: Sequence[torch.Tensor]) -> list[int] | None:
+        """Return the indices of the gradients' l2 among the numbers of the group; None: it has no gradient.
+
+        Gradients without elements in this process's shard are left out.
+        """
+        if self._first_norm is None:
+            return None
+        return self._norms(tensors) if self._of_plain is None else self._of_plain
+
+    def _norms(self, tensors: Sequence[torch.Tensor]) -> list[int]:
+        return [(self._first_norm or 0) + at for at in self.gradients if tensors[at].numel()]
 
 
-def _group_plan(present: _PresentTensors, *, has_norm: bool) -> _GroupPlan:
-    if not has_norm or "l2" not in present.spec_group.statistics:
-        return _GroupPlan(present.spec_group.is_requested, None)
-    start = present.spec_group.statistics.index("l2") * len(present.tensors)
-    available = [spec for spec, is_present in _with_presence(present) if is_present]
-    gradients = [at for at, spec in enumerate(available) if spec.is_gradient]
-    norms = tuple(start + at for at in gradients if present.tensors[at].numel())
-    return _GroupPlan(present.spec_group.is_requested, norms if gradients else None)
+class _RowPlan:
+    """The groups and the layout of a row, for the tensors that exist in a step."""
+
+    def __init__(self, specs: ProgramSpecs, presence: Sequence[Sequence[bool]]) -> None:
+        plans = [
+            _GroupPlan(group, present, has_norm=specs.norm is not None)
+            for group, present in zip(specs.groups, presence, strict=True)
+        ]
+        self.groups = [plan for plan in plans if plan.names]
+        columns = [(plan.statistics, plan.infos) for plan in self.groups if plan.is_requested]
+        if specs.norm is not None and any(plan.gradients for plan in self.groups):
+            columns.append((("value",), [TensorInfo(specs.norm, (GRADIENT_NORMS,), (), "float64")]))
+        self.layout = _layout_by_statistic(columns)
 
 
-def _combine_parts(plans: Sequence[_GroupPlan], parts: Sequence[Vector]) -> Vector:
+def _combine_parts(plan: _RowPlan, norms: Sequence[list[int] | None], parts: Sequence[Vector]) -> Vector:
     """Build the row: the requested numbers of the groups, and the norm of all gradients from their l2."""
-    row = [part for plan, part in zip(plans, parts, strict=True) if plan.is_requested]
-    norms = [part[list(plan.norms)] for plan, part in zip(plans, parts, strict=True) if plan.norms is not None]
-    if norms:
+    row = [part for group, part in zip(plan.groups, parts, strict=True) if group.is_requested]
+    l2 = [part[places] for places, part in zip(norms, parts, strict=True) if places is not None]
+    if l2:
         with np.errstate(all="ignore"):
-            row.append(np.sqrt(np.square(np.concatenate(norms)).sum(keepdims=True)))
+            row.append(np.sqrt(np.square(np.concatenate(l2)).sum(keepdims=True)))
     return np.concatenate(row)
-
-
-def _with_presence(present: _PresentTensors) -> Iterator[tuple[TensorSpec, bool]]:
-    return zip(present.spec_group.specs, present.present, strict=True)
-
-
-class WeightsBefore:
-    """Copies of weights before an update: full copies within the memory limit, else a strided sample."""
-
-    def __init__(self, specs: Sequence[TensorSpec], device_bytes: int) -> None:
-        self._specs = specs
-        size = sum(spec.parameter.numel() * spec.parameter.element_size() for spec in specs)
-        self.is_sampled = size > device_bytes
-        self.bytes = 0 if self.is_sampled else size
-        """Device memory used by the copies."""
-        self._copies: list[torch.Tensor] = []
-
-    def snapshot(self) -> None:
-        current = self._read()
-        copied = [(copy.shape, copy.device) for copy in self._copies]
-        if copied != [(weight.shape, weight.device) for weight in current]:
-            self._copies = [torch.empty_like(weight) for weight in current]
-        torch._foreach_copy_(self._copies, current)
-
-    def ratios(self) -> bytes | PendingRow:
-        """Return the norm of the change over the norm before, for each tensor."""
-        changed = list(torch._foreach_sub(self._read(), self._copies))
-        by_device: dict[torch.device, list[int]] = {}
-        for index, change in enumerate(changed):
-            by_device.setdefault(change.device, []).append(index)
-        builder = RowBuilder()
-        for indices in by_device.values():
-            both = [*(changed[index] for index in indices), *(self._copies[index] for index in indices)]
-            builder.add_statistics(both, ("l2",))
-
-        count = len(changed)
-
-        def combine(parts: list[Vector]) -> Vector:
-            ratios = np.empty(count)
-            for indices, norms in zip(by_device.values(), parts, strict=True):
-                change, norm = norms[: len(indices)], norms[len(indices) :]
-                with np.errstate(all="ignore"):
-                    ratios[indices] = np.where((norm == 0) & (change == 0), 0.0, change / norm)
-            return ratios
-
-        return builder.finish(combine)
-
-    def _read(self) -> list[torch.Tensor]:
-        return [self._sample(flatten(local(spec.parameter.detach()))) for spec in self._specs]
-
-    def _sample(self, flat: torch.Tensor) -> torch.Tensor:
-        return sample_of(flat) if self.is_sampled else flat
 
 
 def _layout(tensors: Sequence[tuple[TensorInfo, tuple[str, ...]]]) -> SeriesLayout:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, Final, TypeGuard
 
 import torch
 
-from leadline.frameworks.torch.kernels.array_statistics import split_arrays
+from leadline.frameworks.torch.capture.requests import ON_UPDATE, Request, Requests
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
+from leadline.frameworks.torch.kernels.stacks import are_dense
 from leadline.frameworks.torch.naming.model_names import NamedParameter
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
-from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 
-ON_UPDATE: Final = "update_ratio"
-PLAIN: Final = (torch.nn.Parameter, torch.Tensor)
-"""Types of ordinary dense tensors."""
+_PLAIN: Final = frozenset({torch.nn.Parameter, torch.Tensor})
+"""Types of ordinary tensors."""
+_GRADIENT: Final = ("gradients",)
+_VARIABLE: Final = (OPTIMIZER_VARIABLES,)
 
 State = Mapping[torch.Tensor, Mapping[str, Any]]
 """Optimizer state: for each parameter its variables by name."""
@@ -29,11 +32,12 @@ class TensorSpec:
 
     info: TensorInfo
     parameter: torch.Tensor
-    statistics: frozenset[str]
-    """Scalar statistics."""
+    statistics: tuple[str, ...]
+    """Scalar statistics of the tensor, sorted."""
     arrays: tuple[str, ...]
     """Array statistics."""
     is_raw: bool
+    has_update_ratio: bool = False
     is_gradient: bool = False
     variable: str = ""
     """Name of the variable in the optimizer state; empty: not a variable."""
@@ -52,7 +56,7 @@ class TensorSpec:
         return values / scale if self.is_gradient and scale is not None else values
 
 
-@dataclass(slots=True)
+@dataclass
 class SpecGroup:
     """Specs with the same statistics on one device, which are computed together."""
 
@@ -61,38 +65,42 @@ class SpecGroup:
     is_requested: bool = True
     """Whether its statistics are requested; otherwise they only serve the norm of all gradients."""
 
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether all specs are plain."""
+        return all(spec.is_plain for spec in self.specs)
 
-def specs_of(named: NamedParameter, items: Sequence[CaptureItem]) -> list[TensorSpec]:
+
+def specs_of(named: NamedParameter, requests: Requests) -> list[TensorSpec]:
     """Return the specs of a parameter and of its gradient."""
     specs = []
-    both = ((gradient_name(named.name), ("gradients",), True), (named.name, named.collections, False))
-    for name, collections, is_gradient in both:
-        statistics, arrays, is_raw = _requested(name, collections, items)
-        statistics -= {ON_UPDATE} if is_gradient or not named.parameter.requires_grad else set()
-        if statistics or arrays or is_raw:
-            is_plain = type(named.parameter) in PLAIN and unreadable_reason(named.parameter) is None
-            info = _info(name, collections, named.parameter, items)
-            specs.append(TensorSpec(info, named.parameter, statistics, arrays, is_raw, is_gradient, is_plain=is_plain))
+    parameter, collections = named.parameter, named.collections
+    is_plain = type(parameter) in _PLAIN and unreadable_reason(parameter) is None
+    of_gradient = requests.of(gradient_name(named.name), _GRADIENT)
+    if of_gradient.numbers or of_gradient.arrays or of_gradient.is_raw:
+        info = _info(gradient_name(named.name), _GRADIENT, parameter, of_gradient.custom)
+        specs.append(_spec(info, parameter, of_gradient, is_gradient=True, is_plain=is_plain))
+    request = requests.of(named.name, collections)
+    has_update_ratio = ON_UPDATE in request.statistics and parameter.requires_grad
+    if has_update_ratio or request.numbers or request.arrays or request.is_raw:
+        info = _info(named.name, collections, parameter, request.custom)
+        specs.append(_spec(info, parameter, request, has_update_ratio=has_update_ratio, is_plain=is_plain))
     return specs
 
 
-def variables_of(
-    label: str, named: Sequence[NamedParameter], state: State, items: Sequence[CaptureItem]
-) -> list[TensorSpec]:
+def variables_of(label: str, named: Sequence[NamedParameter], state: State, requests: Requests) -> list[TensorSpec]:
     """Return the specs of an optimizer's current variables: ``AdamW/exp_avg/fc.weight``; step counts are left out."""
     specs = []
-    collections = (OPTIMIZER_VARIABLES,)
     for updated in named:
         parameter = updated.parameter
         for variable, value in state.get(parameter, {}).items():
             if not isinstance(value, torch.Tensor) or (not value.dim() and parameter.dim()) or variable == "step":
                 continue
             name = f"{label}/{variable}/{updated.name}"
-            statistics, arrays, is_raw = _requested(name, collections, items)
-            statistics -= {ON_UPDATE}
-            if statistics or arrays or is_raw:
-                info = _info(name, collections, value, items)
-                specs.append(TensorSpec(info, parameter, statistics, arrays, is_raw, variable=variable))
+            request = requests.of(name, _VARIABLE)
+            if request.numbers or request.arrays or request.is_raw:
+                info = _info(name, _VARIABLE, value, request.custom)
+                specs.append(_spec(info, parameter, request, variable=variable))
     return specs
 
 
@@ -122,13 +130,19 @@ def group_specs(specs: Sequence[TensorSpec], state: State, *, with_norm: bool) -
     """
     groups: dict[tuple[Any, ...], SpecGroup] = {}
     for spec in specs:
-        statistics = tuple(sorted(spec.statistics - {ON_UPDATE}))
+        statistics, device = spec.statistics, _device(spec, state)
         if statistics:
-            groups.setdefault((statistics, _device(spec, state), True), SpecGroup(statistics)).specs.append(spec)
+            _group(groups, (statistics, device, True)).specs.append(spec)
         if with_norm and spec.is_gradient and "l2" not in statistics:
-            hidden = groups.setdefault((("l2",), _device(spec, state), False), SpecGroup(("l2",), is_requested=False))
-            hidden.specs.append(spec)
+            _group(groups, (("l2",), device, False)).specs.append(spec)
     return list(groups.values())
+
+
+def _group(groups: dict[tuple[Any, ...], SpecGroup], key: tuple[tuple[str, ...], torch.device, bool]) -> SpecGroup:
+    group = groups.get(key)
+    if group is None:
+        group = groups[key] = SpecGroup(key[0], is_requested=key[2])
+    return group
 
 
 def unrequested_gradients(named: Sequence[NamedParameter], specs: Sequence[TensorSpec]) -> Iterator[TensorSpec]:
@@ -137,31 +151,47 @@ def unrequested_gradients(named: Sequence[NamedParameter], specs: Sequence[Tenso
     for updated in named:
         parameter = updated.parameter
         if id(parameter) not in requested and parameter.requires_grad:
-            is_plain = type(parameter) in PLAIN and unreadable_reason(parameter) is None
-            info = _info(gradient_name(updated.name), ("gradients",), parameter)
-            yield TensorSpec(info, parameter, frozenset(), (), is_raw=False, is_gradient=True, is_plain=is_plain)
+            is_plain = type(parameter) in _PLAIN and unreadable_reason(parameter) is None
+            info = _info(gradient_name(updated.name), _GRADIENT, parameter, ())
+            yield TensorSpec(info, parameter, (), (), is_raw=False, is_gradient=True, is_plain=is_plain)
 
 
-def _requested(
-    name: str, collections: tuple[str, ...], items: Sequence[CaptureItem]
-) -> tuple[frozenset[str], tuple[str, ...], bool]:
-    """Return the requested scalar statistics, array statistics, and whether the raw tensor is requested."""
-    chosen = [item for item in items if item.selects(name, frozenset(collections))]
-    numbers, arrays = split_arrays(statistic for item in chosen for statistic in item.statistics)
-    return frozenset(numbers), arrays, any(item.raw for item in chosen)
+def _spec(
+    info: TensorInfo,
+    parameter: torch.Tensor,
+    request: Request,
+    *,
+    has_update_ratio: bool = False,
+    is_gradient: bool = False,
+    variable: str = "",
+    is_plain: bool = False,
+) -> TensorSpec:
+    return TensorSpec(
+        info,
+        parameter,
+        request.numbers,
+        request.arrays,
+        request.is_raw,
+        has_update_ratio=has_update_ratio,
+        is_gradient=is_gradient,
+        variable=variable,
+        is_plain=is_plain,
+    )
+
+
+def are_plain(tensors: Sequence[torch.Tensor | None]) -> TypeGuard[list[torch.Tensor]]:
+    """Whether all tensors exist and are ordinary dense ones."""
+    return set(map(type, tensors)) <= _PLAIN and are_dense(tensors)
 
 
 def _is_all(item: CaptureItem) -> bool:
     return item.collection == "all" and item.source == "option"
 
 
-def _info(
-    name: str, collections: tuple[str, ...], tensor: torch.Tensor, items: Sequence[CaptureItem] = ()
-) -> TensorInfo:
-    collections = (*collections, *custom_collections(items, name, collections))
-    return TensorInfo(name, collections, tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+def _info(name: str, collections: tuple[str, ...], tensor: torch.Tensor, custom: tuple[str, ...]) -> TensorInfo:
+    return TensorInfo(name, (*collections, *custom), tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
 
 
 def _device(spec: TensorSpec, state: State) -> torch.device:
-    tensor = spec.read(None, state)
+    tensor = None if spec.is_plain else spec.read(None, state)
     return spec.parameter.device if tensor is None else tensor.device

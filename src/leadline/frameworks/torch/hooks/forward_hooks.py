@@ -161,6 +161,11 @@ class ForwardHooks:
         if self._state.mode is not None:
             self._state.mode.leave()
 
+    def before_update(self) -> None:
+        """Spare the optimizer a function mode that no longer observes anything."""
+        if self._state.mode is not None:
+            self._state.mode.leave_if_idle()
+
     def _begin_pass(self, items: Sequence[CaptureItem], mode: str) -> None:
         self.captured.begin(items, mode)
         self._captured_roots, self._is_past_backward = set(), False
@@ -323,8 +328,10 @@ class ForwardHooks:
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
+        if side == "input" and not self.captured.has_items:
+            return []  # only the outputs of loss calls are needed
         captured = []
-        with torch._C.DisableTorchFunction(), torch.no_grad(), torch.autocast("cpu", enabled=False):
+        with torch._C.DisableTorchFunction():
             for index, tensor in enumerate(tensors_in(values)):
                 name = self.captured.next_name(f"{stem}_{side}")
                 if not self._is_past_backward:

@@ -131,6 +131,11 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
             self._is_on_stack = False
         return not self._is_on_stack
 
+    def leave_if_idle(self) -> None:
+        """Leave if ``leave`` was called where that is impossible, as within ``backward()``."""
+        if not self._is_active:
+            self.leave()
+
     def leave_when_possible(self) -> None:
         """Leave, from any thread; if that is not possible at once, at a later forward pass.
 

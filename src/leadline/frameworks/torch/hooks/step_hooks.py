@@ -248,6 +248,7 @@ class StepHooks:
             self._end_steps_in_backward()
 
     def _before_update(self, optimizer: Any) -> None:
+        self._forward.before_update()
         self._callbacks.before_update(optimizer)
         if self._checks.is_enabled:
             self._checks.before_update(optimizer)

@@ -1,4 +1,4 @@
-"""Reduction kernels that run over chunks of tensors, and over rows of small tensors."""
+"""Reduction kernels that run over chunks of tensors."""
 
 from __future__ import annotations
 
@@ -58,37 +58,9 @@ class ChunkKernels:
                 torch.sub(flat, total / flat.numel(), out=scratch)
                 _append(partials, "centred", torch.dot(scratch, scratch))
 
-    def rows(self, matrix: torch.Tensor) -> None:
-        """Run all kernels on several small tensors of one size, one per row."""
-        partials = self.partials
-        total = matrix.sum(1)
-        _append(partials, "sum", total)
-        if self._extremes:
-            low, high = torch.aminmax(matrix, dim=1)
-            _append(partials, "min", low)
-            _append(partials, "max", high)
-        if self._l2:
-            _append(partials, "squares", (matrix * matrix).sum(1))
-        if self._zeros:
-            _append(partials, "zeros", (matrix == 0).sum(1))
-        if self._l1:
-            _append(partials, "l1", matrix.abs().sum(1))
-        if self._abs_min:
-            _append(partials, "abs_min", matrix.abs().amin(1))
-        if self._prod:
-            _append(partials, "prod", matrix.prod(1, dtype=torch.float64))
-        for band in self._bands:
-            _append(partials, band.name, band.contains(matrix).sum(1))
-        if self._squares:
-            centred = matrix - (total / matrix.shape[1])[:, None]
-            _append(partials, "centred", (centred * centred).sum(1))
-
     def results(self) -> dict[str, Vector]:
         """Return one number per chunk and kernel, all copied from the device together."""
-        columns = [
-            torch.cat([part.reshape(-1).double() for part in _joined(parts)]) for parts in self.partials.values()
-        ]
-        matrix = torch.stack(columns).cpu().numpy()
+        matrix = torch.stack([torch.stack(parts).double() for parts in self.partials.values()]).cpu().numpy()
         return dict(zip(self.partials, matrix, strict=True))
 
     def _scratch_buffer(self, flat: torch.Tensor, ordinal: int = 0) -> torch.Tensor:
@@ -107,10 +79,6 @@ class Band:
         arguments = find_statistic(name).arguments
         self._low, self._high = arguments[0], arguments[-1]
 
-    def contains(self, elements: torch.Tensor) -> torch.Tensor:
-        low, high = self._bounds(elements.dtype)
-        return (elements >= low) & (elements <= high)
-
     def count(self, flat: torch.Tensor, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         """Count the elements of a chunk in the band, using two buffers of the chunk's size and dtype."""
         low, high = self._bounds(flat.dtype)
@@ -122,8 +90,9 @@ class Band:
             return _float32_at_least(self._low), -_float32_at_least(-self._high)
         return self._low, self._high
 
-    def share_of_zeros(self) -> float:
-        return float(self._low <= 0 <= self._high)
+    @property
+    def has_zero(self) -> bool:
+        return self._low <= 0 <= self._high
 
 
 def is_band(name: str) -> bool:
@@ -139,18 +108,3 @@ def _float32_at_least(number: float) -> float:
 
 def _append(partials: dict[str, list[torch.Tensor]], name: str, value: torch.Tensor) -> None:
     partials.setdefault(name, []).append(value)
-
-
-def _joined(parts: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Stack adjacent scalars of one dtype, to reduce the number of parts."""
-    joined: list[torch.Tensor] = []
-    run: list[torch.Tensor] = []
-    for part in parts:
-        if run and (part.dim() or part.dtype != run[0].dtype):
-            joined.append(torch.stack(run))
-            run = []
-        if part.dim():
-            joined.append(part)
-        else:
-            run.append(part)
-    return [*joined, torch.stack(run)] if run else joined

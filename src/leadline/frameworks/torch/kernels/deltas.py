@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.torch.kernels.samples import sample_of
+from leadline.frameworks.torch.kernels.stacks import Stack, are_dense, stack_plan
 from leadline.statistics.definitions import Statistic, find_statistic
 
 Vector = npt.NDArray[np.float64]
@@ -64,25 +65,34 @@ class Deltas:
         self._allocate(names, tensors)
         requested = [find_statistic(name) for name in statistics]
         parts: list[torch.Tensor] = []
-        sizes: list[tuple[int, int, int]] = []
-        for name, tensor in zip(names, tensors, strict=True):
-            sums = self._compare(name, tensor, requested)
+        owners: list[int] = []
+        others: Sequence[int] = range(len(tensors))
+        if are_dense(tensors) and not any(self._snapshots[name].is_sampled for name in names):
+            plan = stack_plan(tensors)
+            others = plan.others
+            for stack in plan.stacks:
+                compared, sums = self._compare_stack(stack, names, tensors, requested)
+                parts += sums
+                owners += compared
+        for index in others:
+            sums = self._compare(names[index], tensors[index], requested)
             parts += sums
-            kept = self._snapshots[name].values.numel() if name in self._snapshots else 0
-            sizes.append((len(sums), kept, tensor.numel()))
-        numbers = torch.stack(parts).reshape(-1) if parts else torch.zeros(0, dtype=torch.float64)
+            owners += [index] * len(sums)
+        numbers = torch.cat(parts).reshape(-1) if parts else torch.zeros(0, dtype=torch.float64)
+        places = np.array(owners, dtype=np.intp)
+        sizes = [(self._kept_elements(name), tensor.numel()) for name, tensor in zip(names, tensors, strict=True)]
 
         def finish(fetched: Vector) -> Vector:
-            rows, at = fetched.reshape(-1, len(requested)), 0
-            result = np.full((len(requested), len(sizes)), np.nan)
-            for index, (chunks, kept, whole) in enumerate(sizes):
-                if chunks:
-                    sums = rows[at : at + chunks].sum(0)
-                    result[:, index] = [_result(*pair, kept, whole) for pair in zip(requested, sums, strict=True)]
-                at += chunks
-            return result.reshape(-1)
+            totals = np.full((len(sizes), len(requested)), np.nan)
+            totals[places] = 0.0
+            np.add.at(totals, places, fetched.reshape(-1, len(requested)))
+            kept, whole = np.array(sizes, dtype=np.float64).T
+            return np.concatenate([_result(*pair, kept, whole) for pair in zip(requested, totals.T, strict=True)])
 
         return numbers, finish
+
+    def _kept_elements(self, name: str) -> int:
+        return self._snapshots[name].values.numel() if name in self._snapshots else 0
 
     def _allocate(self, names: Sequence[str], tensors: Sequence[torch.Tensor]) -> None:
         """Decide for all new tensors together whether they are copied or sampled."""
@@ -104,8 +114,24 @@ class Deltas:
                 f"{size:,} bytes on the device, more than device_bytes allows"
             )
 
+    def _compare_stack(
+        self, stack: Stack, names: Sequence[str], tensors: Sequence[torch.Tensor], requested: Sequence[Statistic]
+    ) -> tuple[list[int], list[torch.Tensor]]:
+        """Return the tensors of a stack that have a previous capture, and one row of numbers for each of them."""
+        shape = tensors[stack.indices[0]].shape
+        current = stack.copy(tensors).reshape(stack.count, -1)
+        previous = [self._snapshots[names[index]] for index in stack.indices]
+        rows = [row for row, snapshot in enumerate(previous) if _is_comparable(snapshot, shape, current)]
+        for index, values in zip(stack.indices, current.unbind(), strict=True):
+            self._snapshots[names[index]] = _Snapshot(values, shape, is_sampled=False)
+        if not rows:
+            return [], []
+        before = torch.stack([previous[row].values for row in rows])
+        after = current if len(rows) == stack.count else torch.stack([current[row] for row in rows])
+        return [stack.indices[row] for row in rows], [_row_sums(_to_float64(before), _to_float64(after), requested)]
+
     def _compare(self, name: str, tensor: torch.Tensor, requested: Sequence[Statistic]) -> list[torch.Tensor]:
-        """Return one number per statistic for each chunk; nothing if there is no previous capture to compare with."""
+        """Return a row of numbers for each chunk; nothing if there is no previous capture to compare with."""
         if tensor.layout is not torch.strided:
             self._warn(f"{name} is not compared with its previous capture: the tensor is sparse")
             return []
@@ -114,10 +140,12 @@ class Deltas:
         current = sample_of(flat) if snapshot.is_sampled else flat
         before = snapshot.values
         sums: list[torch.Tensor] = []
-        if snapshot.shape == tensor.shape and before.dtype == current.dtype and before.device == current.device:
+        if _is_comparable(snapshot, tensor.shape, current):
             chunks = zip(before.split(_CHUNK_ELEMENTS), current.split(_CHUNK_ELEMENTS), strict=True)
             sums = [
-                _chunk_sums(_to_float64(one), _to_float64(other), requested) for one, other in chunks if one.numel()
+                _row_sums(_to_float64(one)[None], _to_float64(other)[None], requested)
+                for one, other in chunks
+                if one.numel()
             ]
         if sums and not before.is_inference():  # inference tensors can be changed only in inference mode
             before.copy_(current)
@@ -126,14 +154,26 @@ class Deltas:
         return sums
 
 
-def _chunk_sums(before: torch.Tensor, after: torch.Tensor, requested: Sequence[Statistic]) -> torch.Tensor:
-    """Return the sum of squares or the number of close elements per statistic; ``(len(requested),)``, float64."""
+def _is_comparable(snapshot: _Snapshot, shape: torch.Size, current: torch.Tensor) -> bool:
+    before = snapshot.values
+    return bool(snapshot.shape == shape and before.dtype == current.dtype and before.device == current.device)
+
+
+def _row_sums(before: torch.Tensor, after: torch.Tensor, requested: Sequence[Statistic]) -> torch.Tensor:
+    """Return the sum of squares or the number of close elements in each row.
+
+    Shape:
+        before, after: ``(rows, n)``; result: ``(rows, len(requested))``, float64.
+    """
     off = (after - before).abs()
     return torch.stack(
         [
-            torch.dot(off, off) if statistic.name == "change_l2" else _count_close(before, after, off, statistic)
+            torch.linalg.vector_norm(off, dim=1).square()
+            if statistic.name == "change_l2"
+            else _count_close(before, after, off, statistic)
             for statistic in requested
-        ]
+        ],
+        1,
     )
 
 
@@ -146,14 +186,13 @@ def _count_close(before: torch.Tensor, after: torch.Tensor, off: torch.Tensor, s
     is_same = after == before
     if statistic.family.endswith("_nan"):
         is_same |= torch.isnan(after) & torch.isnan(before)
-    return torch.maximum(is_close, is_same).sum()
+    return torch.maximum(is_close, is_same).sum(1)
 
 
-def _result(statistic: Statistic, total: float, kept: int, whole: int) -> float:
+def _result(statistic: Statistic, totals: Vector, kept: Vector, whole: Vector) -> Vector:
     with np.errstate(all="ignore"):
-        if statistic.name == "change_l2":
-            return float(np.sqrt(total * (whole / kept)))
-        return float(total / kept)
+        result: Vector = np.sqrt(totals * (whole / kept)) if statistic.name == "change_l2" else totals / kept
+    return result
 
 
 def _to_float64(flat: torch.Tensor) -> torch.Tensor:

@@ -11,7 +11,8 @@ import torch
 
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.samples import sorted_rows
-from leadline.statistics.bits import CHUNK_LANES, combine, weights
+from leadline.frameworks.torch.kernels.stacks import StackPlan, are_dense, stack_plan
+from leadline.statistics.bits import CHUNK_LANES, combine, combine_single, weights
 from leadline.statistics.definitions import Source, Statistic, find_statistic
 
 Vector = npt.NDArray[np.float64]
@@ -137,26 +138,42 @@ def _begin_checksums(tensors: Sequence[torch.Tensor]) -> tuple[torch.Tensor, Fin
 
     An empty tensor has NaN.
     """
-    sums: list[torch.Tensor] = []
-    forms: list[tuple[int, int]] = []
-    for tensor in tensors:
-        lanes = [_lanes(part) for part in _parts(tensor)]
+    plan = stack_plan(tensors) if are_dense(tensors) else None
+    sums, lengths = _stacked_sums(plan, tensors) if plan is not None else ([], [])
+    others = plan.others if plan is not None else range(len(tensors))
+    forms: list[tuple[int, int, int]] = []
+    for index in others:
+        lanes = [_lanes(part) for part in _parts(tensors[index])]
         chunk_sums = [chunk_sum for part in lanes for chunk_sum in _chunk_sums(part)]
         sums += chunk_sums
-        forms.append((len(chunk_sums), sum(part.numel() for part in lanes)))
-    whole = torch.stack(sums) if sums else torch.zeros(0, dtype=torch.int64, device=tensors[0].device)
+        forms.append((index, len(chunk_sums), sum(part.numel() for part in lanes)))
+    whole = torch.cat(sums) if sums else torch.zeros(0, dtype=torch.int64, device=tensors[0].device)
     numbers = torch.stack([whole >> 32, whole & _LOW]).double().reshape(-1)
+    count, owners = len(tensors), plan.owners if plan is not None else np.zeros(0, np.intp)
 
     def finish(fetched: Vector) -> Vector:
-        high, low = fetched.reshape(2, -1)
-        whole = [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
-        checksums, at = [], 0
-        for chunks, lanes in forms:
-            checksums.append(combine(whole[at : at + chunks], lanes) if lanes else float("nan"))
+        high, low = fetched.reshape(2, -1).astype(np.int64)
+        whole = ((high << 32) + low).view(np.uint64)
+        checksums = np.full(count, np.nan)
+        checksums[owners] = combine_single(whole[: len(owners)], np.array(lengths, dtype=np.uint64))
+        at = len(owners)
+        for index, chunks, lanes in forms:
+            if lanes:
+                checksums[index] = combine([int(chunk_sum) for chunk_sum in whole[at : at + chunks]], lanes)
             at += chunks
-        return np.array(checksums)
+        return checksums
 
     return numbers, finish
+
+
+def _stacked_sums(plan: StackPlan, tensors: Sequence[torch.Tensor]) -> tuple[list[torch.Tensor], list[int]]:
+    """Return the sums of the stacked tensors, and the number of lanes of each."""
+    sums, lengths = [], []
+    for stack in plan.stacks:
+        rows = _lanes(stack.gather(tensors)).view(stack.count, -1)
+        sums.append((rows * _weights(rows.device)[: rows.shape[1]]).sum(1))
+        lengths += [rows.shape[1]] * stack.count
+    return sums, lengths
 
 
 def _parts(tensor: torch.Tensor) -> tuple[torch.Tensor, ...]:
@@ -177,7 +194,7 @@ def _lanes(tensor: torch.Tensor) -> torch.Tensor:
 
 def _chunk_sums(lanes: torch.Tensor) -> list[torch.Tensor]:
     factors = _weights(lanes.device)
-    return [(chunk * factors[: chunk.numel()]).sum() for chunk in lanes.split(CHUNK_LANES) if chunk.numel()]
+    return [(chunk * factors[: chunk.numel()]).sum(0, keepdim=True) for chunk in lanes.split(CHUNK_LANES) if len(chunk)]
 
 
 def _weights(device: torch.device) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Device implementation of the statistics: few kernels over cache-sized chunks, one copy to the host, then float64."""
+"""Statistics of many tensors on one device: small ones in one pass, large ones by few kernels over chunks."""
 
 from __future__ import annotations
 
@@ -12,45 +12,34 @@ import torch
 
 from leadline.frameworks.torch.kernels import order_statistics
 from leadline.frameworks.torch.kernels.chunk_kernels import Band, ChunkKernels, is_band
-from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS, Elements, elements
+from leadline.frameworks.torch.kernels.elements import CHUNK_ELEMENTS, elements
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
+from leadline.frameworks.torch.kernels.segments import reduce_segments
+from leadline.frameworks.torch.kernels.stacks import are_dense, stack_plan
 from leadline.statistics.definitions import find_statistic, primaries
 
 Vector = npt.NDArray[np.float64]
 
 _UNDERFLOW: Final = 1e-30
 """A sum of squares below this may have underflowed in float32."""
-_SMALL_ELEMENTS: Final = 4096
-"""Tensors up to this size are stacked with others of the same size and computed together."""
 
 
 class ChunkPlan:
-    """Partition of a list of tensors, given by their sizes, into work for the kernels.
+    """Partition of a list of tensors, given by their sizes, into cache-sized chunks.
 
-    Small tensors of one size form the rows of a matrix; larger ones are cut into chunks. The device computes one
-    number per chunk and primary, which ``_combine`` merges into one per tensor.
+    The device computes one number per chunk and primary, which ``_combine`` merges into one per tensor.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
-        by_size: dict[int, list[int]] = {}
-        for index, size in enumerate(sizes):
-            if 0 < size <= _SMALL_ELEMENTS:
-                by_size.setdefault(size, []).append(index)
-        self.stacks = list(by_size.values())
-        stacked = {index for stack in self.stacks for index in stack}
-        self.cut = [index for index, size in enumerate(sizes) if size and index not in stacked]
-        owners = [index for stack in self.stacks for index in stack]
-        counts = [1] * len(owners)
-        lengths: list[int] = [sizes[index] for index in owners]
-        for index in self.cut:
-            whole, rest = divmod(sizes[index], CHUNK_ELEMENTS)
+        counts: list[int] = []
+        lengths: list[int] = []
+        for size in sizes:
+            whole, rest = divmod(size, CHUNK_ELEMENTS)
             parts = [CHUNK_ELEMENTS] * whole + ([rest] if rest else [])
-            owners.append(index)
             counts.append(len(parts))
             lengths += parts
-        self.owners = np.array(owners, dtype=np.intp)
-        """Tensors that have chunks, in the order of their chunks."""
-        self.starts = np.concatenate(([0], np.cumsum(counts)[:-1])).astype(np.intp) if counts else np.zeros(0, np.intp)
+        self.starts = np.cumsum(counts, dtype=np.intp) - np.array(counts, dtype=np.intp)
+        """The first chunk of each tensor."""
         self.lengths = np.array(lengths, dtype=np.float64)
         """Number of elements in each chunk."""
 
@@ -87,44 +76,46 @@ def _split(statistics: frozenset[str]) -> tuple[frozenset[str], tuple[str, ...]]
 
 
 def _reductions(tensors: Sequence[torch.Tensor], statistics: frozenset[str]) -> dict[str, Vector]:
-    parts = [elements(tensor) for tensor in tensors]
     wanted = primaries(statistics)
-    reduced = _reduce([part.flat for part in parts], wanted)
-    _add_implicit_zeros(parts, reduced)
-    _recompute_doubtful(parts, reduced, wanted)
-    sizes = np.array([part.size for part in parts], dtype=np.float64)
+    stored, implicit_zeros = _stored(tensors)
+    plan = stack_plan(stored)
+    reduced = reduce_segments(plan, stored, wanted)
+    if plan.others:
+        of_others = _reduce_chunks([elements(stored[index]).flat for index in plan.others], wanted)
+        for name, values in reduced.items():
+            values[plan.others] = of_others[name]
+    sizes = plan.sizes
+    if implicit_zeros is not None:
+        _add_implicit_zeros(reduced, sizes, implicit_zeros)
+        sizes = sizes + implicit_zeros
     return {name: _derive(name, reduced, sizes) for name in statistics}
 
 
-def _reduce(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dict[str, Vector]:
-    """Reduce the tensors to every primary, and to the sum, which proves that all elements are finite."""
-    plan = _plan_of(tuple(flat.numel() for flat in flats))
+def _stored(tensors: Sequence[torch.Tensor]) -> tuple[Sequence[torch.Tensor], Vector | None]:
+    """Return dense tensors with the stored elements, and the number of elements that each sparse one does not store.
+
+    The second result is None if no tensor is sparse.
+    """
+    if are_dense(tensors):
+        return tensors, None
+    parts = [elements(tensor) if tensor.layout is torch.sparse_coo else None for tensor in tensors]
+    stored = [tensor if part is None else part.flat for part, tensor in zip(parts, tensors, strict=True)]
+    return stored, np.array([0 if part is None else part.implicit_zeros for part in parts], dtype=np.float64)
+
+
+def _reduce_chunks(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dict[str, Vector]:
+    """Reduce flat tensors to every primary, to the sum, and to the number of non-finite elements."""
+    plan = ChunkPlan([flat.numel() for flat in flats])
     kernels = ChunkKernels(wanted)
-    for stack in plan.stacks:
-        kernels.rows(torch.stack([flats[index] for index in stack]) if len(stack) > 1 else flats[stack[0]][None])
-    for index in plan.cut:
-        flat = flats[index]
+    for flat in flats:
         for chunk in (flat,) if flat.numel() <= CHUNK_ELEMENTS else flat.split(CHUNK_ELEMENTS):
             kernels.chunk(chunk)
-    if not kernels.partials:  # every tensor is empty
-        return {name: np.full(len(flats), np.nan) for name in (*_KERNELS, *wanted - _COUNTS)}
-    return _combine(plan, kernels.results(), len(flats))
-
-
-def _plan_of(sizes: tuple[int, ...]) -> ChunkPlan:
-    plan = _PLANS.get(sizes)
-    if plan is None:
-        if len(_PLANS) > 64:
-            _PLANS.clear()
-        plan = _PLANS[sizes] = ChunkPlan(sizes)
-    return plan
-
-
-_PLANS: Final[dict[tuple[int, ...], ChunkPlan]] = {}
+    reduced = _combine(plan, kernels.results())
+    _recompute_doubtful(flats, reduced, wanted)
+    return reduced
 
 
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
-_KERNELS: Final = ("sum", "min", "max", "squares", "zeros", "l1", "centred")
 _EXACT: Final = frozenset({"prod"})
 """Kernels whose results are exact, finite or not."""
 
@@ -137,54 +128,48 @@ _REDUCERS: Final[dict[str, Any]] = {
 }
 
 
-def _combine(plan: ChunkPlan, partials: dict[str, Vector], count: int) -> dict[str, Vector]:
-    """Combine chunks into one number per tensor, in float64; NaN for tensors without elements."""
-
-    def spread(values: Vector) -> Vector:
-        whole = np.full(count, np.nan)
-        whole[plan.owners] = values
-        return whole
-
+def _combine(plan: ChunkPlan, partials: dict[str, Vector]) -> dict[str, Vector]:
+    """Combine chunks into one number per tensor, in float64."""
     with np.errstate(all="ignore"):
-        reduced = {
-            name: spread(_REDUCERS.get(name, np.add.reduceat)(values, plan.starts)) for name, values in partials.items()
+        reduced: dict[str, Vector] = {
+            name: _REDUCERS.get(name, np.add.reduceat)(values, plan.starts) for name, values in partials.items()
         }
         if "centred" in partials:
             # Correct the centred squares from chunk means to the overall mean (Chan, Golub, LeVeque).
-            sizes = np.add.reduceat(plan.lengths, plan.starts)
-            means = np.add.reduceat(partials["sum"], plan.starts) / sizes
+            means = reduced["sum"] / np.add.reduceat(plan.lengths, plan.starts)
             off = partials["sum"] / plan.lengths - np.repeat(means, np.diff([*plan.starts, len(plan.lengths)]))
-            between = np.add.reduceat(plan.lengths * off * off, plan.starts)
-            reduced["centred"] += spread(between)
+            reduced["centred"] += np.add.reduceat(plan.lengths * off * off, plan.starts)
     return reduced
 
 
-def _add_implicit_zeros(parts: Sequence[Elements], reduced: dict[str, Vector]) -> None:
-    for index, part in enumerate(parts):
-        if not part.implicit_zeros:
-            continue
-        stored = part.flat.numel()
-        if not stored:
-            for values in reduced.values():
-                values[index] = 0.0
-        if "centred" in reduced and stored:
-            mean = reduced["sum"][index] / stored
-            reduced["centred"][index] += mean * mean * stored * part.implicit_zeros / part.size
-        for name, rule in (("min", min), ("max", max), ("abs_min", min)):
+def _add_implicit_zeros(reduced: dict[str, Vector], stored: Vector, zeros: Vector) -> None:
+    """Add the zeros that sparse tensors do not store.
+
+    Args:
+        stored, zeros: Number of stored elements and of zeros that are not stored, of each tensor.
+    """
+    some, none_stored = zeros > 0, (zeros > 0) & (stored == 0)
+    for values in reduced.values():
+        values[none_stored] = 0.0
+    with np.errstate(all="ignore"):
+        if "centred" in reduced:
+            means = np.where(stored > 0, reduced["sum"] / stored, 0.0)
+            reduced["centred"] += np.where(some, means * means * stored * zeros / (stored + zeros), 0.0)
+        has_finite = reduced["nonfinite_count"] < stored
+        for name, rule in (("min", np.minimum), ("max", np.maximum), ("abs_min", np.minimum)):
             if name in reduced:
-                reduced[name][index] = rule(reduced[name][index], 0.0)
-        if "zeros" in reduced:
-            reduced["zeros"][index] += part.implicit_zeros
+                with_zero = np.where(has_finite, rule(reduced[name], 0.0), 0.0)
+                reduced[name] = np.where(some, with_zero, reduced[name])
         if "prod" in reduced:
-            reduced["prod"][index] *= 0.0
-        for name in reduced:
-            if is_band(name):
-                reduced[name][index] += part.implicit_zeros * Band(name).share_of_zeros()
+            reduced["prod"][some] *= 0.0
+    for name, values in reduced.items():
+        if name == "zeros" or (is_band(name) and Band(name).has_zero):
+            values += zeros
 
 
-def _recompute_doubtful(parts: Sequence[Elements], reduced: dict[str, Vector], wanted: frozenset[str]) -> None:
+def _recompute_doubtful(flats: Sequence[torch.Tensor], reduced: dict[str, Vector], wanted: frozenset[str]) -> None:
     """Recompute in float64, element by element, the tensors whose reductions are not reliable."""
-    counts: dict[str, Vector] = {name: np.zeros(len(parts)) for name in sorted(_COUNTS & wanted)}
+    counts: dict[str, Vector] = {name: np.zeros(len(flats)) for name in _COUNTS & wanted | {"nonfinite_count"}}
     with np.errstate(all="ignore"):
         doubtful = ~np.isfinite(np.sum([values for name, values in reduced.items() if name not in _EXACT], axis=0))
         if "squares" in reduced:
@@ -192,8 +177,7 @@ def _recompute_doubtful(parts: Sequence[Elements], reduced: dict[str, Vector], w
         if "centred" in reduced:
             doubtful |= (reduced["centred"] < _UNDERFLOW) & ~_is_constant(reduced)
     for index in map(int, np.flatnonzero(doubtful)):
-        if parts[index].flat.numel():
-            _recompute_exactly(parts[index], index, reduced, counts)
+        _recompute_exactly(flats[index], index, reduced, counts)
     reduced.update(counts)
 
 
@@ -207,35 +191,26 @@ def _is_constant(reduced: dict[str, Vector]) -> Any:
     return reduced["min"] == reduced["max"] if "min" in reduced else np.False_
 
 
-def _recompute_exactly(part: Elements, index: int, reduced: dict[str, Vector], counts: dict[str, Vector]) -> None:
-    flat = part.flat.double()
+def _recompute_exactly(stored: torch.Tensor, index: int, reduced: dict[str, Vector], counts: dict[str, Vector]) -> None:
+    flat = stored.double()
     finite = torch.isfinite(flat)
     bad = flat.numel() - int(finite.sum())
-    if "nonfinite_count" in counts:
-        counts["nonfinite_count"][index] = bad
+    counts["nonfinite_count"][index] = bad
     if "nan_count" in counts:
         counts["nan_count"][index] = int(torch.isnan(flat).sum()) if bad else 0
     kept = flat[finite] if bad and bad < flat.numel() else flat
-    if part.implicit_zeros and bad == flat.numel():
-        kept = flat.new_zeros(1)
-    exact: dict[str, Callable[[], float]] = {
-        "sum": lambda: float(flat.sum()),
-        "l1": lambda: float(flat.abs().sum()),
-        "squares": lambda: float(torch.dot(flat, flat)),
-        "min": lambda: min([float(kept.min())] + [0.0] * bool(part.implicit_zeros)),
-        "max": lambda: max([float(kept.max())] + [0.0] * bool(part.implicit_zeros)),
-        "centred": lambda: _centred(flat, part),
-        "abs_min": lambda: min([float(kept.abs().min())] + [0.0] * bool(part.implicit_zeros)),
+    exact: dict[str, Callable[[], torch.Tensor]] = {
+        "sum": flat.sum,
+        "l1": lambda: flat.abs().sum(),
+        "squares": lambda: torch.dot(flat, flat),
+        "min": kept.min,
+        "max": kept.max,
+        "centred": lambda: (flat - flat.mean()).square().sum(),
+        "abs_min": lambda: kept.abs().min(),
     }
     for name, read in exact.items():
         if name in reduced:
-            reduced[name][index] = read()
-
-
-def _centred(flat: torch.Tensor, part: Elements) -> float:
-    mean = float(flat.sum()) / part.size
-    off = flat - mean
-    return float(torch.dot(off, off)) + part.implicit_zeros * mean * mean
+            reduced[name][index] = float(read())
 
 
 def _derive(name: str, reduced: dict[str, Vector], sizes: Vector) -> Vector:

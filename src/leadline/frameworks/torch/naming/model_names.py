@@ -147,7 +147,8 @@ def _share_names(one: torch.nn.Module, other: torch.nn.Module) -> bool:
     """Whether two models have a parameter of the same name."""
     if one is other:
         return False
-    return bool({name for name, _ in clean_named_parameters(one)} & {name for name, _ in clean_named_parameters(other)})
+    names = {name for name, _ in clean_named_parameters(other)}  # none in loss modules, so that one is not read
+    return bool(names) and any(name in names for name, _ in clean_named_parameters(one))
 
 
 def _parameters_in(module: torch.nn.Module, wanted: set[int]) -> set[int]:
@@ -306,7 +307,7 @@ class _RemoveModule:
 
 
 def live_modules() -> list[torch.nn.Module]:
-    """Return the outermost of all modules alive, from a scan of all objects: about 0.1 s in a process with torch."""
+    """Return the outermost of all modules alive, from a scan of all objects: some 30 ms in a process with torch."""
     return _outermost(_live(torch.nn.Module))
 
 
@@ -317,8 +318,22 @@ def live_optimizers() -> list[torch.optim.Optimizer]:
 
 
 def _live(kind: type) -> list[Any]:
-    # type() rather than isinstance, which would run the __class__ property of third-party proxies
-    return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), kind)]
+    # type() rather than isinstance, which would run the __class__ property of third-party proxies; its id, because a
+    # metaclass may define equality, and a call of issubclass for each object would take several times as long
+    kinds = _subclasses(kind)
+    return [candidate for candidate in gc.get_objects() if id(type(candidate)) in kinds]
+
+
+def _subclasses(kind: type) -> dict[int, type]:
+    """Return a class and everything derived from it, by id."""
+    found: dict[int, type] = {}
+    pending: list[type] = [kind]
+    while pending:
+        subclass = pending.pop()
+        if id(subclass) not in found:
+            found[id(subclass)] = subclass
+            pending += type.__subclasses__(subclass)
+    return found
 
 
 def _outermost(modules: list[torch.nn.Module]) -> list[torch.nn.Module]:

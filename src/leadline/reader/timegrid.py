@@ -31,8 +31,9 @@ _EMPTY: Final = Interval()
 class TimeGrid:
     """The moments that can be evaluated, each with the last record before it and the records since the previous one.
 
-    Moments are one second apart, from the run's start to its last record. System metrics serve as heartbeats that let
-    time pass while the workers are silent. A timeline row belongs to the moment after its end.
+    Moments are one second apart, from the run's start to its last record, which is a moment itself. System metrics
+    serve as heartbeats that let time pass while the workers are silent. A timeline row belongs to the moment after its
+    end.
 
     Args:
         started_ns: When the run started.
@@ -124,17 +125,21 @@ class TimeGrid:
     def scans(self) -> Iterator[Scan]:
         """Yield the moments that can be evaluated and were not returned yet."""
         until_ns = max(self._latest_ns, self._end_ns) if self._is_finished else self._latest_ns - self._settle_ns
-        while self.started_ns + self._next * GRID_NS <= until_ns:
-            moment_ns = self.started_ns + self._next * GRID_NS
+        while (moment_ns := self.started_ns + self._next * GRID_NS) <= until_ns or self._is_end(moment_ns, until_ns):
             interval = Interval()
             for cell in (0, self._next) if self._next == 1 else (self._next,):
                 self._last = max(self._last or (0, -1), self._cells.get(cell, (0, -1)))
                 interval.extend(self._intervals.pop(cell, _EMPTY))
             self._next += 1
             last = self._last if self._last and self._last[0] else None
-            yield Scan(
-                moment_ns, self.started_ns, last[0] if last else None, last[1] if last else -1, interval, self.facts
-            )
+            is_last = self._is_finished and moment_ns >= until_ns
+            moment_ns = min(moment_ns, until_ns)
+            last_ns, last_step = last or (None, -1)
+            yield Scan(moment_ns, self.started_ns, last_ns, last_step, interval, self.facts, is_last)
+
+    def _is_end(self, moment_ns: int, until_ns: int) -> bool:
+        """Return whether the last record of a run that has ended lies within the second before a moment."""
+        return self._is_finished and moment_ns - GRID_NS < until_ns
 
     def _cell(self, time_ns: int) -> int:
         return max(0, -(-(time_ns - self.started_ns) // GRID_NS))

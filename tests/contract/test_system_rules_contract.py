@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from timelines import CPU, IOWAIT, MEMORY, RSS, gpu, merge_by_time, sampled, training
+from timelines import CPU, IOWAIT, MEMORY, gpu, merge_by_time, resident, sampled, training
 
 from leadline.records.metric import Channel
 from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
@@ -159,6 +159,7 @@ class TestCPUUtilization(RuleContract):
 class TestHardwareUtilization(RuleContract):
     rule = HardwareUtilization
     parameters = SOON
+    alternatives = ("gpu", "iowait_percent", "network")
     fires_on = machine(cpu=50.0, memory=98.0)
     silent_on = machine(cpu=50.0, memory=60.0, gpu=80.0)
 
@@ -177,10 +178,8 @@ class TestInputBound(RuleContract):
 
 class TestMemoryGrowth(RuleContract):
     rule = MemoryGrowth
-    fires_on = merge_by_time(training([HEALTHY] * 600), courses({RSS: [1e9 + 4e6 * index for index in range(110)]}))
-    silent_on = merge_by_time(
-        training([HEALTHY] * 600), courses({RSS: [1e9 + 1e6 * (index % 3) for index in range(110)]})
-    )
+    fires_on = resident([1e9 + 4e6 * index for index in range(110)])
+    silent_on = resident([1e9 + 1e6 * (index % 3) for index in range(110)])
 
 
 class TestThroughputRegression(RuleContract):
@@ -209,6 +208,7 @@ class TestOperatorTime(RuleContract):
 
 class TestGPUThrottling(RuleContract):
     rule = GPUThrottling
+    alternatives = ("gpu",)
     fires_on = machine(count=60, gpu=90.0, heat=100.0, power=0.0)
     silent_on = machine(count=60, gpu=90.0, heat=0.0, power=0.0)
 

@@ -79,13 +79,24 @@ class TestGradientClipping(RuleContract):
     rule = GradientClipping
     parameters: ClassVar = {"window": 10}
     fires_on = statistic("gradient_clipped", "value", *[1.0] * 6)
-    silent_on = statistic("gradient_clipped", "value", *[1.0] * 5, 0.0)
+    silent_on = statistic("gradient_clipped", "value", *[0.0, 1.0] * 6)
 
 
 class TestPoorWeightInitialization(RuleContract):
     rule = PoorWeightInitialization
     fires_on = (Capture(0, {"a.relu_input_0": {"variance": 11.0}, "b.relu_input_0": {"variance": 1.0}}),)
-    silent_on = (Capture(0, {"a.relu_input_0": {"variance": 10.0}, "b.relu_input_0": {"variance": 1.0}}),)
+    silent_on = tuple(
+        Capture(
+            step,
+            {
+                "a.relu_input_0": {"variance": 10.0},
+                "b.relu_input_0": {"variance": 1.0},
+                "gradient/a.weight": {"p5": -1.0, "p95": 1.0},
+                "loss": {"value": 1.0 - 0.1 * step},
+            },
+        )
+        for step in range(7)
+    )
 
 
 class TestDeadRelu(RuleContract):
@@ -102,7 +113,7 @@ class TestSaturatedActivation(RuleContract):
 
 class TestClassImbalance(RuleContract):
     rule = ClassImbalance
-    fires_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "class_counts", [460.0, 40.0]))
+    fires_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "class_counts", [4600.0, 100.0]))
     silent_on = tuple(vector("CrossEntropyLoss_input_1", "labels", "class_counts", [460.0, 46.0]))
 
 

@@ -10,7 +10,10 @@ from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, Part, RunWriter
 
 Judged = list[tuple[int, str]]
-"""Step and verdict (``clear``, ``fired`` or ``undecided``); oracle loops list only the steps that they evaluate."""
+"""Step and verdict (``clear``, ``fired``, ``undecided`` or ``notapplicable``).
+
+Oracle loops list only the steps that they evaluate.
+"""
 
 
 def judged_by(rule: Rule, scenario: Sequence[Part]) -> Judged:

@@ -20,7 +20,7 @@ from leadline.rules.rule import Rule
 from leadline.testing.runs import START_NS, ArrayStatistics, Capture, Part, RunWriter
 
 Judged = list[tuple[int, str]]
-"""Step and verdict (``clear``, ``fired`` or ``undecided``)."""
+"""Step and verdict (``clear``, ``fired``, ``undecided`` or ``notapplicable``)."""
 
 
 def judged_by(rules: dict[str, Rule], scenario: Sequence[Part]) -> dict[str, Judged]:
@@ -127,7 +127,7 @@ def exploding(scenario: Sequence[Part], factor: float, window: int, patience: in
             usual = statistics.median(before[-window:])
             logs = [math.log(one) for one in before[-window:] if one > 0]
             spread = 1.4826 * statistics.median(abs(one - statistics.median(logs)) for one in logs)
-            bound = usual * max(factor, math.exp(4 * spread))
+            bound = usual * max(factor, math.exp(4 * spread)) * max(1.0, min(20, window) / len(before))
             fired |= sum(is_finite(one) and one > bound for one in seen[-5:]) >= patience
         results.append((step.step, "undecided" if step.is_skipped else verdict_name(fired, judged)))
     return results
@@ -178,7 +178,7 @@ def logits(scenario: Sequence[Part], patience: int) -> Judged:
     for step in trained(scenario):
         if not step.of("min", "predictions"):
             continue
-        fired = False
+        fired = suspected = False
         for (worker, name), low in step.of("min", "predictions").items():
             high, mean = step.numbers[worker, name, "max"], step.numbers[worker, name, "mean"]
             is_softmax = name.startswith("Cross")
@@ -190,7 +190,8 @@ def logits(scenario: Sequence[Part], patience: int) -> Judged:
                 latest and min(one for one, _ in latest) <= 0.05 and max(one for _, one in latest) >= 0.95
             )
             fired |= len(latest) == patience and bool(reaches)
-        results.append((step.step, verdict_name(fired)))
+            suspected |= 0 < len(latest) < patience
+        results.append((step.step, verdict_name(fired, not suspected)))
     return results
 
 
@@ -199,7 +200,7 @@ def counted(scenario: Sequence[Part], patience: int, ends: tuple[str, ...], mode
     for step in steps(scenario):
         counts = [value for end in ends for value in step.of("value", "checks", ends=end).values()]
         if counts and step.mode in modes:
-            results.append((step.step, verdict_name(max(counts) >= patience)))
+            results.append((step.step, verdict_name(max(counts) >= patience, max(counts) == 0)))
     return results
 
 
@@ -210,6 +211,8 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
     outside: dict[str, int] = {}
     first: dict[str, int] = {}
     still: dict[tuple[str, str], tuple[int, float, float]] = {}
+    highest: dict[str, float] = {}
+    steepest: dict[tuple[str, str], float] = {}
     for step in trained(scenario):
         sums = step.of("checksum", "weights", "biases")
         rates = step.of("value", "hyperparameters", ends="/lr")
@@ -223,6 +226,7 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
             fired |= value > 0 and now - outside.setdefault(worker, now) >= limit
         for (worker, _), value in rates.items():
             rate[worker] = value
+            highest[worker] = max(value, highest.get(worker, 0.0))
             if value:
                 zero.pop(worker, None)
             fired |= value == 0 and now - zero.setdefault(worker, now) >= limit
@@ -232,6 +236,10 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
             current = rate.get(worker, math.nan)
             others = [size for (who, _), size in step.of("abs_max", "gradients").items() if who == worker]
             if not 1e-5 * max((size for size in others if size < math.inf), default=0) < gradient < math.inf:
+                still.pop((worker, name), None)
+                continue
+            steepest[worker, name] = max(gradient, steepest.get((worker, name), 0.0))
+            if gradient < 1e-3 * steepest[worker, name] or current < 1e-3 * highest.get(worker, 0.0):
                 still.pop((worker, name), None)
                 continue
             if (worker, name) not in still or known != value or current > then:
@@ -253,16 +261,16 @@ def unused(scenario: Sequence[Part], limit: int) -> Judged:
         if not sums:
             continue
         held |= set(step.of("update_ratio", "weights", "biases"))
-        fired = judged = False
+        fired = waiting = False
         for (worker, name), value in sums.items():
             since, known = first.setdefault((worker, name), (step.mode_step, value))
             if (worker, f"gradient/{name}", "abs_max") in step.numbers or known != value:
                 used.add((worker, name))
             is_old = step.mode_step - since >= limit
             if (worker, name) in held:
-                judged |= is_old or (worker, name) in used
+                waiting |= (worker, name) not in used
                 fired |= is_old and (worker, name) not in used
-        results.append((step.step, verdict_name(fired, judged)))
+        results.append((step.step, verdict_name(fired, not waiting and not held.isdisjoint(sums))))
     return results
 
 
@@ -272,14 +280,15 @@ def collapsed(scenario: Sequence[Part], eps: float, patience: int) -> Judged:
         stds = step.of("batch_std", "outputs")
         if not stds:
             continue
-        fired = judged = False
+        fired = judged = suspected = False
         for (worker, name), std in stds.items():
             size = step.numbers[worker, name, "abs_mean"]
             is_judged = is_finite(std) and is_finite(size)
             judged |= is_judged
             runs[worker] = runs.get(worker, 0) + 1 if is_judged and std < eps * (1 + size) else 0
             fired |= is_judged and runs[worker] >= patience
-        results.append((step.step, verdict_name(fired, judged)))
+            suspected |= is_judged and runs[worker] > 0
+        results.append((step.step, verdict_name(fired, judged and not suspected)))
     return results
 
 
@@ -329,27 +338,32 @@ def skips(scenario: Sequence[Part], share: float, window: int) -> Judged:
         if latest or not step.is_skipped or count > window:
             latest.append(step.is_skipped)
         small = any(value < 1 for value in step.of("value", "hyperparameters", ends="/scale").values())
-        results.append((step.step, verdict_name(small or sum(latest[-window:]) / window > share, bool(latest))))
+        seen = latest[-window:]
+        is_clear = len(seen) > int(share * window) and sum(seen) / len(seen) <= share
+        results.append((step.step, verdict_name(small or sum(seen) / window > share, is_clear)))
     return results
 
 
 def replicas(scenario: Sequence[Part]) -> Judged:
     results: Judged = []
     agreed: dict[str, list[float]] = {}
+    workers: set[str] = set()
     for step in trained(scenario):
         sums = step.of("checksum", "weights", "biases")
         if not sums:
             continue
-        fired = False
+        workers |= {worker for worker, _ in sums}
+        fired = judged = False
         for tensor in {name for _, name in sums}:
             values = [value for (_, name), value in sums.items() if name == tensor]
             if len(values) < 2:
                 continue
             if len(set(values)) == 1:
                 agreed.setdefault(tensor, []).append(values[0])
-            else:
-                fired |= len(set(agreed.get(tensor, ()))) > 1
-        results.append((step.step, verdict_name(fired)))
+            is_replica = len(set(agreed.get(tensor, ()))) > 1
+            judged |= is_replica
+            fired |= is_replica and len(set(values)) > 1
+        results.append((step.step, "notapplicable" if len(workers) < 2 else verdict_name(fired, judged)))
     return results
 
 

@@ -184,16 +184,17 @@ def clipping(scenario: Sequence[Part], window: int, share: float, norm: float) -
         found = {(worker, name): value for worker, name, value in step.numbers("value", "^gradient_")}
         if not found:
             continue
-        fired, judged = False, False
+        fired, judged, suspected = False, False, False
         for (worker, name), value in found.items():
             if name == "gradient_clipped":
                 judged = True
                 past.setdefault(worker, []).append(value)
                 fired |= sum(past[worker][-window:]) > share * window
+                suspected |= len(past[worker]) < window and sum(past[worker]) > share * len(past[worker])
             if name == "gradient_norm":
                 judged |= not math.isnan(value)
                 fired |= value > norm and (worker, "gradient_clipped") not in found
-        results.append((step.step, verdict_name(fired, judged)))
+        results.append((step.step, verdict_name(fired, judged and not suspected)))
     return results
 
 
@@ -239,29 +240,42 @@ def unit_shares(scenario: Sequence[Part], statistic: str, inactivity: float, mos
 
 def imbalance(scenario: Sequence[Part], samples: int, ratio: float, mistaken: float) -> Judged:
     results = []
-    counted: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    counted: dict[tuple[str, str], list[float]] = {}
+    confused: dict[tuple[str, str], list[float]] = {}
     for step in steps(scenario):
         found = {worker: values for worker, _, values in step.vectors("class_counts")}
-        confused = {worker: values for worker, _, values in step.vectors("confusion")}
         if not found:
             continue
-        judged, fired = False, False
+        for worker, _, values in step.vectors("confusion") if step.step >= 100 else ():
+            before = confused.get((worker, step.mode), [0.0] * 4)
+            before = [0.0] * 4 if sum(before) >= samples else before
+            confused[worker, step.mode] = [one + other for one, other in zip(before, values, strict=True)]
+        judged, fired, suspected = False, False, False
         for worker, values in found.items():
-            counts, matrix = counted.get((worker, step.mode), ([0.0] * 3, [0.0] * 4))
-            if sum(counts) >= samples:
-                counts, matrix = [0.0] * 3, [0.0] * 4
+            counts = counted.get((worker, step.mode), [0.0] * 3)
             counts = [one + other for one, other in zip(counts, [*values, 0.0][:3], strict=True)]
-            matrix = [one + other for one, other in zip(matrix, confused[worker], strict=True)]
-            counted[worker, step.mode] = (counts, matrix)
+            counted[worker, step.mode] = counts
             if sum(counts) < samples:
                 continue
             judged = True
-            seen = [count for count in counts if count]
-            fired |= max(seen) / min(seen) > ratio
+            most, least = max(counts), min(count for count in counts if count)
+            fired |= math.log(most / least) - 3 * math.sqrt(1 / most + 1 / least) > math.log(ratio)
+            suspected |= most > ratio * least
+            matrix = confused.get((worker, step.mode), [0.0] * 4)
             for right, wrong in ((matrix[0], matrix[1]), (matrix[3], matrix[2])):
-                fired |= right + wrong > 0 and 1 - right / (right + wrong) > mistaken
-        results.append((step.step, verdict_name(fired, judged)))
+                fired |= right + wrong > 0 and wilson(wrong, right + wrong) > mistaken
+        results.append((step.step, verdict_name(fired, judged and not suspected)))
     return results
+
+
+def wilson(bad: float, count: float) -> float:
+    """Return the smaller share of which the observed one is three standard deviations away, found by bisection."""
+    low, high = 0.0, bad / count
+    for _ in range(100):
+        middle = (low + high) / 2
+        is_far = bad / count - middle > 3 * math.sqrt(middle * (1 - middle) / count)
+        low, high = (middle, high) if is_far else (low, middle)
+    return low
 
 
 def confusions(scenario: Sequence[Part], diagonal: float, off: float) -> Judged:

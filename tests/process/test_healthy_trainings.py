@@ -5,22 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from false_alarms import KINDS, SEEDS, judge_all, table, train
+from false_alarms import KINDS, SEEDS, decided_table, judge_all, table, train, train_briefly
 
 from leadline.rules.registry import DEFAULT
 
 pytestmark = pytest.mark.slow
 
 GROUPS = [KINDS[at : at + 2] for at in range(0, len(KINDS), 2)]
-UNDECIDED = {
-    "stalled_training": set(KINDS),  # evaluated once a second; a training may be over before
-    "input_bound": set(KINDS),  # as above
-    "straggler": set(KINDS),  # one process each
-    "memory_growth": set(KINDS),  # no agent samples their memory
-    "gpu_throttling": set(KINDS),
-    "probabilities_as_logits": {"vae", "policy_gradient", "regression"},
+NOT_CLEAR = {
+    "straggler": ("not_applicable", set(KINDS)),
+    "replica_divergence": ("not_applicable", set(KINDS)),
+    "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
+    "probabilities_as_logits": ("not_applicable", {"vae", "policy_gradient", "regression"}),
 }
-"""Kinds of trainings on which a rule may be undecided, because its data does not exist."""
+"""The verdict of rules that are not clear, and the kinds of trainings where."""
 
 
 @pytest.mark.parametrize("kinds", GROUPS, ids="-".join)
@@ -40,5 +38,15 @@ def test_a_healthy_training_raises_no_alarm(tmp_path: Path, kinds: tuple[str, ..
     assert errors == {}
     for run, rules in told.items():
         for name in silent:
-            may = run.rpartition("-")[0] in UNDECIDED.get(name, ())
-            assert rules[name].verdict == "clear" or may, f"{run}: {name}: {rules[name].verdict}: {rules[name].why}"
+            verdict, where = NOT_CLEAR.get(name, ("clear", set(KINDS)))
+            expected = verdict if run.rpartition("-")[0] in where else "clear"
+            assert rules[name].verdict == expected, f"{run}: {name}: {rules[name].verdict}: {rules[name].why}"
+
+
+def test_short_trainings_with_the_default_budget_raise_no_alarm(tmp_path: Path) -> None:
+    train_briefly([100], [1], [0], tmp_path)
+    told = judge_all(tmp_path)
+    print(decided_table(told))
+    assert len(told) == 4
+    verdicts = {(run, name): rule for run, rules in told.items() for name, rule in rules.items()}
+    assert {key: rule for key, rule in verdicts.items() if rule.verdict in ("fired", "error")} == {}

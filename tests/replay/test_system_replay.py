@@ -32,7 +32,6 @@ RULES: dict[str, Callable[[], Rule]] = {
     "load_balancing": partial(find_rule("load_balancing"), patience=3),
     "low_gpu_utilization": partial(find_rule("low_gpu_utilization"), **SOON),
     "max_initialization_time": partial(find_rule("max_initialization_time"), threshold=0.05),
-    "memory_growth": partial(find_rule("memory_growth"), percent=0.1, bytes=1e6),
     "overall_framework_metrics": find_rule("overall_framework_metrics"),
     "overall_system_usage": find_rule("overall_system_usage"),
     "profiler_report": partial(

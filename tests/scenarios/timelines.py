@@ -7,6 +7,7 @@ from typing import Final
 
 from leadline.records.event import Event
 from leadline.records.metric import Channel
+from leadline.records.series import TensorInfo
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, Part, SystemSample, TimelineEvent
 
 MS: Final = SECOND_NS // 1000
@@ -15,11 +16,25 @@ CPU: Final = Channel("cpu", "total", "utilization_percent")
 IOWAIT: Final = Channel("cpu", "total", "iowait_percent")
 MEMORY: Final = Channel("memory", "total", "used_percent")
 RSS: Final = Channel("process", "job", "rss_bytes")
+RESIDENT: Final = "process/rss_bytes"
 
 
 def gpu(number: int, metric: str = "utilization_percent") -> Channel:
     """Return a channel of a GPU."""
     return Channel("gpu", f"gpu{number}", metric)
+
+
+def resident(
+    course: Sequence[float], *, name: str = RESIDENT, every: int = 10, step_ns: int = 10 * MS, worker: str = WORKER
+) -> list[Part]:
+    """Return the readings of a process' memory at every few steps."""
+    infos = {name: TensorInfo(name, ("checks",), (), "float64")}
+    return [
+        Capture(
+            index * every, {name: {"value": value}}, worker, time_ns=START_NS + index * every * step_ns, infos=infos
+        )
+        for index, value in enumerate(course)
+    ]
 
 
 def step_rows(

@@ -42,6 +42,11 @@ class LossAbove(Rule, frozen=True, kw_only=True):
         """What to capture: a collection, its statistics, and the number of earlier values in the window."""
         return Needs.of("losses", "value", history=self.patience - 1)
 
+    @property
+    def least_observations(self) -> int:
+        """The number of saved steps that it takes to be clear."""
+        return self.patience
+
     def evaluate(self, window: Window) -> Verdict:
         """Return the verdict at one step; it must depend on the parameters and the window only."""
         readings = [reading for reading in window.readings("value") if abs(reading.value) < float("inf")]

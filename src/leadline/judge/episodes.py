@@ -8,7 +8,7 @@ from typing import Any
 
 from leadline.reader.window import Window
 from leadline.records.finding import MAX_NAMED_TENSORS, Finding
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 
 Event = dict[str, Any]
 """A line of ``findings.jsonl``."""
@@ -39,7 +39,7 @@ class Episodes:
                 return self._fire(verdict, window)
             case Clear() if mode in self._open and self._can_close(mode, seen):
                 return [_event("closed", replace(self._open.pop(mode), is_open=False))]
-            case Clear() | Undecided():
+            case Clear() | Undecided() | NotApplicable():
                 return []
 
     def _can_close(self, mode: str, seen: Callable[[], Collection[str]] | None) -> bool:

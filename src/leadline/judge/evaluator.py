@@ -5,24 +5,27 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
+from leadline.judge.coverage import Coverage
 from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
 from leadline.reader.feed import MAX_STEP, Feed, OtherRun
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
-from leadline.reader.throttling import Throttling, ThrottlingHistory, why_undecided
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.plan import CaptureItem, CapturePlan
+from leadline.records.verdict import Verdict, VerdictTally
 from leadline.rules.rule import Rule
 from leadline.statistics.definitions import is_vector
+from leadline.store import layout
+from leadline.store.documents import read_document
 
 _CLOCK_EVERY: Final = 16
 """The number of points between two readings of the clock, when the time for one answer is limited."""
@@ -49,11 +52,11 @@ class EvaluationProgress:
 class RuleTrack:
     """The state of one rule in the stream of a run."""
 
-    def __init__(self, alias: str, rule: Rule, run: str) -> None:
+    def __init__(self, alias: str, rule: Rule, run: str, plan: Sequence[CaptureItem] = ()) -> None:
         self.alias, self.rule = alias, rule
         self.error: str | None = None
         self.needs: Needs = rule.needs()
-        self._run = run
+        self._run, self._plan = run, plan
         self.begin()
 
     @property
@@ -68,11 +71,9 @@ class RuleTrack:
         """Forget everything that was evaluated."""
         self.view = View(self.needs.tensors)
         self.episodes = Episodes(self.alias)
-        self.judged_steps = self.clear_steps = 0
-        self.why = ""
-        self.missed: dict[Throttling, None] = {}
-        self._relevant: tuple[Throttling, ...] = ()
-        self._throttling_version = 0
+        self.judged_steps = 0
+        self.tally = VerdictTally()
+        self.coverage = Coverage(self.alias, self.needs.tensors, self._plan)
         self.memory: Any = None
         self.product: dict[str, Any] = {}
         self._interval = Interval()
@@ -93,17 +94,6 @@ class RuleTrack:
         windows = {name: other.window(point) for name, other in self.others.items()}
         return {name: window for name, window in windows.items() if window is not None}
 
-    def record_missed(self, point: Point, throttling: ThrottlingHistory) -> bool:
-        """Return whether throttling left out data that the rule needs at a point; remembered for the verdict."""
-        if not throttling.version or not point.rows:
-            return False
-        if self._throttling_version != throttling.version:
-            self._throttling_version = throttling.version
-            self._relevant = throttling.affecting(self.alias, self.needs.tensors)
-        mode_step = max(row.mode_step for row in point.rows)
-        self.missed |= dict.fromkeys(entry for entry in self._relevant if entry.has_missed_by(point.mode, mode_step))
-        return any(entry.is_missing_at(point.mode, mode_step) for entry in self._relevant)
-
     def scan_window(self, scan: Scan) -> Window | None:
         """Return the window of a scan, with all data since the last one; None: the rule scans less often."""
         self._interval.extend(scan.interval, self.needs)
@@ -120,11 +110,7 @@ class RuleTrack:
             return []
         self.judged_steps += 1
         self.product = verdict.product or self.product
-        match verdict:
-            case Clear():
-                self.clear_steps += 1
-            case Undecided():
-                self.why = verdict.why
+        self.tally.add(verdict)
         return self.episodes.apply(verdict, window, seen)
 
     def _evaluate(self, window: Window) -> Verdict | None:
@@ -132,36 +118,45 @@ class RuleTrack:
         try:
             window.memory = self.memory = self.rule.remember(self.memory, window)
             verdict = self.rule.evaluate(window)
-            if not isinstance(verdict, (Clear, Fired, Undecided)):
-                raise TypeError(f"evaluate() must return Clear, Fired or Undecided, not {type(verdict).__name__}")
+            if not isinstance(verdict, Verdict):
+                names = "Clear, Fired, Undecided or NotApplicable"
+                raise TypeError(f"evaluate() must return {names}, not {type(verdict).__name__}")
         except (Exception, SystemExit) as error:  # noqa: BLE001
             self.error = describe_error(error)
             return None
         return verdict
 
-    def state(self, *, is_of_trees: bool = False) -> dict[str, Any]:
-        """Return the state as ``verdict``, ``why``, ``judged_steps``, ``findings``, ``error`` and ``product``.
+    def state(self, models: ModelKind | None = None) -> dict[str, Any]:
+        """Return the state as plain JSON values.
+
+        The keys are ``verdict``, ``why``, ``sampling``, ``judged_steps``, ``findings``, ``error`` and ``product``.
 
         Args:
-            is_of_trees: Whether boosted trees are trained, and no network.
+            models: What the run trains; None: not known.
         """
-        if self.episodes.count:
-            verdict, why = "fired", ""
-        elif self.missed:
-            verdict, why = "undecided", why_undecided(self.missed)
-        elif self.clear_steps:
-            verdict, why = "clear", ""
-        else:
-            verdict, why = "undecided", self.why or missing(self.needs, is_of_trees=is_of_trees)
+        models = models or ModelKind()
+        verdict, why = self._verdict(models)
         return {
             "verdict": verdict,
             "why": why,
-            "sampling": "",
+            "sampling": self.coverage.sampling(),
             "judged_steps": self.judged_steps,
             "findings": self.episodes.count,
             "error": self.error,
             "product": self.product,
         }
+
+    def _verdict(self, models: ModelKind) -> tuple[str, str]:
+        """Return the verdict on the run so far, and why there is no better one."""
+        if self.episodes.count:
+            return "fired", ""
+        why = models.why_not_applicable(self.needs.tensors)
+        if why:
+            return "not_applicable", why
+        unseen = missing(self.needs, is_of_trees=models.are_trees)
+        verdict, why = self.tally.result(self.rule.least_observations, unseen)
+        absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
+        return ("undecided", f"no {absent[0]} were captured") if verdict == "clear" and absent else (verdict, why)
 
 
 class _RuleGroup:
@@ -222,7 +217,8 @@ class Evaluator:
     ) -> None:
         self._mark = mark or (lambda alias, step: None)
         self._models = ModelKind()
-        self._tracks = [RuleTrack(alias, rule, run) for alias, rule in rules]
+        plan = _planned_items(run)
+        self._tracks = [RuleTrack(alias, rule, run, plan) for alias, rule in rules]
         self._dirty = {track.alias for track in self._tracks}
         self._grid = TimeGrid(started_ns, run, [track.needs for track in self._tracks if track.is_of_time])
         alone = [[track] for track in self._tracks if track.needs.runs]
@@ -257,9 +253,7 @@ class Evaluator:
             damage = [line for line in self._grid.damage if line not in group.feed.damage]
             progress.damage = [*group.feed.damage, *damage]
         progress.rules = {
-            track.alias: track.state(is_of_trees=self._models.are_trees)
-            for track in self._tracks
-            if track.alias in self._dirty
+            track.alias: track.state(self._models) for track in self._tracks if track.alias in self._dirty
         }
         self._dirty.clear()
         return progress
@@ -278,22 +272,16 @@ class Evaluator:
                 self._dirty.update(track.alias for track in self._tracks)
             for track in group.tracks:
                 if not track.is_of_time:
-                    self._judge_point(track, point, group.feed.throttling, progress)
+                    self._judge_point(track, point, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
-    def _judge_point(
-        self, track: RuleTrack, point: Point, throttling: ThrottlingHistory, progress: EvaluationProgress
-    ) -> None:
-        known = len(track.missed)
-        is_missing = track.record_missed(point, throttling)
-        if len(track.missed) > known:
-            self._dirty.add(track.alias)
+    def _judge_point(self, track: RuleTrack, point: Point, progress: EvaluationProgress) -> None:
         window = track.view.select(point)
+        track.coverage.add(point, has_window=window is not None)
         if window is None or track.error is not None:
             return
-        window.is_incomplete = window.is_incomplete or is_missing
         window.others = track.other_windows(point)
         self._ask(track, window, track.view.tensor_names, progress)
         track.view.advance()
@@ -321,10 +309,16 @@ class Evaluator:
         progress.events += [(track.alias, event) for event in events]
 
 
+def _planned_items(run: str) -> tuple[CaptureItem, ...]:
+    """Return the items of a run's capture plan."""
+    manifest = read_document(os.path.join(run, layout.MANIFEST)) or {}
+    return CapturePlan.from_dict(manifest.get("plan", {})).items
+
+
 def _is_scan_time(needs: Needs, scan: Scan) -> bool:
     """Return whether a rule that scans less often than every second is evaluated at a scan."""
     seconds = max(1, round(needs.scan_seconds or 1.0))
-    return (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
+    return scan.is_last or (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
 
 
 def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
@@ -333,17 +327,16 @@ def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
     Args:
         is_of_trees: Whether boosted trees are trained, and no network.
     """
-    if is_of_trees and needs.tensors and is_network_collection(needs.tensors[0].collection):
-        return "boosted trees have no gradients, weights or layers"
     if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
         return "no class labels were captured; those of a regression or ranking are not classes"
     if needs.metrics:
         return "not enough system metrics were sampled"
     if needs.scan_seconds is not None:
         return "no step was recorded"
-    reasons = [f"no {need.collection} were captured" for need in needs.tensors if need.collection not in (None, "all")]
-    if reasons:
-        return reasons[0]
+    collections = [need.collection for need in needs.tensors if need.collection not in (None, "all")]
+    required = [need.collection for need in needs.tensors if need.collection in collections and not need.is_optional]
+    if collections:
+        return f"no {' or '.join(dict.fromkeys(map(str, required[:1] or collections)))} were captured"
     if any(need.collection == "all" for need in needs.tensors):
         return "nothing was captured"
     return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from leadline.reader.view import Point
 from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET
 from leadline.records.names import CHECKS, GRADIENT_NORMS, OPTIMIZER_VARIABLES, TREE_COLLECTIONS, is_module_collection
+from leadline.records.needs import TensorNeed
 from leadline.records.series import SeriesLayout
 
 _NETWORK_COLLECTIONS: Final = frozenset(
@@ -41,6 +43,19 @@ class ModelKind:
     def are_trees(self) -> bool:
         """Whether there are boosted trees, and no network."""
         return self.has_trees and not self.has_network
+
+    def why_not_applicable(self, needs: Sequence[TensorNeed]) -> str:
+        """Return why a rule with these needs has nothing to evaluate on such models; empty: it has, as far as known."""
+        if not needs:
+            return ""
+        is_of_trees = any(need.collection in TREE_COLLECTIONS for need in needs)
+        if self.are_trees and not is_of_trees and is_network_collection(needs[0].collection):
+            is_of_loop = needs[0].collection == CHECKS
+            return f"boosted trees have no {'loop that is checked' if is_of_loop else 'gradients, weights or layers'}"
+        is_of_network = any(is_network_collection(need.collection) for need in needs)
+        if self.has_network and not self.has_trees and is_of_trees and not is_of_network:
+            return "no boosted trees are trained"
+        return ""
 
     def update(self, point: Point) -> bool:
         """Look at what was captured; return whether more is known by it."""

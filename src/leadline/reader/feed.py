@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -15,13 +14,11 @@ from leadline.reader.segments import Range
 from leadline.reader.step_axis import StepPlacer
 from leadline.reader.stream import StreamTail
 from leadline.reader.tensors import TensorIndex
-from leadline.reader.throttling import THROTTLED_EVENT, ThrottlingHistory
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, SeriesRow, View
 from leadline.reader.window import TensorArray, Window
 from leadline.records.needs import TensorNeed
 from leadline.store import layout
-from leadline.store.documents import read_document
 from leadline.store.folder_watch import names_in
 from leadline.store.run_state import read_workers
 
@@ -42,7 +39,6 @@ class Feed:
     Attributes:
         grid: The time grid, for rules that are evaluated over time.
         judged_step: The last global step that was returned; -1 before the first.
-        throttling: The captures that were throttled to stay within the overhead budget.
         seen: The last known global step of each worker, and its time.
         has_late_data: Data arrived for a step that was already returned (from a worker that started late, or a
             tensor). Start over with a new feed to include it.
@@ -63,7 +59,6 @@ class Feed:
         self._mode_steps: dict[tuple[int, str], int] = {}
         self._dropped_steps: set[int] = set()
         self._axis = StepPlacer()
-        self.throttling = ThrottlingHistory(frozenset())
 
     @property
     def damage(self) -> list[str]:
@@ -132,7 +127,7 @@ class Feed:
         for step in sorted(complete_steps):
             self._note_complete(worker, step)
         for batches in events.read_new(is_finished=is_finished):
-            self._add_events(worker, batches)
+            self._add_events(batches)
         if self._with_arrays:
             for stored in self._tensors.setdefault(worker, TensorIndex(self._run, worker)).read_new():
                 if not stored.is_readable:
@@ -181,31 +176,20 @@ class Feed:
             self._points[key] = Point(step, mode)
         return self._points[key]
 
-    def _add_events(self, worker: str, batches: Range) -> None:
+    def _add_events(self, batches: Range) -> None:
         names = batches.texts("name")
-        if not {_DROPPED_EVENT, THROTTLED_EVENT}.intersection(names):
+        if _DROPPED_EVENT not in names:
             return
-        for name, step, args in zip(names, batches.numbers("step").tolist(), batches.texts("args"), strict=True):
+        for name, step in zip(names, batches.numbers("step").tolist(), strict=True):
             if name == _DROPPED_EVENT:
                 self._dropped_steps.add(step)
                 self.has_late_data = self.has_late_data or step <= self.judged_step
-            elif name == THROTTLED_EVENT:
-                if not self.throttling.version:
-                    self.throttling = ThrottlingHistory(_plan_sources(self._run))
-                self.throttling.add(worker, json.loads(args))
-                self.has_late_data = self.has_late_data or step < self.judged_step
 
 
 def _with_mode_steps(point: Point) -> list[TensorArray]:
     """Return the arrays with their step within the mode, which only the series contains."""
     steps = {row.worker: row.mode_step for row in point.rows}
     return [replace(array, mode_step=steps.get(array.worker, array.step)) for array in point.arrays]
-
-
-def _plan_sources(run: str) -> frozenset[str]:
-    """Return the sources of the items in a run's capture plan."""
-    manifest = read_document(os.path.join(run, layout.MANIFEST)) or {}
-    return frozenset(str(item["source"]) for item in manifest.get("plan", {}).get("items", ()))
 
 
 def _documented_workers(run: str) -> list[str]:

@@ -34,8 +34,9 @@ _NO_RECORD: Final = (0, -1, -1)
 class TimeGrid:
     """The moments that can be evaluated, each with the last record before it and the records since the previous one.
 
-    Moments are one second apart, from the run's start to its last record. System metrics serve as heartbeats that let
-    time pass while the workers are silent. A timeline row belongs to the moment after its end.
+    Moments are one second apart, from the run's start to its last record, which is a moment itself. System metrics
+    serve as heartbeats that let time pass while the workers are silent. A timeline row belongs to the moment after its
+    end.
 
     Args:
         started_ns: When the run started.
@@ -130,8 +131,7 @@ class TimeGrid:
     def scans(self) -> Iterator[Scan]:
         """Yield the moments that can be evaluated and were not returned yet."""
         until_ns = max(self._latest_ns, self._end_ns) if self._is_finished else self._latest_ns - self._settle_ns
-        while self.started_ns + self._next * GRID_NS <= until_ns:
-            moment_ns = self.started_ns + self._next * GRID_NS
+        while (moment_ns := self.started_ns + self._next * GRID_NS) <= until_ns or self._is_end(moment_ns, until_ns):
             interval = Interval()
             for cell in (0, self._next) if self._next == 1 else (self._next,):
                 records = self._cells.get(cell, _NO_RECORD)
@@ -139,15 +139,21 @@ class TimeGrid:
                 interval.extend(self._intervals.pop(cell, _EMPTY), place=self._place)
             self._next += 1
             last_ns, last_step, last_train_step = self._last
+            is_last = self._is_finished and moment_ns >= until_ns
             yield Scan(
-                moment_ns,
+                min(moment_ns, until_ns),
                 self.started_ns,
                 last_ns or None,
                 last_train_step if last_train_step >= 0 else last_step,
                 last_step,
                 interval,
                 self.facts,
+                is_last,
             )
+
+    def _is_end(self, moment_ns: int, until_ns: int) -> bool:
+        """Return whether the last record of a run that has ended lies within the second before a moment."""
+        return self._is_finished and moment_ns - GRID_NS < until_ns
 
     def _place(self, key: PhaseKey, steps: list[int]) -> list[int]:
         """Return the train steps of global steps; in other modes the steps as they are."""

@@ -113,6 +113,8 @@ class Scan:
     """The needed records since the previous evaluation of the rule."""
     facts: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The facts in each worker document, with its ``node`` and the ``cores`` of the node."""
+    is_last: bool = False
+    """Whether this is the end of the run; every time-based rule is evaluated then."""
 
 
 class _Source(Protocol):
@@ -138,7 +140,7 @@ class Window:
         global_step: The same as a global step.
         mode: The mode of the step.
         time_ns: The recorded wall-clock time of the step or moment.
-        is_incomplete: Whether data scheduled for this step was throttled or dropped.
+        is_incomplete: Whether data captured at this step was dropped.
         is_skipped: Whether a gradient scaler skipped the step: its gradients overflowed, and no weight changed.
         scan: The moment, for a time-based rule; otherwise None.
         memory: The state returned by the rule's ``remember`` for this window and all before it; otherwise None.

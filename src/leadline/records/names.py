@@ -34,6 +34,8 @@ GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
 CHECKS: Final = "checks"
 """Counts from the loop checks, for example consecutive steps that began with stale gradients."""
+PROCESS_MEMORY: Final = {"process/rss_bytes": "resident memory", "process/device_bytes": "device memory"}
+"""The memory of a training process, recorded with the loop checks: name and description."""
 OPTIMIZER_VARIABLES: Final = "optimizer_variables"
 """An optimizer's state for each parameter: ``AdamW/exp_avg/fc.weight``."""
 FEATURE_IMPORTANCE: Final = "feature_importance"

@@ -26,6 +26,9 @@ class TensorNeed:
     """Number of earlier readings of a tensor that the rule uses; None: all."""
     end: int | None = None
     """The step of the mode at which the need ends; None: never. Without ``every``, every step before it is needed."""
+    is_optional: bool = False
+    """Whether the rule can be clear without any of it; a rule is undecided until every other collection that it needs
+    was captured."""
 
     def selects(self, name: str, collections: tuple[str, ...]) -> bool:
         """Return whether a tensor of this name in these collections is needed."""

@@ -25,7 +25,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     (``window.earlier``) or as the result of ``remember`` (``window.memory``).
 
     **Missing data**
-    A rule without the data that it needs returns ``Undecided`` with the reason, never ``Clear``.
+    A rule without the data that it needs returns ``Undecided`` with the reason, never ``Clear``. A rule that can be
+    clear without one of the collections that it needs declares that need as optional.
+
+    **Enough observations**
+    A rule is clear after ``least_observations`` windows with its data, however far apart they were captured.
 
     Example:
         >>> class LossAbove(Rule):
@@ -63,6 +67,11 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     def name(self) -> str:
         """The name of the rule."""
         return display_name(type(self))
+
+    @property
+    def least_observations(self) -> int:
+        """The number of windows with the rule's data that it must have seen to be clear."""
+        return 1
 
     def check(self) -> None:
         """Reject combinations of parameters that are invalid together.

@@ -22,11 +22,20 @@ def select(
     """Return the needs for tensors of collections, and for tensors whose names match patterns.
 
     A pattern such as ``.*relu_output`` also selects the collection of that name, whatever its modules are called.
+    Collections are required, except such ones (patterns are alternatives) and biases besides weights.
     """
-    patterns = tuple(patterns or ())
-    names = dict.fromkeys((*(collections or ()), *(kind for pattern in patterns for kind in kinds(pattern))))
+    patterns, collections = tuple(patterns or ()), tuple(collections or ())
+    names = dict.fromkeys((*collections, *(kind for pattern in patterns for kind in kinds(pattern))))
     by_collection = [
-        TensorNeed(collection, statistics=statistics, modes=modes, history=history, end=end) for collection in names
+        TensorNeed(
+            collection,
+            statistics=statistics,
+            modes=modes,
+            history=history,
+            end=end,
+            is_optional=collection not in collections or (collection == "biases" and "weights" in collections),
+        )
+        for collection in names
     ]
     by_name = [
         TensorNeed(regex=pattern, statistics=statistics, modes=modes, history=history, end=end) for pattern in patterns

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
@@ -13,10 +14,10 @@ import pytest
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.evaluator import Evaluator
-from leadline.records.needs import Needs
+from leadline.records.needs import MetricNeed, Needs
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
-from leadline.testing.runs import START_NS, Part, RunWriter
+from leadline.testing.runs import START_NS, ArrayStatistics, Capture, Part, RunWriter, SystemSample, TimelineEvent
 
 SECTIONS = ("Why it matters", "How it decides", "Not a number", "Blind spots", "Args", "Source")
 
@@ -30,6 +31,7 @@ class RuleContract:
         fires_on: A scenario on which the rule fires.
         silent_on: A scenario on which the rule is clear.
         other_runs: Other runs that the rule compares with, by name.
+        alternatives: Kinds or names of system metrics without which the rule can be clear.
     """
 
     rule: ClassVar[type[Rule]]
@@ -37,6 +39,7 @@ class RuleContract:
     fires_on: ClassVar[Sequence[Part]]
     silent_on: ClassVar[Sequence[Part]]
     other_runs: ClassVar[Mapping[str, Sequence[Part]]] = {}
+    alternatives: ClassVar[Sequence[str]] = ()
 
     def judge(self, scenario: Sequence[Part]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
         """Return state and events after a scenario, through store, reader and window."""
@@ -65,6 +68,43 @@ class RuleContract:
         state, events = self.judge([])
         assert (state["verdict"], events, state["error"]) == ("undecided", [], None)
         assert state["why"]
+
+    def test_is_not_clear_without_one_of_its_inputs(self) -> None:
+        for name, scenario in self._without_an_input():
+            state, _ = self.judge(scenario)
+            assert (name, state["verdict"]) != (name, "clear")
+
+    def test_is_not_clear_before_it_has_seen_enough(self) -> None:
+        least = self.rule(**self.parameters).least_observations
+        steps = sorted({part.step for part in self.silent_on if isinstance(part, Capture)})
+        for every in (1, 2, 3, 7):
+            kept = set(steps[::every][: least - 1])
+            state, _ = self.judge([part for part in self.silent_on if getattr(part, "step", -1) in kept])
+            assert state["verdict"] in ("undecided", "not_applicable")
+            assert state["why"]
+
+    def test_is_clear_only_with_enough_of_its_captures(self) -> None:
+        least = self.rule(**self.parameters).least_observations
+        steps = sorted({part.step for part in self.silent_on if isinstance(part, Capture)})
+        for every in (2, 3, 7):
+            kept = set(steps[::every])
+            scenario = [part for part in self.silent_on if getattr(part, "step", None) in (None, *kept)]
+            state, events = self.judge(scenario)
+            assert (state["error"], events) == (None, [])
+            assert state["verdict"] != "clear" or not steps or len(kept) >= least
+
+    def _without_an_input(self) -> Iterator[tuple[str, Sequence[Part]]]:
+        """Yield the name of each input that a clear verdict requires, and the healthy scenario without it."""
+        needs = self.rule(**self.parameters).needs()
+        for name in {need.collection for need in needs.tensors if not need.is_optional}:
+            if name not in (None, "all"):
+                yield str(name), [_without(part, name) for part in self.silent_on]
+        for metric in getattr(self.rule, "metrics", ()):
+            if not {metric.kind, metric.metric} & set(self.alternatives):
+                kept = (part for part in self.silent_on if not _is_sample_of(part, metric))
+                yield metric.metric, list(kept)
+        if "step" in needs.phases and not needs.metrics:
+            yield "step", [part for part in self.silent_on if not isinstance(part, TimelineEvent)]
 
     def test_is_deterministic(self) -> None:
         assert encode(self.judge(self.fires_on)) == encode(self.judge(self.fires_on))
@@ -107,3 +147,22 @@ class TableRuleContract(RuleContract):
         assert (state["verdict"], events, state["error"]) == ("clear", [], None)
         assert encode(state["product"])
         assert all(state["product"].values())
+
+    def _without_an_input(self) -> Iterator[tuple[str, Sequence[Part]]]:
+        """Yield nothing: a table has what there is."""
+        yield from ()
+
+
+def _without(part: Part, collection: str | None) -> Part:
+    """Return a part without the tensors of a collection."""
+    if not isinstance(part, (Capture, ArrayStatistics)):
+        return part
+    capture = part if isinstance(part, Capture) else part.capture
+    kept = {name: part.values[name] for name in part.values if collection not in capture.info(name, {}).collections}
+    return replace(part, values=kept)
+
+
+def _is_sample_of(part: Part, metric: MetricNeed) -> bool:
+    return isinstance(part, SystemSample) and metric.selects(
+        part.channel.kind, part.channel.device, part.channel.metric
+    )

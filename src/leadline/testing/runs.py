@@ -17,6 +17,7 @@ from leadline.records.documents import NodeDocument, RunStatus, Transition, Work
 from leadline.records.event import Event
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.metric import Channel
+from leadline.records.plan import CapturePlan
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
@@ -208,6 +209,7 @@ class RunWriter:
         *,
         rules: Sequence[RuleSpec] = (),
         actions: Sequence[ActionSpec] = (),
+        plan: CapturePlan | None = None,
         batch_rows: int = 1,
         segment_batches: int = 1000,
         shapes: Mapping[str, tuple[int, ...]] | None = None,
@@ -227,6 +229,7 @@ class RunWriter:
             command=("python", "train.py"),
             started_ns=started_ns,
             leadline="0.1.0",
+            plan=plan or CapturePlan(),
             rules=tuple(rules),
             actions=tuple(actions),
         )

@@ -130,9 +130,9 @@ def leak():
 
     def keep(step, loss):
         kept.append(torch.ones(250_000))
-        time.sleep(0.025)
+        time.sleep(0.01)
 
-    train(perceptron(), in_memory(1100), after=keep)
+    train(perceptron(), in_memory(300), after=keep)
 
 
 def periodic():

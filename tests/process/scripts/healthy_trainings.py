@@ -1,4 +1,8 @@
-"""Ten healthy trainings of different kinds, with everything captured that rules need: KINDS SEEDS FOLDER."""
+"""Ten healthy trainings of different kinds: KINDS SEEDS FOLDER [default].
+
+With everything captured that any rule needs; with ``default`` as ``leadline run`` captures by default. Trainings whose
+run is complete are left out.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,10 @@ import contextlib
 import copy
 import math
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 
 import torch
@@ -17,10 +21,11 @@ from torch import nn
 from torch.nn import functional as F
 
 from leadline.config.presets import merge, preset_items
-from leadline.judge.rule_plan import plan, resolve_rules
+from leadline.config.run_config import DEFAULT_BUDGET, parse_budget
+from leadline.judge.rule_plan import default_rules, plan, resolve_rules
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
-from leadline.store.run_state import create_run, write_status
+from leadline.store.run_state import create_run, read_status, write_status
 from leadline.training.session import api
 
 NOT_JUDGED = ("similar_across_runs", "tensor_variance")
@@ -32,22 +37,37 @@ PARAMETERS = {
 RULES = [RuleSpec(name, name, PARAMETERS.get(name, {})) for name in BUILT_IN if name not in NOT_JUDGED]
 
 
-@contextlib.contextmanager
-def watched(folder: str, name: str) -> Iterator[None]:
-    """Capture what the preset ``full`` and all rules need, without throttling."""
+def is_complete(folder: str, name: str) -> bool:
+    """Return whether a run is complete; what there is of an incomplete one is removed."""
     run = os.path.join(folder, name)
-    needs = plan(resolve_rules(RULES), ())
-    items = replace(merge(preset_items("full"), (), needs, root=folder), budget=None)
+    if os.path.exists(run) and read_status(run).status == "Completed":
+        return True
+    shutil.rmtree(run, ignore_errors=True)
+    return False
+
+
+@contextlib.contextmanager
+def watched(folder: str, name: str, *, is_default: bool = False) -> Iterator[None]:
+    """Capture what the preset ``full`` and all rules need, without a budget.
+
+    Args:
+        is_default: Capture what is captured by default instead, with the default budget.
+    """
+    run = os.path.join(folder, name)
+    preset, specs = ("standard", default_rules()) if is_default else ("full", RULES)
+    budget = parse_budget(DEFAULT_BUDGET, "the default") if is_default else None
+    rules = resolve_rules(specs)
+    items = merge(preset_items(preset), (), plan(rules, ()), root=folder, budget=budget)
     manifest = Manifest(
         name=name,
         uri=run,
         command=("train.py",),
         started_ns=time.time_ns(),
         leadline="0",
-        preset="full",
+        preset=preset,
         folder=folder,
         plan=items,
-        rules=tuple(spec for spec, _ in resolve_rules(RULES)),
+        rules=tuple(spec for spec, _ in rules),
     )
     create_run(run, manifest, status="InProgress")
     own = api.start(run)
@@ -403,12 +423,15 @@ def has_learned(losses: list[float]) -> bool:
 
 def main() -> None:
     wanted, seeds, folder = sys.argv[1].split(","), [int(seed) for seed in sys.argv[2].split(",")], sys.argv[3]
+    is_default = "default" in sys.argv[4:]
     torch.set_num_threads(1)
     for kind in KINDS:
         for seed in seeds if kind.__name__ in wanted else ():
+            if is_complete(folder, f"{kind.__name__}-{seed}"):
+                continue
             begun = time.perf_counter()
             torch.manual_seed(seed)
-            with watched(folder, f"{kind.__name__}-{seed}"):
+            with watched(folder, f"{kind.__name__}-{seed}", is_default=is_default):
                 losses = kind(seed)
             assert has_learned(losses), f"{kind.__name__} {seed} is not healthy: {losses[:5]} … {losses[-5:]}"
             print(kind.__name__, seed, f"{losses[0]:.3g} to {losses[-1]:.3g} in {time.perf_counter() - begun:.1f} s")

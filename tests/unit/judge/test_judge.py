@@ -106,7 +106,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
     [
         ("raise ValueError('two\\nlines')", "ValueError: two lines (mine.py:14)"),
         ("raise SystemExit(3)", "SystemExit: 3 (mine.py:14)"),
-        ("return None", "TypeError: evaluate() must return Clear, Fired or Undecided, not NoneType"),
+        ("return None", "TypeError: evaluate() must return Clear, Fired, Undecided or NotApplicable, not NoneType"),
         ("bytearray(1 << 30)", "MemoryError: it exceeded the memory limit for rules (mine.py:14)"),
         ("time.sleep(600)", "did not return within 5 s at step 5"),
         ("os._exit(7)", "its process exited with status 7"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tree_scenarios import importances, loss
@@ -13,27 +14,61 @@ from leadline.rules.registry import DEFAULT, find_rule
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter
 
 WHY = "boosted trees have no gradients, weights or layers"
-OF_NETWORKS = {"exploding_gradient", "no_learning", "missing_zero_grad", "unused_parameter", "replica_divergence"}
+OF_LOOP = "boosted trees have no loop that is checked"
+OF_NETWORKS = {
+    "exploding_gradient": WHY,
+    "no_learning": WHY,
+    "unused_parameter": WHY,
+    "replica_divergence": WHY,
+    "probabilities_as_logits": WHY,
+    "missing_zero_grad": OF_LOOP,
+    "memory_growth": OF_LOOP,
+    "skipped_steps": "boosted trees have no gradient scaler",
+}
 
 
-def whys(folder: Path, parts: list[Part], *, in_pieces: bool = False) -> dict[str, str]:
-    """Why each default rule is undecided; "" of those that are not."""
+def states(folder: Path, parts: list[Part], *, in_pieces: bool = False) -> dict[str, tuple[str, str]]:
+    """Return the verdict of each default rule, and why there is no better one."""
     writer = RunWriter(folder / "run")
     judging = Evaluator(writer.path, [(each, find_rule(each)()) for each in DEFAULT], started_ns=START_NS)
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, Any]] = {}
     for _ in writer.grow(parts):
         if in_pieces:
-            found |= {name: each["why"] for name, each in judging.advance().rules.items()}
+            found |= judging.advance().rules
     writer.end()
-    return found | {name: each["why"] for name, each in judging.advance(is_over=True).rules.items()}
+    found |= judging.advance(is_over=True).rules
+    return {name: (state["verdict"], state["why"]) for name, state in found.items()}
+
+
+def whys(folder: Path, parts: list[Part]) -> dict[str, str]:
+    return {name: why for name, (_, why) in states(folder, parts).items()}
 
 
 @pytest.mark.parametrize("in_pieces", [False, True])
-def test_network_rules_explain_that_boosted_trees_have_no_data_for_them(tmp_path: Path, in_pieces: bool) -> None:
-    parts = [loss(step, train=1.0, holdout=1.0) for step in range(5)]
-    said = whys(tmp_path, parts, in_pieces=in_pieces)
-    assert {name for name, why in said.items() if why == WHY} == OF_NETWORKS
-    assert {name for name, why in said.items() if not why} >= {"exploding_tensor"}
+def test_network_rules_are_not_applicable_to_boosted_trees(tmp_path: Path, in_pieces: bool) -> None:
+    parts = [loss(step, train=1.0, holdout=1.0) for step in range(30)]
+    found = states(tmp_path, parts, in_pieces=in_pieces)
+    assert {name: why for name, (verdict, why) in found.items() if verdict == "not_applicable"} == OF_NETWORKS
+    assert {name for name, (verdict, _) in found.items() if verdict == "clear"} >= {
+        "exploding_tensor",
+        "nonfinite_origin",
+        "loss_spike",
+        "stalled_training",
+    }
+
+
+def test_tree_rules_are_not_applicable_to_networks(tmp_path: Path) -> None:
+    step = {"loss": {"value": 1.0}, "a.weight": {"l2": 1.0}}
+    path = RunWriter(tmp_path / "run").write_all([Capture(0, step)]).end().path
+    rules = [(each, find_rule(each)()) for each in ("tree_depth", "create_xgboost_report", "class_imbalance")]
+    found = Evaluator(path, rules, started_ns=START_NS).advance(is_over=True).rules
+    expected = {
+        "tree_depth": "not_applicable",
+        "create_xgboost_report": "not_applicable",
+        "class_imbalance": "undecided",
+    }
+    assert {name: state["verdict"] for name, state in found.items()} == expected
+    assert found["tree_depth"]["why"] == "no boosted trees are trained"
 
 
 def test_importances_alone_identify_boosted_trees(tmp_path: Path) -> None:

@@ -95,6 +95,17 @@ def test_a_step_is_returned_after_every_worker_has_passed_it(tmp_path) -> None:
     assert not feed.has_late_data
 
 
+def test_the_last_record_of_a_run_that_has_ended_is_a_moment() -> None:
+    grid = TimeGrid(START_NS)
+    for tenths, step in ((3, 1), (13, 5)):
+        grid.add_records(np.array([START_NS + tenths * SECOND_NS // 10]), np.array([step]))
+    assert list(grid.scans()) == []
+    grid.finish()
+    moments = [((each.time_ns - START_NS) * 10 // SECOND_NS, each.last_step, each.is_last) for each in grid.scans()]
+    assert moments == [(10, 1, False), (13, 5, True)]
+    assert list(grid.scans()) == []
+
+
 def test_moments_are_evaluated_after_the_settling_time() -> None:
     grid = TimeGrid(START_NS)
     grid.add_records(np.array([START_NS + SECOND_NS // 2]), np.array([3]), np.array([3]))

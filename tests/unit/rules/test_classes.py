@@ -29,31 +29,53 @@ def judge(rule: Rule, *steps: dict[str, list[Any]], mode: str = "train") -> list
     return [verdict for _, verdict in verdicts(rule, parts)]
 
 
-def test_labels_are_summed_and_then_reset() -> None:
-    rule = ClassImbalance(samples=22)
-    results = judge(rule, {"class_counts": [10.0]}, {"class_counts": [10.0, 1.0]}, *[{"class_counts": [10.0, 1.0]}] * 2)
-    assert [type(verdict) for verdict in results] == [Undecided, Undecided, Fired, Undecided]
-    assert results[0].why == "10 of 22 labels were counted so far"
-    assert results[2].message == f"{LABELS}: class 0 has 30 of 32 labels, class 1 only 2 (1 to 15)"
+def test_labels_of_all_captures_are_summed() -> None:
+    rule = ClassImbalance(samples=220)
+    results = judge(rule, {"class_counts": [100.0]}, *[{"class_counts": [100.0, 7.0]}] * 5)
+    assert [type(verdict) for verdict in results] == [Undecided] * 5 + [Fired]
+    assert results[0].why == "100 of 220 labels so far"
+    assert results[2].why == "class 1 has 14 of 314 labels, too few to tell"
+    assert results[5].message == f"{LABELS}: class 0 has 600 of 635 labels, class 1 only 35 (1 to 17.1)"
 
 
-def test_clear_at_the_ratio_and_fired_above() -> None:
-    assert judge(ClassImbalance(samples=11), {"class_counts": [1.0, 0.0, 10.0]}) == [Clear()]
-    assert isinstance(judge(ClassImbalance(samples=11), {"class_counts": [1.0, 0.0, 11.0]})[0], Fired)
+def test_clear_at_the_ratio_undecided_above_and_fired_three_deviations_above() -> None:
+    rule = ClassImbalance(samples=11)
+    assert judge(rule, {"class_counts": [1.0, 0.0, 10.0]}) == [Clear()]
+    assert judge(rule, {"class_counts": [1.0, 0.0, 11.0]})[0].stage == "suspected"
+    beyond = 100.0 * math.exp(3 * math.sqrt(1 / 1e9 + 1 / 10))
+    for count, kind in ((math.floor(beyond), Undecided), (math.ceil(beyond) + 10, Fired)):
+        deviation = 3 * math.sqrt(1 / count + 1 / 10)
+        assert isinstance(judge(rule, {"class_counts": [10.0, float(count)]})[0], kind)
+        assert (math.log(count / 100) > deviation) == (kind is Fired)
 
 
 def test_a_class_that_is_mostly_mispredicted() -> None:
-    def mispredicted(share: float) -> Verdict:
-        row = [100.0 * (1 - share), 100.0 * share]
-        (verdict,) = judge(
-            ClassImbalance(samples=10), {"class_counts": [100.0, 100.0], "confusion": [row, [0.0, 100.0]]}
-        )
-        return verdict
+    def mispredicted(share: float, labels: float) -> Verdict:
+        row = [labels * (1 - share), labels * share]
+        matrix = {"class_counts": [labels, labels], "confusion": [row, [0.0, labels]]}
+        return judge(ClassImbalance(samples=10), *[{"class_counts": [labels, labels]}] * 100, matrix)[-1]
 
-    assert mispredicted(0.5) == Clear()
-    fired = mispredicted(0.75)
+    assert mispredicted(0.5, 100.0) == Clear()
+    assert mispredicted(0.75, 100.0) == Clear()
+    fired = mispredicted(0.75, 10000.0)
     assert isinstance(fired, Fired)
-    assert fired.message == f"{LABELS}: class 0 is mispredicted for 75% of its 100 labels, mostly as class 1"
+    assert fired.message == f"{LABELS}: class 0 is mispredicted for 75% of its 10,000 labels, mostly as class 1"
+
+
+def test_mispredictions_before_step_100_are_not_counted() -> None:
+    bad = {"class_counts": [500.0, 500.0], "confusion": [[0.0, 500.0], [500.0, 0.0]]}
+    results = judge(ClassImbalance(), *[bad] * 101)
+    assert [type(verdict) for verdict in results] == [Clear] * 100 + [Fired]
+
+
+@pytest.mark.parametrize("classes", [2, 10, 100])
+def test_few_labels_of_balanced_classes_never_fire(classes: int) -> None:
+    import numpy as np
+
+    generator = np.random.default_rng(0)
+    for _ in range(20):
+        batches = [{"class_counts": list(map(float, generator.multinomial(16, [1 / classes] * classes)))}] * 40
+        assert not any(isinstance(verdict, Fired) for verdict in judge(ClassImbalance(samples=50), *batches))
 
 
 def test_a_matrix_is_evaluated_from_ten_labels_per_class() -> None:
@@ -114,10 +136,10 @@ def test_labels_of_each_worker_are_counted_separately() -> None:
     for worker in ("rank0-1", "rank1-2"):
         parts += [
             Capture(0, {LABELS: {"max": 1.0}}, infos=INFOS, worker=worker),
-            arrays_of(0, {f"{LABELS}@class_counts": [60.0, 1.0]}, worker),
+            arrays_of(0, {f"{LABELS}@class_counts": [600.0, 10.0]}, worker),
         ]
-    assert isinstance(verdicts(ClassImbalance(samples=62), parts)[0][1], Undecided)
-    assert isinstance(verdicts(ClassImbalance(samples=61), parts)[0][1], Fired)
+    assert isinstance(verdicts(ClassImbalance(samples=611), parts)[0][1], Undecided)
+    assert isinstance(verdicts(ClassImbalance(samples=610), parts)[0][1], Fired)
 
 
 def test_invalid_parameters_are_rejected() -> None:

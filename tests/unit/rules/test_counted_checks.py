@@ -28,7 +28,10 @@ def judge(rule: Rule, values: dict[str, float], mode: str = "train") -> Verdict:
     [(MissingZeroGrad, LEFT, 5), (EvalInTrainMode, MODES, 10), (EvalInTrainMode, CALLS, 10)],
 )
 def test_fires_from_its_patience(rule: type[Rule], name: str, patience: int) -> None:
-    assert judge(rule(), {name: patience - 1.0}) == Clear()
+    assert judge(rule(), {name: 0.0}) == Clear()
+    nearly = judge(rule(), {name: patience - 1.0})
+    assert isinstance(nearly, Undecided)
+    assert (nearly.stage, nearly.why.startswith(f"{patience - 1} of {patience} steps")) == ("suspected", True)
     fired = judge(rule(), {name: float(patience)})
     assert isinstance(fired, Fired)
     assert fired.message.startswith(f"{name.partition('/')[0]}: {patience} ")

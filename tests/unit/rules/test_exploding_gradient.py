@@ -42,7 +42,17 @@ def test_two_high_norms_more_than_five_apart_are_ignored() -> None:
 
 def test_undecided_without_enough_earlier_values() -> None:
     results = judge([1.0] * 40)
-    assert [isinstance(verdict, Undecided) for verdict in results] == [True] * 24 + [False] * 16
+    assert [isinstance(verdict, Undecided) for verdict in results] == [True] * 10 + [False] * 30
+    assert results[3].why == "4 of 11 gradient norms so far"
+
+
+def test_the_bound_is_higher_with_fewer_earlier_values() -> None:
+    """Ten earlier norms in place of twenty: twice the bound."""
+    for before, bound in ((6, 10 * 20 / 6), (10, 20.0), (20, 10.0), (30, 10.0)):
+        calm = [1.0] * (before + 3)
+        assert judge([*calm, bound, bound])[-1] == Clear()
+        assert isinstance(judge([*calm, 1.001 * bound, 1.001 * bound])[-1], Fired)
+    assert isinstance(judge([1.0] * 10 + [11.0, 11.0], window=5, warmup=5)[-1], Fired)
 
 
 def test_nonfinite_values_are_not_counted() -> None:

@@ -23,8 +23,8 @@ def words(*steps: dict[str, float], prefix: str = "", **parameters: float) -> li
 
 def test_clear_at_its_share_and_fired_above() -> None:
     clipped, free = {"gradient_clipped": 1.0}, {"gradient_clipped": 0.0}
-    assert words(clipped, clipped, clipped, window=4) == ["Clear", "Clear", "Fired"]
-    assert words(clipped, clipped, free, free, clipped, window=4) == ["Clear"] * 5
+    assert words(clipped, clipped, clipped, window=4) == ["Undecided", "Undecided", "Fired"]
+    assert words(free, clipped, free, free, clipped, clipped, window=4) == ["Clear"] * 6
     assert words(clipped, share_threshold=0.0, window=1) == ["Fired"]
     assert words(*[clipped] * 5, share_threshold=1.0, window=3) == ["Clear"] * 5
 

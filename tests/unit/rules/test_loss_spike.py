@@ -24,7 +24,8 @@ def judge(values: Sequence[float], mode: str = "train", **parameters: float) -> 
 
 def test_fires_once_the_spike_has_lasted() -> None:
     results = judge([*NOISE, *[9.0] * 5])
-    assert [type(verdict) for verdict in results[-5:]] == [Clear] * 4 + [Fired]
+    assert [type(verdict) for verdict in results[-5:]] == [Clear] * 2 + [Undecided] * 2 + [Fired]
+    assert results[-2] == Undecided("4 of 5 losses so far agree", stage="suspected")
     assert results[-1].message == "loss jumped from 1 to 9 and stayed above 2.186 for 5 steps"
     assert not any(isinstance(value, Fired) for value in judge([*NOISE, *[9.0] * 4, 1.0, *[9.0] * 4]))
 
@@ -49,10 +50,11 @@ def test_a_negative_loss_has_a_bound_above_it() -> None:
 def test_undecided_without_enough_earlier_values() -> None:
     assert [isinstance(verdict, Undecided) for verdict in judge([1.0] * 30)] == [True] * 24 + [False] * 6
     assert [isinstance(verdict, Undecided) for verdict in judge([1.0] * 9, window=4)] == [True] * 8 + [False]
+    assert judge([1.0] * 7)[-1] == Undecided("7 of 25 losses so far", stage="too few")
 
 
 def test_nonfinite_values_are_not_counted() -> None:
-    assert judge([*NOISE, 9.0, 9.0, math.nan, 9.0, math.inf])[-1] == Clear()
+    assert not isinstance(judge([*NOISE, 9.0, 9.0, math.nan, 9.0, math.inf])[-1], Fired)
     assert isinstance(judge([math.nan] * 40)[-1], Undecided)
 
 

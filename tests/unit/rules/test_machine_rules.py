@@ -69,9 +69,15 @@ def test_a_rule_is_clear_on_its_bound(
         "gpu_throttling",
     ],
 )
-def test_gpu_rules_are_undecided_without_a_gpu(tmp_path, name: str) -> None:
+def test_gpu_rules_are_not_applicable_without_a_gpu(tmp_path, name: str) -> None:
     scenario = level(cpu=99.0, iowait=60.0, memory=50.0)
-    assert evaluate(tmp_path, name, scenario) == ("undecided", "no GPU was sampled", [])
+    assert evaluate(tmp_path, name, scenario) == ("not_applicable", "no GPU was sampled", [])
+
+
+@pytest.mark.parametrize("name", ["low_gpu_utilization", "gpu_throttling"])
+def test_gpu_rules_are_undecided_if_nothing_was_sampled(tmp_path, name: str) -> None:
+    scenario = training([{"forward": 100.0}] * 80)
+    assert evaluate(tmp_path, name, scenario) == ("undecided", "no system metrics were sampled", [])
 
 
 @pytest.mark.parametrize("bad", [0, 1, 2])
@@ -118,7 +124,7 @@ def test_each_device_is_evaluated_and_named_separately(tmp_path) -> None:
 
 
 def test_one_gpu_has_nothing_to_be_balanced_with(tmp_path) -> None:
-    assert evaluate(tmp_path, "load_balancing", level(gpu=50.0), patience=0)[1] == "only one GPU was sampled"
+    assert evaluate(tmp_path, "load_balancing", level(gpu=50.0), patience=0) == ("not_applicable", "one GPU", [])
 
 
 def test_a_gpu_without_throttle_reasons_is_undecided(tmp_path) -> None:

@@ -8,8 +8,10 @@ import pytest
 from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.losses.probabilities_as_logits import ProbabilitiesAsLogits
+from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
 SOFTMAX, SIGMOID = "CrossEntropyLoss_input_0", "BCEWithLogitsLoss_input_0"
@@ -24,7 +26,8 @@ def judge(*seen: tuple[float, float, float], name: str = SOFTMAX, **parameters: 
 
 def test_fires_at_the_third_in_a_row() -> None:
     results = judge(*[(0.1, 0.9, 0.5)] * 2, (-1.0, 1.0, 0.5), *[(0.1, 0.9, 0.5)] * 3)
-    assert [type(verdict) for verdict in results] == [Clear] * 5 + [Fired]
+    assert [type(verdict) for verdict in results] == [Undecided] * 2 + [Clear] + [Undecided] * 2 + [Fired]
+    assert results[1] == Undecided("2 of 3 captures so far agree", stage="suspected")
     assert "rows that sum to 1, 3 captures in a row" in results[-1].message
 
 
@@ -60,7 +63,14 @@ def test_sigmoid_outputs_are_detected_once_they_reach_both_ends(
     assert isinstance(judge(*seen, name=SIGMOID, patience=len(seen))[-1], Fired if fires else Clear)
 
 
-def test_other_losses_are_undecided() -> None:
+def test_other_losses_take_no_logits() -> None:
+    infos = {"MSELoss_input_0": TensorInfo("MSELoss_input_0", ("predictions",), (8, 2))}
+    part = Capture(0, {"MSELoss_input_0": {"min": 0.1, "max": 0.9, "mean": 0.5}}, infos=infos)
+    results = verdicts(ProbabilitiesAsLogits(), [part])
+    assert results == [(0, NotApplicable("no loss of the training takes logits"))]
+
+
+def test_captures_in_part_are_undecided() -> None:
     results = verdicts(ProbabilitiesAsLogits(), [captured(0, {"CrossEntropyLoss_input_1": {"min": 0.0, "max": 1.0}})])
     assert [type(verdict) for _, verdict in results] == []
     part = captured(0, {SOFTMAX: {"min": 0.0}})
@@ -68,7 +78,8 @@ def test_other_losses_are_undecided() -> None:
 
 
 def test_it_needs_the_first_steps_and_every_500th() -> None:
-    assert {(need.end, need.every) for need in ProbabilitiesAsLogits().needs().tensors} == {(3, None), (None, 500)}
+    needs = ProbabilitiesAsLogits().needs().tensors
+    assert {(need.end, need.every) for need in needs if not need.is_optional} == {(3, None), (None, 500)}
 
 
 def test_invalid_parameters_are_rejected() -> None:

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from rule_scenarios import captured
 
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.tensors.replica_divergence import ReplicaDivergence
+from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
+REPLICAS = "Net/replicas"
+UNKNOWN = Undecided("no parameter was equal on all processes at two captures so far", stage="too few")
 
-def judge(*steps: tuple[float, ...], **settings: bool) -> list[Verdict]:
+
+def judge(*steps: tuple[float, ...], replicas: float | None = None, **settings: bool) -> list[Verdict]:
     parts = [
         captured(step, {"a.weight": {"checksum": value}}, worker=f"rank{rank}-{rank}")
         for step, sums in enumerate(steps)
         for rank, value in enumerate(sums)
     ]
+    if replicas is not None:
+        infos = {REPLICAS: TensorInfo(REPLICAS, ("checks",), ())}
+        values = {REPLICAS: {"value": replicas}}
+        parts += [Capture(0, values, worker=f"rank{rank}-{rank}", infos=infos) for rank in range(len(steps[0]))]
     return [verdict for _, verdict in verdicts(ReplicaDivergence(), parts, **settings)]
 
 
 def test_diverging_replicas_fire_and_the_odd_one_is_named() -> None:
     results = judge((1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (3.0, 4.0, 3.0), (5.0, 5.0, 5.0))
-    assert [type(verdict) for verdict in results] == [Clear, Clear, Fired, Clear]
+    assert [type(verdict) for verdict in results] == [Undecided, Clear, Fired, Clear]
     assert results[2].message == "a.weight: 2 different versions on 3 workers at step 2; rank1-1 differs"
     assert results[2].worker == "rank1-1"
 
@@ -31,16 +41,28 @@ def test_of_two_replicas_the_second_is_named() -> None:
     assert judge((1.0, 1.0), (2.0, 2.0), (3.0, 4.0))[-1].worker == "rank1-1"
 
 
-def test_workers_with_the_same_start_only_are_not_replicas() -> None:
-    assert set(judge((1.0, 1.0), (1.0, 1.0), (3.0, 4.0))) == {Clear()}
-    assert set(judge((1.0, 2.0), (3.0, 4.0), (5.0, 6.0))) == {Clear()}
+@pytest.mark.parametrize("replicas", [None, 0.0])
+def test_workers_that_were_never_equal_twice_are_not_known_to_be_replicas(replicas: float | None) -> None:
+    assert set(judge((1.0, 1.0), (1.0, 1.0), (3.0, 4.0), replicas=replicas)) == {UNKNOWN}
+    assert set(judge((1.0, 2.0), (3.0, 4.0), (5.0, 6.0), replicas=replicas)) == {UNKNOWN}
 
 
-def test_one_worker_cannot_diverge() -> None:
-    assert set(judge((1.0,), (2.0,), (3.0,))) == {Clear()}
+def test_a_wrapper_tells_that_they_are_replicas() -> None:
+    results = judge((1.0, 1.0), (3.0, 4.0), (5.0, 6.0), replicas=2.0)
+    assert [type(verdict) for verdict in results] == [Clear, Fired, Fired]
+    assert isinstance(judge((1.0, 2.0), replicas=2.0)[0], Fired)
+
+
+def test_sharded_parameters_have_no_replicas() -> None:
+    assert set(map(type, judge((1.0, 2.0), (3.0, 4.0), replicas=1.0))) == {NotApplicable}
+
+
+def test_one_process_cannot_diverge() -> None:
+    assert set(judge((1.0,), (2.0,), (3.0,))) == {NotApplicable("one process")}
+    assert set(judge((1.0,), (2.0,), replicas=2.0)) == {Undecided("only one of several processes is captured")}
 
 
 def test_without_a_checksum_it_is_undecided() -> None:
     assert isinstance(judge((math.nan, math.nan))[0], Undecided)
-    assert judge((1.0, 1.0), (2.0, 2.0), (3.0, math.nan))[-1] == Clear()
-    assert isinstance(judge((1.0, 1.0), is_incomplete=True)[0], Undecided)
+    assert isinstance(judge((1.0, 1.0), (2.0, 2.0), (3.0, math.nan))[-1], Undecided)
+    assert isinstance(judge((1.0, 1.0), (2.0, 2.0), is_incomplete=True)[1], Undecided)

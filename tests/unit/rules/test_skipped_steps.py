@@ -29,7 +29,15 @@ def test_clear_exactly_on_its_share() -> None:
 
 def test_skips_during_warm_up_are_ignored() -> None:
     results = judge(60, range(15))
-    assert [type(verdict) for verdict in results] == [Undecided] * 15 + [Clear] * 45
+    assert [type(verdict) for verdict in results] == [Undecided] * 25 + [Clear] * 35
+    assert results[20] == Undecided("6 of 11 training steps so far", stage="too few")
+
+
+def test_many_skips_among_few_steps_are_suspected() -> None:
+    results = judge(20, range(10, 15))
+    assert [type(verdict) for verdict in results[12:]] == [Undecided] * 8
+    assert results[-1] == Undecided("5 of 20 training steps so far were skipped", stage="suspected")
+    assert judge(60, range(10, 15))[-1] == Clear()
 
 
 def test_a_scaler_that_never_settles_is_found() -> None:
@@ -40,8 +48,9 @@ def test_a_scaler_that_never_settles_is_found() -> None:
 
 @pytest.mark.parametrize(("scale", "fires"), [(1.0, False), (0.5, True), (math.nan, False)])
 def test_the_scale(scale: float, fires: bool) -> None:
-    parts = [captured(0, {"loss": {"value": 1.0}}), captured(0, {"GradScaler/scale": {"value": scale}})]
-    assert isinstance(verdicts(SkippedSteps(), parts)[0][1], Fired if fires else Clear)
+    parts = [captured(step, {"loss": {"value": 1.0}}) for step in range(20)]
+    parts.append(captured(19, {"GradScaler/scale": {"value": scale}}))
+    assert isinstance(verdicts(SkippedSteps(), parts)[-1][1], Fired if fires else Clear)
 
 
 def test_without_a_loss_nothing_is_counted() -> None:

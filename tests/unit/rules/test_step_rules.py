@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from test_machine_rules import evaluate
-from timelines import CPU, MS, RSS, merge_by_time, sampled, training
+from timelines import CPU, MS, merge_by_time, resident, sampled, training
 
 from leadline.records.event import Event
 from leadline.testing.runs import START_NS, Part, TimelineEvent
@@ -102,8 +102,8 @@ def test_a_rank_that_is_slow_at_times_is_not_a_straggler(tmp_path) -> None:
     assert evaluate(tmp_path, "straggler", scenario)[0] == "clear"
 
 
-def test_one_rank_is_undecided(tmp_path) -> None:
-    assert evaluate(tmp_path, "straggler", of_ranks(STEP)) == ("undecided", "fewer than two ranks were timed", [])
+def test_one_rank_has_nothing_to_wait_for(tmp_path) -> None:
+    assert evaluate(tmp_path, "straggler", of_ranks(STEP)) == ("not_applicable", "one process", [])
 
 
 def test_the_slow_phase_of_outliers_is_named(tmp_path) -> None:
@@ -137,26 +137,42 @@ def test_the_phase_that_grew_is_named_when_a_training_slows_down(tmp_path) -> No
     ("course", "verdict"),
     [
         ([1e9 + 5e6 * index for index in range(120)], "fired"),
+        ([5e8 + 1e7 * index for index in range(30)], "fired"),
+        ([1e9 + 1e7 * index for index in range(9)], "undecided"),
         ([1e9] * 60 + [2e9] * 60, "clear"),
         ([1e9 + 5e4 * index for index in range(120)], "clear"),
         ([2e9 - 5e6 * index for index in range(120)], "clear"),
+        ([1e9] * 9, "clear"),
+        ([1e9] * 7, "undecided"),
     ],
-    ids=["leak", "jump", "little", "falls"],
+    ids=["leak", "leak of 1 MB a step", "suspected", "jump", "little", "falls", "short", "too short"],
 )
 def test_only_ongoing_growth_is_a_leak(tmp_path, course: list[float], verdict: str) -> None:
-    scenario = merge_by_time(training([STEP] * 640), sampled({RSS: course}))
-    assert evaluate(tmp_path, "memory_growth", scenario)[0] == verdict
+    """Readings every 10 steps of 10 ms."""
+    assert evaluate(tmp_path, "memory_growth", resident(course))[0] == verdict
+
+
+def test_growth_is_judged_by_time_as_well(tmp_path) -> None:
+    """One percent in 100 steps: little if they take 100 s, much if they take 10 ms."""
+    course = [1e10 + 1e7 * index for index in range(60)]
+    fast, slow = (resident(course, step_ns=step_ns) for step_ns in (MS // 10, 1000 * MS))
+    (tmp_path / "fast").mkdir()
+    assert evaluate(tmp_path / "fast", "memory_growth", fast)[0] == "fired"
+    assert evaluate(tmp_path, "memory_growth", slow)[0] == "clear"
 
 
 def test_a_cache_that_fills_looks_like_a_leak_until_it_is_full(tmp_path) -> None:
     course = [1e9 + 5e6 * min(index, 60) for index in range(160)]
-    scenario = merge_by_time(training([STEP] * 900), sampled({RSS: course}))
-    assert [event["event"] for event in evaluate(tmp_path, "memory_growth", scenario)[2]] == ["opened", "closed"]
+    assert [event["event"] for event in evaluate(tmp_path, "memory_growth", resident(course))[2]] == [
+        "opened",
+        "closed",
+    ]
 
 
-def test_memory_without_steps_is_undecided(tmp_path) -> None:
-    scenario: list[Part] = list(sampled({RSS: [1e9 + 5e6 * index for index in range(120)]}))
-    assert evaluate(tmp_path, "memory_growth", scenario)[0] == "undecided"
+def test_the_device_is_named(tmp_path) -> None:
+    course = [1e9 + 5e6 * index for index in range(120)]
+    _, _, (opened, *_) = evaluate(tmp_path, "memory_growth", resident(course, name="process/device_bytes"))
+    assert opened["message"].startswith("the device memory of rank0-1 grows by ")
 
 
 def test_data_loader_workers_are_compared_with_the_cores(tmp_path) -> None:

@@ -1,14 +1,26 @@
-"""Sums of counts by class."""
+"""Counts by class: their sums, and from when on predictions are compared with labels."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+
+from leadline.rules.booster_detection import LABELS
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from leadline.reader.window import TensorVector
+
     Counts = npt.NDArray[np.float64]
+
+_START_STEP: Final = 100
+_BOOSTER_START_STEP: Final = 10
+
+
+def start_step(vector: TensorVector) -> int:
+    """Return the step from which predictions are meaningful: 100, or 10 for a booster, which uses all data in each."""
+    return _BOOSTER_START_STEP if vector.tensor == LABELS else _START_STEP
 
 
 def add_counts(counts: Counts | None, more: Counts) -> Counts:

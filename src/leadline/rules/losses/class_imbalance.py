@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
@@ -10,8 +11,8 @@ import msgspec
 
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.losses.class_counts import add_counts
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.losses.class_counts import add_counts, start_step
+from leadline.rules.messages import clear_if_complete, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, select
 
@@ -24,18 +25,27 @@ _Key = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _LabelCounts:
-    """Counts of labels since the last evaluation."""
+    """Counts of labels."""
 
     counts: Counts | None = None
-    """Labels by class, ``(classes,)``."""
+    """Labels by class in all captures so far, ``(classes,)``."""
     confusion: Counts | None = None
-    """Labels by class and predicted class, ``(classes, classes)``."""
+    """Labels by class and predicted class in the latest captures, ``(classes, classes)``."""
 
     @property
     def labels(self) -> float:
         return 0.0 if self.counts is None else float(self.counts.sum())
 
+    def extremes(self) -> tuple[tuple[int, float], tuple[int, float]]:
+        """Return the largest and the smallest class that has labels, each with its count."""
+        assert self.counts is not None
+        sizes = {index: count for index, count in enumerate(self.counts.tolist()) if count > 0}
+        large, small = max(sizes, key=lambda index: sizes[index]), min(sizes, key=lambda index: sizes[index])
+        return (large, sizes[large]), (small, sizes[small])
 
+
+_DEVIATIONS: Final = 3.0
+"""Standard deviations by which a ratio or share must be beyond its threshold."""
 _REGRESSION: Final = re.compile(r"(mse|l1|smooth_?l1|huber|poisson_?nll|gaussian_?nll)_?loss_input_\d+$", re.IGNORECASE)
 """Inputs of regression losses, which have no classes."""
 
@@ -47,14 +57,17 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         If one class has ten times the examples of another, a model that never predicts the small one looks good in
         accuracy and loss, and is useless for the purpose of the small class.
     How it decides:
-        Labels are counted over the captured steps until there are ``samples``. Then it fires if ``largest /
+        Labels are counted over all captured steps; undecided before there are ``samples``. Fires if ``largest /
         smallest > threshold_imbalance`` of the classes in the labels, or if ``mispredicted / labels >
-        threshold_misprediction`` of a class. Then the counts are reset.
+        threshold_misprediction`` of a class, in either case by three standard deviations: of the logarithm of the
+        ratio, ``sqrt(1 / largest + 1 / smallest)``, and of the share (Wilson's interval). Undecided if the ratio is
+        above the threshold by less. Mispredictions are counted from step 100 on (boosters: 10), and anew after each
+        ``samples`` labels.
     Not a number:
         Labels are whole numbers; a prediction of NaN counts as the largest one, as in argmax.
     Blind spots:
-        A class without any labels is not detected. Early in a training most predictions are wrong: the second
-        condition is meaningful only later. With more than 1,000 classes the first 1,000 are counted. Labels are
+        A class without any labels is not detected. A class that is hard to tell from another is mispredicted long
+        after step 100. With more than 1,000 classes the first 1,000 are counted. Labels are
         those of classification loss calls, and of the evaluation set of a booster; others must be captured by name.
     Args:
         threshold_imbalance: Largest ratio of the largest to the smallest class that is not a finding, >= 1.
@@ -68,7 +81,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         predictions_regex: Regular expression (``re.search``) for predictions, which are counted to report how often
             the class in question is predicted; the collection ``predictions`` is counted as well.
     Source:
-        SageMaker developer guide, "ClassImbalance".
+        SageMaker developer guide, "ClassImbalance"; the standard deviations are ours.
     """
 
     explains: ClassVar[tuple[str, ...]] = ("confusion",)
@@ -86,18 +99,21 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         labels = select(("labels",), (self.labels_regex,), ("class_counts", "confusion"))
-        return Needs((*labels, *select(("predictions",), (self.predictions_regex,), ("class_counts",))))
+        predictions = select(("predictions",), (self.predictions_regex,), ("class_counts",))
+        return Needs((*labels, *(replace(need, is_optional=True) for need in predictions)))
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, _LabelCounts]:
-        known: dict[_Key, _LabelCounts] = {
-            key: counted for key, counted in (memory or {}).items() if counted.labels < self.samples
-        }
+        known: dict[_Key, _LabelCounts] = dict(memory or {})
         for vector in self._labels(window):
             counted = known.get(_key(vector), _LabelCounts())
             known[_key(vector)] = replace(counted, counts=add_counts(counted.counts, vector.values))
         for vector in window.vectors("confusion"):
+            if window.step < start_step(vector):
+                continue
             counted = known.get(_key(vector), _LabelCounts())
-            known[_key(vector)] = replace(counted, confusion=add_counts(counted.confusion, vector.values))
+            is_full = counted.confusion is not None and counted.confusion.sum() >= self.samples
+            before = None if is_full else counted.confusion
+            known[_key(vector)] = replace(counted, confusion=add_counts(before, vector.values))
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -105,12 +121,18 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         complete = [vector for vector in labels if window.memory[_key(vector)].labels >= self.samples]
         if not complete:
             count = max((window.memory[_key(vector)].labels for vector in labels), default=0.0)
-            return Undecided(f"{count:,.0f} of {self.samples:,} labels were counted so far")
+            return too_few(int(count), self.samples, "labels")
         for vector in complete:
             counted = window.memory[_key(vector)]
             fired = self._imbalance(vector, counted, window) or self._misprediction(vector, counted)
             if fired is not None:
                 return fired
+        for vector in complete:
+            counted = window.memory[_key(vector)]
+            (_, most), (small, least) = counted.extremes()
+            if most > self.threshold_imbalance * least:
+                why = f"class {small} has {least:,.0f} of {counted.labels:,.0f} labels, too few to tell"
+                return Undecided(why, stage="suspected")
         return clear_if_complete(window, "labels")
 
     def _labels(self, window: Window) -> list[TensorVector]:
@@ -122,22 +144,20 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         ]
 
     def _imbalance(self, labels: TensorVector, counted: _LabelCounts, window: Window) -> Fired | None:
-        assert counted.counts is not None
-        sizes = {index: count for index, count in enumerate(counted.counts.tolist()) if count > 0}
-        large, small = max(sizes, key=lambda index: sizes[index]), min(sizes, key=lambda index: sizes[index])
-        ratio = sizes[large] / sizes[small]
-        if ratio <= self.threshold_imbalance:
+        (large, most), (small, least) = counted.extremes()
+        ratio = most / least
+        if math.log(ratio / self.threshold_imbalance) <= _DEVIATIONS * math.sqrt(1 / most + 1 / least):
             return None
         predicted = self._predicted(labels.worker, small, window)
         return Fired(
-            f"{labels.tensor}: class {large} has {sizes[large]:,.0f} of {counted.labels:,.0f} labels, class {small} "
-            f"only {sizes[small]:,.0f} (1 to {ratio:.3g})",
+            f"{labels.tensor}: class {large} has {most:,.0f} of {counted.labels:,.0f} labels, class {small} "
+            f"only {least:,.0f} (1 to {ratio:.3g})",
             tensors=(labels.tensor,),
             evidence={
                 "largest_class": large,
-                "largest": sizes[large],
+                "largest": most,
                 "smallest_class": small,
-                "smallest": sizes[small],
+                "smallest": least,
                 "ratio": ratio,
                 "threshold": self.threshold_imbalance,
                 "labels": counted.labels,
@@ -165,8 +185,9 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         shares = {
             index: 1.0 - float(counted.confusion[index, index] / count) for index, count in enumerate(rows) if count > 0
         }
-        worst = max(shares, key=lambda index: shares[index], default=None)
-        if worst is None or shares[worst] <= self.threshold_misprediction:
+        bounds = {index: _at_least(share, float(rows[index])) for index, share in shares.items()}
+        worst = max(bounds, key=lambda index: bounds[index], default=None)
+        if worst is None or bounds[worst] <= self.threshold_misprediction:
             return None
         row = counted.confusion[worst].copy()
         row[worst] = -1.0
@@ -185,6 +206,13 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
             "rare, mislabelled or hardly different from another, or the training has only just begun",
             worker=labels.worker,
         )
+
+
+def _at_least(share: float, count: float) -> float:
+    """Return the lower end of Wilson's interval for a share of so many labels."""
+    spread = _DEVIATIONS**2 / count
+    deviation = _DEVIATIONS * math.sqrt(share * (1 - share) / count + spread / 4 / count)
+    return (share + spread / 2 - deviation) / (1 + spread)
 
 
 def _key(vector: TensorVector) -> _Key:

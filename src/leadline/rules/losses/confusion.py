@@ -10,8 +10,7 @@ import msgspec
 
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.booster_detection import LABELS
-from leadline.rules.losses.class_counts import add_counts
+from leadline.rules.losses.class_counts import add_counts, start_step
 from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, check_selection, select
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 _MIN_LABELS = 10
 """Labels per class, on average, before a matrix is evaluated; and the minimum of a row or column."""
-_START_STEP = 100
-_BOOSTER_START_STEP = 10
 _PREFERRED = ("eval", "train", "global")
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Key = tuple[str, str, str]
@@ -115,9 +112,7 @@ class Confusion(Rule, frozen=True, kw_only=True):
         return [vector for vector in window.vectors("confusion") if window.step >= self._start_step(vector)]
 
     def _start_step(self, vector: TensorVector) -> int:
-        if self.start_step is not None:
-            return self.start_step
-        return _BOOSTER_START_STEP if vector.tensor == LABELS else _START_STEP
+        return start_step(vector) if self.start_step is None else self.start_step
 
     def _labels_needed(self, matrix: Counts) -> int:
         return _MIN_LABELS * len(matrix)

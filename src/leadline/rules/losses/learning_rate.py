@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from leadline.errors import ConfigurationError
-from leadline.records.needs import Needs, TensorNeed
+from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, too_few
 from leadline.rules.rule import Rule
+from leadline.rules.selection import select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -27,7 +28,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         steps.
     How it decides:
         The median over the parameters of ``norm(update) / norm(weight)`` was above ``high`` at each of the last
-        ``patience`` captured steps, or below ``low`` at each.
+        ``patience`` captures, or below ``low`` at each. Undecided before so many captures.
     Not a number:
         A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step without any other
         ratio is skipped.
@@ -38,7 +39,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     Args:
         low: Median ratio below which updates are too small, >= 0 and below ``high``.
         high: Median ratio above which updates are too large, > 0.
-        patience: Captured steps in a row, >= 1.
+        patience: Captures in a row, >= 1.
     Source:
         Ours; Karpathy, CS231n, "Ratio of weights:updates" (around 1e-3).
     """
@@ -59,8 +60,11 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             raise ConfigurationError(f"{self.name}: low ({self.low:g}) must be below high ({self.high:g})")
 
     def needs(self) -> Needs:
-        kinds = ("weights", "biases")
-        return Needs(tuple(TensorNeed(kind, statistics=("update_ratio",), modes=("train",)) for kind in kinds))
+        return Needs(select(("weights", "biases"), (), ("update_ratio",), modes=("train",)))
+
+    @property
+    def least_observations(self) -> int:
+        return self.patience
 
     def remember(self, memory: Any, window: Window) -> dict[str, list[float]]:
         """Keep the medians of the last ``patience`` captured steps of each worker."""
@@ -80,8 +84,11 @@ class LearningRate(Rule, frozen=True, kw_only=True):
                 return self._fired(min(latest), latest[-1], worker, is_high=True)
             if max(latest) < self.low:
                 return self._fired(max(latest), latest[-1], worker, is_high=False)
-        if not any(len(window.memory[worker]) >= self.patience for worker in judged):
-            return Undecided(f"fewer than {self.patience} steps with update ratios were captured")
+        if not judged:
+            return Undecided("no parameter had a finite update ratio at this step")
+        known = max(len(window.memory[worker]) for worker in judged)
+        if known < self.patience:
+            return too_few(known, self.patience, "captures of update ratios")
         return clear_if_complete(window, "weights")
 
     def _fired(self, nearest: float, latest: float, worker: str, *, is_high: bool) -> Fired:

@@ -60,8 +60,12 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
     classes: Annotated[int, msgspec.Meta(ge=2)] | None = None
 
     def needs(self) -> Needs:
-        logits = TensorNeed("predictions", statistics=("abs_max",), modes=("train",), end=1)
+        logits = TensorNeed("predictions", statistics=("abs_max",), modes=("train",), end=1, is_optional=True)
         return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), end=_FIRST_LOSSES), logits))
+
+    @property
+    def least_observations(self) -> int:
+        return _FIRST_LOSSES
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Start]:
         starts: dict[str, _Start] = memory or {}
@@ -84,7 +88,9 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             judged = True
             if sum(losses) / _FIRST_LOSSES > self.factor * math.log(classes):
                 return self._fired(reading, sum(losses) / _FIRST_LOSSES, classes)
-        return Clear() if judged else Undecided("no first three losses of a classifier were captured")
+        if judged:
+            return Clear()
+        return Undecided("no first three losses of a classifier were captured", stage="too few")
 
     def _fired(self, reading: TensorReading, mean: float, classes: int) -> Fired:
         guess = math.log(classes)

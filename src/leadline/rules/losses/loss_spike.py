@@ -9,6 +9,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import suspected, too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad
 from leadline.rules.rule import Rule
 
@@ -28,7 +29,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if the last ``patience`` captured losses are all above ``median + k * 1.4826 * MAD`` and above
         ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them. At
-        least 20 earlier losses (or ``window``, if that is less) are required. Each loss is evaluated separately.
+        least 20 earlier losses (or ``window``, if that is less) are required; undecided before. Each loss is
+        evaluated separately.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
     Blind spots:
@@ -58,19 +60,30 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         history = self.window + self.patience - 1
         return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), history=history),))
 
+    @property
+    def least_observations(self) -> int:
+        return min(_MIN_LOSSES, self.window) + self.patience
+
     def evaluate(self, window: Window) -> Verdict:
-        judged = False
+        is_judged, known, streak = False, 0, 0
         for reading in window.readings("value"):
             values = [*(earlier.value for earlier in window.earlier(reading)), reading.value]
             latest = finite(values[-self.patience :])
             before = finite(values[: -self.patience])
-            if len(before) < min(_MIN_LOSSES, self.window) or not latest:
+            if not latest:
                 continue
-            judged = True
-            if len(latest) < self.patience or min(latest) <= spike_bound(before, self.k)[0]:
+            known = max(known, len(before) + len(latest))
+            if len(before) < min(_MIN_LOSSES, self.window):
                 continue
-            return self._fired(reading, latest, before)
-        return Clear() if judged else Undecided(f"fewer than {min(_MIN_LOSSES, self.window)} earlier losses")
+            is_judged = True
+            bound = spike_bound(before, self.k)[0]
+            high = next((count for count, loss in enumerate(reversed(latest)) if loss <= bound), len(latest))
+            if high == self.patience:
+                return self._fired(reading, latest, before)
+            streak = max(streak, high)
+        if not is_judged:
+            return too_few(known, self.least_observations, "losses") if known else Undecided("no loss is finite")
+        return suspected(streak, self.patience, "losses") if 2 * streak > self.patience else Clear()
 
     def _fired(self, reading: TensorReading, latest: list[float], before: list[float]) -> Fired:
         bound, usual, spread = spike_bound(before, self.k)

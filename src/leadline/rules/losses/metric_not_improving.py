@@ -11,12 +11,14 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
+_NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MAX_BLOCKS: Final = 128
 _MIN_BLOCKS: Final = 40
 _FIRST_STEPS: Final = 5
@@ -125,12 +127,16 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         modes, wanted = ("train", "eval"), ("variance", "class_counts")
         return Needs(
             (
-                TensorNeed("metrics", statistics=("value",), modes=modes),
-                TensorNeed("losses", statistics=("value",), modes=modes),
-                TensorNeed("labels", statistics=wanted, modes=("train",), end=_FIRST_STEPS),
-                TensorNeed("labels", statistics=wanted, modes=("train",), every=_EVERY),
+                TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
+                TensorNeed("losses", statistics=("value",), modes=modes, is_optional=True),
+                TensorNeed("labels", statistics=wanted, modes=("train",), end=_FIRST_STEPS, is_optional=True),
+                TensorNeed("labels", statistics=wanted, modes=("train",), every=_EVERY, is_optional=True),
             )
         )
+
+    @property
+    def least_observations(self) -> int:
+        return _MIN_BLOCKS
 
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
@@ -154,7 +160,11 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         stuck = [(reading, level) for reading, level in judged if level.is_stuck]
         if stuck:
             return self._fired(*stuck[0], tensors=tuple(dict.fromkeys(reading.tensor for reading, _ in stuck)))
-        return Clear() if judged else Undecided(f"fewer than {_MIN_BLOCKS} values of a metric or loss were captured")
+        if judged:
+            return Clear()
+        keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
+        values = max((len(window.memory.curves[key].means) for key in keys if key in window.memory.curves), default=0)
+        return too_few(values, _MIN_BLOCKS, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
     def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: _Labels) -> _Level:
         half = curve.means[len(curve.means) // 2 :]

@@ -64,6 +64,10 @@ class Overtraining(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs((TensorNeed("losses", statistics=("value",), modes=("train", "eval", "global")),))
 
+    @property
+    def least_observations(self) -> int:
+        return self.patience_train + 1
+
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Best]:
         bests: dict[_Key, _Best] = dict(memory or {})
         for reading in window.readings("value"):

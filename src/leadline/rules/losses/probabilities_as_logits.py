@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.messages import suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -44,14 +46,15 @@ class ProbabilitiesAsLogits(Rule, frozen=True, kw_only=True):
         Evaluates the inputs of a loss call at ``patience`` captures in a row. For cross entropy it fires if no
         element is below 0 and the sums of the rows over the classes have a mean of 1 within 1e-3. For binary cross
         entropy with logits it fires if all elements are in [0, 1] and the captures together reach within 0.05 of
-        both ends.
+        both ends. Undecided while fewer captures in a row look so. A training none of whose losses takes logits has
+        nothing to evaluate.
     Not a number:
         A capture with NaN or infinity does not count, and resets the count.
     Blind spots:
         Only the mean of the row sums is checked, not each row. Sigmoid outputs in the middle of [0, 1] cannot be
         distinguished from small logits, so they are found only once the model is confident. The logarithm of a
         softmax as the input of cross entropy is harmless and not a finding. In compiled models the loss call is not
-        visible.
+        visible; a loss that is computed without a call of PyTorch's is not seen anywhere.
     Args:
         patience: Captures in a row, >= 1.
     Source:
@@ -65,10 +68,16 @@ class ProbabilitiesAsLogits(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(
             (
+                # of a network whose forward pass is captured without any loss call
+                TensorNeed("outputs", statistics=("mean",), modes=("train",), end=self.patience, is_optional=True),
                 TensorNeed("predictions", statistics=_STATISTICS, modes=("train",), end=self.patience),
                 TensorNeed("predictions", statistics=_STATISTICS, modes=("train",), every=_EVERY),
             )
         )
+
+    @property
+    def least_observations(self) -> int:
+        return self.patience
 
     def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], list[_LogitsCapture]]:
         """Keep the latest captures in a row that look like probabilities, at most ``patience`` of each call."""
@@ -80,13 +89,15 @@ class ProbabilitiesAsLogits(Rule, frozen=True, kw_only=True):
         return kept
 
     def evaluate(self, window: Window) -> Verdict:
-        judged = False
+        streak: int | None = None
         for reading, _ in _captures(window):
-            judged = True
             captures = window.memory[reading.worker, reading.tensor]
             if len(captures) == self.patience and (_kind(reading) in _SOFTMAX or _reaches_both_ends(captures)):
                 return self._fired(reading, captures)
-        return Clear() if judged else Undecided("no call of a loss that takes logits was captured")
+            streak = max(streak or 0, len(captures) % self.patience)
+        if streak is None:
+            return _without_logits(window)
+        return suspected(streak, self.patience) if streak else Clear()
 
     def _fired(self, reading: TensorReading, captures: list[_LogitsCapture]) -> Fired:
         low, high = min(capture.low for capture in captures), max(capture.high for capture in captures)
@@ -106,6 +117,17 @@ class ProbabilitiesAsLogits(Rule, frozen=True, kw_only=True):
             "usually the model ends with a sigmoid that the loss applies again",
             worker=reading.worker,
         )
+
+
+def _without_logits(window: Window) -> NotApplicable | Undecided:
+    """Return the verdict on a step without the complete input of a loss that takes logits."""
+    captured = [reading for statistic in _STATISTICS for reading in window.readings(statistic)]
+    readings = [reading for reading in captured if "predictions" in reading.collections]
+    if any(_kind(reading) in _SOFTMAX | _SIGMOID for reading in readings):
+        return Undecided("the inputs of the loss were captured in part")
+    if any(map(is_from_booster, readings)):
+        return NotApplicable("boosted trees have no loss that takes logits")
+    return NotApplicable("no loss of the training takes logits")
 
 
 def _captures(window: Window) -> list[tuple[TensorReading, _LogitsCapture]]:

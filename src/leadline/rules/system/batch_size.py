@@ -8,18 +8,18 @@ import msgspec
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, Verdict
 from leadline.rules.messages import and_more
 from leadline.rules.system.system_rule import (
     CPU,
     GPU,
     GPU_MEMORY,
-    NO_GPU,
     DeviceMetric,
     PercentileMemory,
     PercentileRule,
     device_name,
     percentile,
+    without_gpu,
 )
 
 if TYPE_CHECKING:
@@ -77,7 +77,9 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
                 low.append((sensor, gpu, p95))
         if low:
             return self._fired(known, low)
-        return Clear() if is_judged else Undecided(self.undecided_reason(known.metrics.values(), NO_GPU))
+        if is_judged:
+            return Clear()
+        return self.while_filling(known.metrics.values()) if known.metrics[GPU].by_sensor else without_gpu(window)
 
     def _fired(self, known: PercentileMemory, low: list[tuple[Sensor, DeviceMetric, tuple[float, ...]]]) -> Fired:
         sensor, gpu, (cpu_p95, gpu_p95, memory_p95) = min(low, key=lambda device: (device[2][1], device[0]))

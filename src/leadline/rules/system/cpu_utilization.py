@@ -11,7 +11,14 @@ from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
-from leadline.rules.system.system_rule import CPU, DeviceMetric, PercentileMemory, PercentileRule, percentile
+from leadline.rules.system.system_rule import (
+    CPU,
+    NO_METRICS,
+    DeviceMetric,
+    PercentileMemory,
+    PercentileRule,
+    percentile,
+)
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -60,7 +67,10 @@ class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
         outside = [node for node in nodes if not self.low_threshold <= node[1] <= self.high_threshold]
         if outside:
             return self._fired(known, outside)
-        return Clear() if nodes else Undecided(self.undecided_reason(known.metrics.values(), "no CPU was sampled"))
+        if nodes:
+            return Clear()
+        cpus = known.metrics[CPU]
+        return self.while_filling([cpus]) if cpus.by_sensor else Undecided(NO_METRICS)
 
     def _fired(self, known: PercentileMemory, outside: list[tuple[Sensor, float, DeviceMetric]]) -> Fired:
         sensor, p95, metric = max(outside, key=lambda node: (node[1], node[0]))

@@ -10,9 +10,9 @@ import msgspec
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
-from leadline.rules.system.system_rule import GPU_MEMORY, NO_GPU, SystemRule, device_name, too_few_samples
+from leadline.records.verdict import Clear, Fired, Verdict
+from leadline.rules.messages import and_more, too_few
+from leadline.rules.system.system_rule import GPU_MEMORY, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -96,8 +96,10 @@ class GPUMemoryIncrease(SystemRule, frozen=True, kw_only=True):
         }
         grown = {name: (old, new) for name, (old, new) in means.items() if new - old > self.increase}
         if not grown:
-            reason = too_few_samples(self.patience + 2 * self.window) if gpus else NO_GPU
-            return Clear() if means else Undecided(reason)
+            if not gpus:
+                return without_gpu(window)
+            seen = max(gpu.seen for gpu in gpus.values())
+            return Clear() if means else too_few(seen, self.patience + 2 * self.window, "system samples")
         names = sorted(grown, key=lambda name: (grown[name][0] - grown[name][1], name))
         old, new = grown[names[0]]
         return Fired(

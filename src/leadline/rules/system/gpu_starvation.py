@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.records.verdict import Clear, Fired, Verdict
+from leadline.rules.messages import and_more, too_few
 from leadline.rules.system.phase_times import PhaseTimes
-from leadline.rules.system.system_rule import GPU, NO_GPU, SystemRule, device_name, too_few_samples
+from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -119,7 +119,10 @@ class GPUStarvationRule(SystemRule, frozen=True, kw_only=True):
             return self._fired(known, starved)
         if known.judged():
             return Clear()
-        return Undecided(too_few_samples(self.patience + _MIN_SAMPLES) if known.counts else NO_GPU)
+        if not known.counts:
+            return without_gpu(window)
+        seen = max(counts.seen for counts in known.counts.values())
+        return too_few(seen, self.patience + _MIN_SAMPLES, "system samples")
 
     def _fired(self, known: StarvationMemory, starved: list[tuple[str, float, StarvationCounts]]) -> Fired:
         name, percent, counts = starved[0]

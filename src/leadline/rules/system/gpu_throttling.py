@@ -10,9 +10,9 @@ import msgspec
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
-from leadline.rules.system.system_rule import GPU, NO_GPU, SystemRule, device_name
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import and_more, too_few
+from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -79,7 +79,7 @@ class GPUThrottling(SystemRule, frozen=True, kw_only=True):
         shares = {device: sum(map(any, latest)) / len(latest) for device, latest in judged.items()}
         throttled = sorted((gpu for gpu in shares if shares[gpu] > self.share), key=lambda gpu: -shares[gpu])
         if not throttled:
-            return Clear() if judged else Undecided(self._undecided_reason(known))
+            return Clear() if judged else self._undecided(known, window)
         worst = throttled[0]
         latest = judged[worst]
         thermal, power = (sum(reasons[index] for reasons in latest) / len(latest) for index in (0, 1))
@@ -98,10 +98,12 @@ class GPUThrottling(SystemRule, frozen=True, kw_only=True):
             "usually cooling is blocked or the rack is too warm",
         )
 
-    def _undecided_reason(self, known: _Throttling) -> str:
+    def _undecided(self, known: _Throttling, window: Window) -> NotApplicable | Undecided:
         if not known.has_gpu:
-            return NO_GPU
-        return f"fewer than {_MIN_SAMPLES} samples" if known.by_device else "the GPU does not report throttle reasons"
+            return without_gpu(window)
+        if not known.by_device:
+            return Undecided("the GPU does not report throttle reasons", stage="too few")
+        return too_few(max(map(len, known.by_device.values())), _MIN_SAMPLES, "samples of a GPU")
 
 
 def _gpu_name(device: _Device) -> str:

@@ -19,6 +19,7 @@ from leadline.rules.system.system_rule import (
     IOWAIT,
     MEMORY,
     NETWORK,
+    NO_METRICS,
     DeviceMetric,
     PercentileMemory,
     PercentileRule,
@@ -72,7 +73,7 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
         ``patience`` samples are skipped. Each device is evaluated separately. The finding names the phases at that
         time, and the operators recorded by detailed profile windows.
     Not a number:
-        A metric that cannot be read has no samples; undecided until a window is full.
+        A metric that cannot be read has no samples; undecided until the windows of CPU and memory are full.
     Blind spots:
         The network is evaluated only if its utilization in percent is measured: the speed of a link is rarely known.
         A GPU at 100 % is what a training should have, and fires all the same: it is then the bottleneck.
@@ -109,9 +110,10 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
             return self._fired(known, saturated, f"above {self.high_threshold:g} %", _SATURATED)
         if idle:
             return self._fired(known, idle, f"below {self.low_threshold:g} %", _IDLE)
-        if usages:
+        if {"CPU", "memory"} <= {usage.resource for usage in usages}:
             return Clear()
-        return Undecided(self.undecided_reason([known.metrics[CPU]], "no system metrics were sampled"))
+        cpus = known.metrics[CPU]
+        return self.while_filling([cpus]) if cpus.by_sensor else Undecided(NO_METRICS)
 
     def _fired(self, known: PercentileMemory, usages: list[_ResourceUsage], limit: str, suggestion: str) -> Fired:
         worst = usages[0]

@@ -10,8 +10,9 @@ import msgspec
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.system.system_rule import GPU, NO_GPU, SystemRule, device_name
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import too_few
+from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -48,7 +49,7 @@ class LoadBalancing(SystemRule, frozen=True, kw_only=True):
     Not a number:
         A metric that cannot be read has no samples.
     Blind spots:
-        A single GPU has nothing to be balanced with: undecided. Two GPUs that take turns have the same histogram. Of
+        Two GPUs that take turns have the same histogram. Of
         two GPUs with utilizations close to a bin edge, a small difference counts as a large one.
     Args:
         threshold: Share of samples, 0 to 1.
@@ -78,7 +79,7 @@ class LoadBalancing(SystemRule, frozen=True, kw_only=True):
         loads: dict[Sensor, _Load] = window.memory
         judged = {sensor: load for sensor, load in sorted(loads.items()) if load.judged >= _MIN_SAMPLES}
         if len(judged) < 2:
-            return Undecided(self._undecided_reason(loads))
+            return self._undecided(loads, window)
         distance, one, other = max(
             ((_distance(judged[one], judged[other]), one, other) for one, other in combinations(judged, 2)),
             key=lambda pair: pair[0],
@@ -96,12 +97,12 @@ class LoadBalancing(SystemRule, frozen=True, kw_only=True):
             "weight; usually one GPU does work that the others hand to it",
         )
 
-    def _undecided_reason(self, loads: dict[Sensor, _Load]) -> str:
+    def _undecided(self, loads: dict[Sensor, _Load], window: Window) -> NotApplicable | Undecided:
         if not loads:
-            return NO_GPU
+            return without_gpu(window)
         if len(loads) == 1:
-            return "only one GPU was sampled"
-        return f"fewer than {self.patience + _MIN_SAMPLES:,} samples per GPU"
+            return NotApplicable("one GPU")
+        return too_few(min(load.seen for load in loads.values()), self.patience + _MIN_SAMPLES, "samples per GPU")
 
 
 def _distance(one: _Load, other: _Load) -> float:

@@ -8,16 +8,16 @@ import msgspec
 
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, Verdict
 from leadline.rules.messages import and_more
 from leadline.rules.system.system_rule import (
     GPU,
-    NO_GPU,
     DeviceMetric,
     PercentileMemory,
     PercentileRule,
     device_name,
     percentile,
+    without_gpu,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,10 @@ class LowGPUUtilization(PercentileRule, frozen=True, kw_only=True):
                 low.append((sensor, metric, p95, p5))
         if low:
             return self._fired(known, low)
-        return Clear() if full else Undecided(self.undecided_reason(known.metrics.values(), NO_GPU))
+        if full:
+            return Clear()
+        gpus = known.metrics[GPU]
+        return self.while_filling([gpus]) if gpus.by_sensor else without_gpu(window)
 
     def _fired(self, known: PercentileMemory, low: list[tuple[Sensor, DeviceMetric, float, float]]) -> Fired:
         sensor, metric, p95, p5 = min(low, key=lambda gpu: (gpu[2], gpu[3], gpu[0]))

@@ -8,48 +8,72 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed, Needs
+from leadline.records.names import PROCESS_MEMORY
+from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import and_more, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
-from leadline.rules.system.system_rule import device_name
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_JOB: Final = MetricNeed("process", "rss_bytes", "job")
-_DEVICE: Final = MetricNeed("gpu", "memory_used_bytes")
+_EVERY: Final = 10
 _MAX_POINTS: Final = 240
-_MIN_POINTS: Final = 10
+_MIN_POINTS: Final = 8
+_MIN_LATE_POINTS: Final = 4
+"""Points of the second half that a clear verdict requires."""
 _MIN_STEPS: Final = 100
+_MIN_SECONDS: Final = 60.0
 _P: Final = 0.001
 """The significance level of a trend."""
+_P_SUSPECTED: Final = 0.05
 _ONGOING: Final = 0.5
 """The slope of the last part, relative to the slope of all points, above which the growth is ongoing."""
+_SUSPECTED: Final = 0.25
+"""The share of ``bytes`` from which a growth is suspected."""
+
+_Key = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    time_ns: int
     step: int
+    seconds: float
     bytes: float
 
 
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    percent: float
-    """Per 100 steps."""
-    bytes: float
-    """The total over the second half."""
-    level: float
+    """The growth over the second half of the steps."""
+
+    points: int
     steps: int
+    seconds: float
+    level: float
+    """Bytes at the start of the half."""
+    slope: float
+    """Bytes per step."""
+    p: float
+    """The p-value of a rising trend."""
+    is_ongoing: bool
+
+    @property
+    def bytes(self) -> float:
+        return self.slope * self.steps
+
+    @property
+    def percent_per_100_steps(self) -> float:
+        return 100.0 * self.slope * 100 / self.level if self.level > 0 else 0.0
+
+    @property
+    def percent_per_minute(self) -> float:
+        return 100.0 * self.bytes * 60 / self.seconds / self.level if self.level > 0 and self.seconds > 0 else 0.0
 
 
 @dataclass(slots=True)
 class _MemoryCurve:
-    """The memory of a device or of the job, sampled at growing intervals."""
+    """The memory of a process or of its device, at steps that are further and further apart."""
 
     points: list[_Point] = field(default_factory=list)
     stride: int = 1
@@ -65,36 +89,37 @@ class _MemoryCurve:
         if len(self.points) > _MAX_POINTS:
             self.points = self.points[::2]
             self.stride *= 2
-        self.growth = _growth(self.second_half())
+        if len(self.points) >= _MIN_POINTS:
+            self.growth = _growth(self.second_half())
 
     def second_half(self) -> list[_Point]:
-        ends_ns = self.points[0].time_ns + self.points[-1].time_ns
-        return [point for point in self.points if 2 * point.time_ns >= ends_ns]
+        ends = self.points[0].step + self.points[-1].step
+        return [point for point in self.points if 2 * point.step >= ends]
 
 
 class MemoryGrowth(Rule, frozen=True, kw_only=True):
-    """Fires when the memory of the job's processes, or of a device, grows steadily during the training.
+    """Fires when the memory of a training process, or its memory on a device, grows steadily during the training.
 
     Why it matters:
         A training that keeps something from every step (a loss with its graph, outputs for a metric, an unbounded
         cache) runs out of memory after hours, and often takes other jobs of the node down with it.
     How it decides:
-        Evaluates the second half of the time since the first step. Fires if the median slope between all pairs of
-        points (Theil and Sen; at most 240 points, evenly spaced in time) is more than ``percent`` of the memory at
-        the start of that half per 100 steps, and amounts to more than ``bytes`` over that half. It must be a trend
-        (Mann and Kendall, p < 0.001) that is ongoing: the slope of the last half of these points is at least half
-        of it. Requires 100 steps and 10 points in that half. The job's resident memory and each device are
-        evaluated separately.
+        A training process reads its resident memory, and what it has allocated on its device, every 10 steps. The
+        rule evaluates the second half of the steps so far. Fires if the median slope between all pairs of points
+        (Theil and Sen; at most 240 points) is more than ``percent`` of the memory at the start of that half per 100
+        steps or per minute, and amounts to more than ``bytes`` over that half. It must be a trend (Mann and Kendall,
+        p < 0.001) that is ongoing: the slope of the last half of these points is at least half of it. Requires 8
+        points in that half, over 100 steps or 60 seconds. Undecided if such a trend amounts to a quarter of ``bytes``
+        so far. Each process and device is evaluated separately.
     Not a number:
-        A metric that cannot be read has no point.
+        Memory that cannot be read has no point.
     Blind spots:
-        A cache that fills up on purpose looks the same until it is full. A leak that is freed at the end of each
-        epoch goes up and down. PyTorch keeps freed device memory in its cache, so the memory of a device grows in
-        jumps, with a median slope of 0. Resident memory counts pages shared by several processes once for each of
-        them.
+        A cache or replay buffer that fills up on purpose looks the same until it is full. A leak that is freed at the
+        end of each epoch goes up and down. Other processes of the job, such as data loader workers, are not
+        evaluated: the memory of the job is in the system metrics. Boosted trees do not record their memory.
     Args:
-        percent: Percent per 100 steps, > 0.
-        bytes: Bytes over the second half of the run, >= 0.
+        percent: Percent per 100 steps or per minute, > 0.
+        bytes: Bytes over the second half of the steps, >= 0.
     Source:
         Ours; Theil 1950, Sen 1968, Mann 1945.
     """
@@ -103,39 +128,60 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
     bytes: Annotated[float, msgspec.Meta(ge=0)] = 100e6
 
     def needs(self) -> Needs:
-        return Needs(scan_seconds=1.0, metrics=(_JOB, _DEVICE))
+        names = "|".join(PROCESS_MEMORY)
+        return Needs((TensorNeed("checks", f"^({names})$", statistics=("value",), modes=("train",), every=_EVERY),))
 
-    def remember(self, memory: Any, window: Window) -> dict[Sensor, _MemoryCurve]:
-        curves: dict[Sensor, _MemoryCurve] = memory or {}
-        if window.scan is None or window.scan.last_step < 0:
-            return curves
-        for need in (_JOB, _DEVICE):
-            for batch in window.samples(need.kind, need.metric, need.device):
-                point = _Point(int(batch.times_ns[-1]), window.scan.last_step, float(batch.values[-1]))
-                curves.setdefault(batch.sensor, _MemoryCurve()).add(point)
+    @property
+    def least_observations(self) -> int:
+        return _MIN_POINTS
+
+    def remember(self, memory: Any, window: Window) -> dict[_Key, _MemoryCurve]:
+        curves: dict[_Key, _MemoryCurve] = memory or {}
+        for reading in window.readings("value"):
+            if reading.value == reading.value:
+                curve = curves.setdefault((reading.worker, reading.tensor), _MemoryCurve())
+                curve.add(_Point(reading.mode_step, reading.time_ns / 1e9, reading.value))
         return curves
 
     def evaluate(self, window: Window) -> Verdict:
-        judged = {sensor: curve.growth for sensor, curve in sorted(window.memory.items()) if curve.growth is not None}
-        grown = {
-            sensor: growth
-            for sensor, growth in judged.items()
-            if growth.percent > self.percent and growth.bytes > self.bytes
-        }
+        curves: dict[_Key, _MemoryCurve] = window.memory
+        known = {key: curve.growth for key, curve in sorted(curves.items()) if curve.growth is not None}
+        growths = {key: growth for key, growth in known.items() if growth.points >= _MIN_LATE_POINTS}
+        grown = {key: growth for key, growth in growths.items() if self._is_excessive(growth)}
         if grown:
             return self._fired(grown)
-        return Clear() if judged else Undecided(f"fewer than {_MIN_STEPS} steps with samples of the job's memory")
+        if not growths:
+            points = max((curve.seen for curve in curves.values()), default=0)
+            return too_few(points, max(_MIN_POINTS, points + 1), "readings of the memory")
+        suspects = [growth for growth in growths.values() if self._is_suspected(growth)]
+        if suspects:
+            worst = max(suspects, key=lambda growth: growth.bytes)
+            why = f"the memory grew by {worst.bytes / 1e6:,.0f} MB over the last {worst.steps:,} steps so far"
+            return Undecided(why, stage="suspected")
+        return Clear()
 
-    def _fired(self, grown: dict[Sensor, _Growth]) -> Fired:
-        worst = max(grown, key=lambda sensor: (grown[sensor].percent, sensor))
-        growth = grown[worst]
-        name = "the job's memory" if worst.kind == "process" else f"the memory of {device_name(worst)}"
+    def _is_fast(self, growth: _Growth) -> bool:
+        return growth.is_ongoing and max(growth.percent_per_100_steps, growth.percent_per_minute) > self.percent
+
+    def _is_excessive(self, growth: _Growth) -> bool:
+        is_long = growth.steps >= _MIN_STEPS or growth.seconds >= _MIN_SECONDS
+        is_sure = growth.points >= _MIN_POINTS and growth.p < _P
+        return is_sure and is_long and self._is_fast(growth) and growth.bytes > self.bytes
+
+    def _is_suspected(self, growth: _Growth) -> bool:
+        return growth.p < _P_SUSPECTED and self._is_fast(growth) and growth.bytes > _SUSPECTED * self.bytes
+
+    def _fired(self, grown: dict[_Key, _Growth]) -> Fired:
+        worker, tensor = max(grown, key=lambda key: (grown[key].percent_per_100_steps, key))
+        growth = grown[worker, tensor]
         return Fired(
-            f"{name} grows by {growth.percent:.2g} % of {growth.level / 1e6:,.0f} MB per 100 steps, by "
-            f"{growth.bytes / 1e6:,.0f} MB over the last {growth.steps:,} steps{and_more(len(grown) - 1, 'memory')}",
-            tensors=tuple(device_name(device) for device in sorted(grown, key=lambda sensor: -grown[sensor].percent)),
+            f"the {PROCESS_MEMORY[tensor]} of {worker} grows by {growth.percent_per_100_steps:.2g} % of "
+            f"{growth.level / 1e6:,.0f} MB per 100 steps, by {growth.bytes / 1e6:,.0f} MB over the last "
+            f"{growth.steps:,} steps{and_more(len(grown) - 1, 'memory')}",
+            tensors=tuple(dict.fromkeys(name for _, name in sorted(grown))),
             evidence={
-                "percent_per_100_steps": growth.percent,
+                "percent_per_100_steps": growth.percent_per_100_steps,
+                "percent_per_minute": growth.percent_per_minute,
                 "bytes": growth.bytes,
                 "bytes_at_start": growth.level,
                 "steps": growth.steps,
@@ -143,20 +189,18 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
             },
             suggestion="float() or detach() what is kept from step to step (losses, outputs), and bounds for caches; "
             "usually a list of losses keeps the graph of each",
+            worker=worker,
         )
 
 
-def _growth(points: list[_Point]) -> _Growth | None:
-    """Return the growth over some points; None if there are too few."""
-    steps = points[-1].step - points[0].step
-    if len(points) < _MIN_POINTS or steps < _MIN_STEPS:
-        return None
+def _growth(points: list[_Point]) -> _Growth:
+    """Return the growth over some points."""
     level = median([point.bytes for point in points[: len(points) // 5 + 1]])
     slope = _slope(points)
-    is_trend = mann_kendall([point.bytes for point in points]).p_of_rising() < _P
-    if slope <= 0 or level <= 0 or not is_trend or _slope(points[len(points) // 2 :]) < _ONGOING * slope:
-        return _Growth(0.0, 0.0, level, steps)
-    return _Growth(100.0 * slope * 100 / level, slope * steps, level, steps)
+    is_ongoing = slope > 0 and _slope(points[len(points) // 2 :]) >= _ONGOING * slope
+    p = mann_kendall([point.bytes for point in points]).p_of_rising()
+    steps, seconds = points[-1].step - points[0].step, points[-1].seconds - points[0].seconds
+    return _Growth(len(points), steps, seconds, level, slope, p, is_ongoing)
 
 
 def _slope(points: list[_Point]) -> float:

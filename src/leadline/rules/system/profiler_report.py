@@ -16,7 +16,7 @@ from leadline.errors import located
 from leadline.reader.interval import Interval
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict, VerdictTally
 from leadline.rules.rule import Rule
 from leadline.rules.system.batch_size import BatchSize
 from leadline.rules.system.cpu_bottleneck import CPUBottleneck
@@ -93,8 +93,9 @@ class _RuleState:
     memory: Any = None
     verdict: Verdict = field(default_factory=lambda: Undecided("not evaluated yet"))
     """The latest verdict."""
+    tally: VerdictTally = field(default_factory=VerdictTally)
     moments: int = 0
-    """The number of evaluations that were not undecided."""
+    """The number of evaluations on which it was clear or fired."""
     fired: int = 0
     episodes: int = 0
     first: dict[str, Any] = field(default_factory=dict)
@@ -105,7 +106,8 @@ class _RuleState:
         part = _restricted(window, self.rule.needs())
         part.memory = self.memory = self.rule.remember(self.memory, part)
         before, self.verdict = self.verdict, self.rule.evaluate(part)
-        self.moments += not isinstance(self.verdict, Undecided)
+        self.tally.add(self.verdict)
+        self.moments += isinstance(self.verdict, (Clear, Fired))
         if isinstance(self.verdict, Fired):
             self.fired += 1
             self.episodes += not isinstance(before, Fired)
@@ -113,7 +115,7 @@ class _RuleState:
 
     def summary(self) -> dict[str, Any]:
         """Return the state as plain JSON values."""
-        verdict = "fired" if self.episodes else "clear" if self.moments else "undecided"
+        verdict, why = ("fired", "") if self.episodes else self.tally.result(self.rule.least_observations)
         return {
             "rule": self.rule.name,
             "verdict": verdict,
@@ -121,7 +123,7 @@ class _RuleState:
             "moments": self.moments,
             "moments_fired": self.fired,
             "parameters": msgspec.structs.asdict(self.rule),
-            "why": self.verdict.why if verdict == "undecided" and isinstance(self.verdict, Undecided) else "",
+            "why": why,
             "first": self.first,
         }
 

@@ -10,8 +10,8 @@ import msgspec
 
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import and_more, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import OTHER, Step, StepTimes, rank_of
 
@@ -68,7 +68,7 @@ class Straggler(Rule, frozen=True, kw_only=True):
     Blind spots:
         Ranks that wait for each other in a phase without visible collectives (a backward with its own collectives,
         kernels of a library) all look alike, and a rank that is slow within such a backward is not found. Ranks
-        with different work (pipelines, parameter servers) are compared as well. Fewer than two ranks: undecided.
+        with different work (pipelines, parameter servers) are compared as well.
     Args:
         factor: Multiple of the median rank's time that is too much, > 1.
         patience: Steps in a row, >= 1.
@@ -142,8 +142,9 @@ class Straggler(Rule, frozen=True, kw_only=True):
         if not slow:
             if ranks.compared >= self.patience:
                 return Clear()
-            is_alone = len(ranks.last) < 2
-            return Undecided("fewer than two ranks were timed" if is_alone else f"fewer than {self.patience} steps")
+            if len(ranks.last) > 1:
+                return too_few(ranks.compared, self.patience, "steps of all ranks")
+            return NotApplicable("one process") if ranks.last else Undecided("no step was timed")
         rank = max(slow, key=lambda rank: (slow[rank].taken_ns / slow[rank].usual_ns, rank))
         loss = slow[rank]
         phase = max(loss.by_phase, key=lambda phase: loss.by_phase[phase])

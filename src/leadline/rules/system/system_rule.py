@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from leadline.reader.interval import Samples, Sensor
 from leadline.records.names import Severity
 from leadline.records.needs import MetricNeed, Needs
+from leadline.records.verdict import NotApplicable, Undecided
+from leadline.rules.messages import too_few
 from leadline.rules.rule import Rule
 from leadline.rules.system.phase_times import TIMELINE_ROWS, PhaseOverlap, PhaseTimes
 
@@ -23,7 +25,7 @@ NETWORK: Final = MetricNeed("network", "utilization_percent")
 GPU: Final = MetricNeed("gpu", "utilization_percent")
 GPU_MEMORY: Final = MetricNeed("gpu", "memory_used_percent")
 
-NO_GPU: Final = "no GPU was sampled"
+NO_METRICS: Final = "no system metrics were sampled"
 SCAN_SECONDS: Final = 5.0
 """The interval at which rules on hardware metrics are evaluated."""
 
@@ -90,9 +92,11 @@ def device_name(sensor: Sensor) -> str:
     return sensor.node if sensor.device == "total" else f"{sensor.node}/{sensor.device}"
 
 
-def too_few_samples(count: int) -> str:
-    """Explain that a rule is undecided because it needs more samples."""
-    return f"fewer than {count:,} system samples"
+def without_gpu(window: Window) -> NotApplicable | Undecided:
+    """Return the verdict of a rule on GPUs of which none was sampled, while the node was (needs ``CPU``)."""
+    if window.samples(CPU.kind, CPU.metric, CPU.device):
+        return NotApplicable("no GPU was sampled")
+    return Undecided(NO_METRICS)
 
 
 class SystemRule(Rule, frozen=True, kw_only=True):
@@ -108,9 +112,10 @@ class SystemRule(Rule, frozen=True, kw_only=True):
     has_phases: ClassVar[bool] = False
 
     def needs(self) -> Needs:
+        metrics = tuple(dict.fromkeys((*self.metrics, CPU)))  # whether the node is sampled at all
         if self.has_phases:
-            return Needs(scan_seconds=SCAN_SECONDS, metrics=self.metrics, phases=TIMELINE_ROWS, operators=True)
-        return Needs(scan_seconds=SCAN_SECONDS, metrics=self.metrics)
+            return Needs(scan_seconds=SCAN_SECONDS, metrics=metrics, phases=TIMELINE_ROWS, operators=True)
+        return Needs(scan_seconds=SCAN_SECONDS, metrics=metrics)
 
 
 @dataclass(slots=True)
@@ -147,7 +152,7 @@ class PercentileRule(SystemRule, frozen=True, kw_only=True):
         known.phases.add_window(window)
         return known
 
-    def undecided_reason(self, metrics: Iterable[DeviceMetrics], absent: str) -> str:
-        """Explain why no window is full: ``absent`` if a metric has no samples at all, else too few of them."""
-        has_all = all(metric.by_sensor for metric in metrics)
-        return too_few_samples(self.patience + self.window) if has_all else absent
+    def while_filling(self, metrics: Iterable[DeviceMetrics]) -> Undecided:
+        """Return the verdict while no window is full."""
+        seen = min(max((metric.seen for metric in devices.by_sensor.values()), default=0) for devices in metrics)
+        return too_few(seen, self.patience + self.window, "system samples")

@@ -9,7 +9,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern
 
@@ -104,7 +104,7 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
         complete = [key for key in keys if window.memory[key].count >= self.threshold_samples]
         if not complete:
             count = max(window.memory[key].count for key in keys)
-            return Undecided(f"{count:,} of {self.threshold_samples:,} images were captured so far")
+            return too_few(count, self.threshold_samples, "images")
         is_judged = False
         for key in complete:
             means = window.memory[key].means

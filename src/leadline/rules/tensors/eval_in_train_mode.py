@@ -8,6 +8,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
     How it decides:
         Counts, in a row, the optimizer steps at which every dropout and batch normalization module of the models
         was in evaluation mode, and the calls of a model without gradients in which one of these modules was in
-        training mode. Fires if one of the counts is at least ``patience``.
+        training mode. Fires if one of the counts is at least ``patience``; undecided while one is between 1 and that.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
@@ -58,7 +59,9 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         if not counts:
             return Undecided("no model with dropout or batch normalization was seen")
         worst = max(counts, key=lambda reading: reading.value)
-        return self._fired(worst) if worst.value >= self.patience else Clear()
+        if worst.value >= self.patience:
+            return self._fired(worst)
+        return suspected(int(worst.value), self.patience, "steps or calls in a row") if worst.value else Clear()
 
     def _fired(self, worst: TensorReading) -> Fired:
         is_training = worst.tensor.endswith(_STEPS)

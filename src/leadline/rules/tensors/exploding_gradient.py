@@ -10,6 +10,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad
 from leadline.rules.rule import Rule
 
@@ -20,6 +21,8 @@ _LATEST: Final = 5
 """The number of norms in a row that are evaluated together."""
 _DEVIATIONS: Final = 4.0
 """Robust standard deviations of the logarithms; healthy trainings in the tests reach 2.1, twice in 5 norms."""
+_USUAL: Final = 20
+"""With fewer earlier norms than this the bound is higher, since their median and noise are uncertain."""
 _NORM: Final = "gradient_norm"
 _BEFORE: Final = "gradient_norm_before_clipping"
 
@@ -33,16 +36,17 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if at least ``patience`` of the last 5 captured norms are above ``factor`` times the median of up to
         ``window`` earlier norms, and above their noise: ``median * exp(4 * 1.4826 * MAD)``, where MAD is that of
-        their logarithms. At least ``warmup`` earlier norms are required. The norm is the l2 norm of all gradients
+        their logarithms. With fewer than 20 earlier norms the bound is 20 / their number times as high; at least
+        ``warmup`` are required, undecided before. The norm is the l2 norm of all gradients
         of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each optimizer is
         evaluated separately.
     Not a number:
         Norms that are NaN or infinite count neither as high nor for the median (see ``nonfinite_origin``). Steps
         that a gradient scaler skipped are not evaluated. Undecided if the median is 0.
     Blind spots:
-        The window counts captured norms: without clipping they are captured with the gradients, so the window is
-        longer in steps. A norm that grows slowly is not a jump. The first ``warmup`` captures are not evaluated,
-        although many explosions happen there.
+        The window counts captured norms, at whatever distance: it is longer in steps where they are captured less
+        often. A norm that grows slowly is not a jump. The first ``warmup`` captures are not evaluated, although many
+        explosions happen there.
     Args:
         factor: Multiple of the median that is too much, > 1.
         window: Norms in the median, >= 1.
@@ -64,30 +68,43 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
     factor: Annotated[float, msgspec.Meta(gt=1)] = 10.0
     window: Annotated[int, msgspec.Meta(ge=1)] = 100
     patience: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
-    warmup: Annotated[int, msgspec.Meta(ge=1)] = 20
+    warmup: Annotated[int, msgspec.Meta(ge=1)] = 6
 
     def needs(self) -> Needs:
         history = max(self.window, self.warmup) + _LATEST - 1
         return Needs((TensorNeed("gradient_norms", statistics=("value",), modes=("train",), history=history),))
 
+    @property
+    def least_observations(self) -> int:
+        return self.warmup + _LATEST
+
     def evaluate(self, window: Window) -> Verdict:
         if window.is_skipped:
             return Undecided("a gradient scaler skipped the step")
-        judged = False
+        is_judged, known = False, 0
         for reading in _norms(window.readings("value")):
             values = [*(earlier.value for earlier in window.earlier(reading)), reading.value]
             before = finite(values[:-_LATEST])[-max(self.window, self.warmup) :]
+            known = max(known, len(before) + len(finite(values[-_LATEST:])))
             if len(before) < self.warmup:
                 continue
             usual = median(before[-self.window :])
             if usual <= 0:
                 continue
-            judged = True
-            bound = usual * max(self.factor, _noise(before[-self.window :]))
+            is_judged = True
+            bound = usual * max(self.factor, _noise(before[-self.window :])) * self._uncertainty(len(before))
             high = [norm for norm in finite(values[-_LATEST:]) if norm > bound]
             if len(high) >= self.patience:
                 return self._fired(reading, usual, high)
-        return Clear() if judged else Undecided(f"fewer than {self.warmup} earlier gradient norms")
+        if is_judged:
+            return Clear()
+        if known < self.least_observations:
+            return too_few(known, self.least_observations, "gradient norms")
+        return Undecided("the gradient norms are 0")
+
+    def _uncertainty(self, norms: int) -> float:
+        """Return the factor by which the bound is higher with so few earlier norms."""
+        return max(1.0, min(_USUAL, self.window) / norms)
 
     def _fired(self, reading: TensorReading, usual: float, high: list[float]) -> Fired:
         return Fired(

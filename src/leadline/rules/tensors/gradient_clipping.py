@@ -8,7 +8,7 @@ import msgspec
 
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         Fires if more than ``share_threshold`` of the last ``window`` saved steps were clipped (``clipped steps >
         share_threshold * window``), where a step counts if ``clip_grad_norm_`` or ``clip_grad_value_`` made its
         gradients smaller; or if the norm of all gradients that the optimizer is about to use is above
-        ``norm_threshold`` and no clipping was called. Each optimizer is evaluated separately.
+        ``norm_threshold`` and no clipping was called. Undecided while fewer steps were saved and too large a share of
+        them was clipped. Each optimizer is evaluated separately.
     Not a number:
         A norm that is NaN is not evaluated (see ``exploding_tensor``); an infinite one is above every threshold. At
         a step that a gradient scaler skips, the norm is not evaluated.
@@ -60,9 +61,22 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
             is_clipped = (norm.worker, _parts(norm)[0], "gradient_clipped") in readings
             if norm.value > self.norm_threshold and not is_clipped and not window.is_skipped:
                 return self._large_norm(norm)
+        streak = max((self._clipped_always(clipping, window) for clipping in clippings), default=0)
+        if streak:
+            return suspected(streak, int(self.share_threshold * self.window) + 1)
         if not clippings and not any(norm.value == norm.value for norm in norms):
             return Undecided("no gradient norm is known at this step")
         return clear_if_complete(window, "gradient norms")
+
+    @property
+    def least_observations(self) -> int:
+        return min(_MIN_STEPS, self.window)
+
+    def _clipped_always(self, clipping: TensorReading, window: Window) -> int:
+        """Return how many of the first saved steps were clipped, if it is most of them; 0: too few to tell, or not."""
+        flags = [*(earlier.value for earlier in window.earlier(clipping)), clipping.value]
+        clipped = sum(flag > 0.5 for flag in flags)
+        return clipped if len(flags) < self.window and clipped > self.share_threshold * len(flags) else 0
 
     def _clipped_often(self, clipping: TensorReading, window: Window, before: TensorReading | None) -> Fired | None:
         flags = [*(earlier.value for earlier in window.earlier(clipping)), clipping.value]
@@ -97,6 +111,8 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
 
 
 _BEFORE = "gradient_norm_before_clipping"
+_MIN_STEPS = 10
+"""Saved steps that are required for a clear verdict."""
 
 
 def _parts(reading: TensorReading) -> tuple[str, str]:

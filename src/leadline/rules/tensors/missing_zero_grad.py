@@ -8,6 +8,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
         grows with the steps, and the training oscillates or explodes for no reason in the model or data.
     How it decides:
         Counts, in a row, the steps of an optimizer before whose first backward pass the gradients were as the
-        previous step had left them, neither removed nor overwritten. Fires if that count is at least ``patience``.
+        previous step had left them, neither removed nor overwritten. Fires if that count is at least ``patience``;
+        undecided while it is between 1 and that.
     Not a number:
         Only this count is evaluated.
     Blind spots:
@@ -59,7 +61,7 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
             return Undecided("no gradients were checked between the steps of an optimizer")
         worst = max(counts, key=lambda reading: reading.value)
         if worst.value < self.patience:
-            return Clear()
+            return suspected(int(worst.value), self.patience, "steps in a row") if worst.value else Clear()
         optimizer = worst.tensor.removesuffix(_COUNT)
         return Fired(
             f"{optimizer}: {int(worst.value):,} steps in a row began with the gradients of the previous step",

@@ -69,7 +69,10 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
         named = tuple(TensorNeed(regex=pattern, statistics=statistics) for pattern in self.tensor_regex)
         if self.tensor_regex != _DEFAULT:
             return Needs(named)
-        first = tuple(TensorNeed(collection, regex="_input_0$", statistics=statistics) for collection in _EMBEDDINGS)
+        first = tuple(
+            TensorNeed(collection, regex="_input_0$", statistics=statistics, is_optional=True)
+            for collection in _EMBEDDINGS
+        )
         return Needs((*named, *first))
 
     def evaluate(self, window: Window) -> Verdict:

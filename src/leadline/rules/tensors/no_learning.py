@@ -12,7 +12,7 @@ import msgspec
 from leadline.records.names import Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import and_more, clear_if_complete, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ _UNMANAGED: Final = "/outside_optimizers"
 _EVERY: Final = 10
 _NOISE: Final = 1e-5
 """A gradient below this share of the largest one at its step is a rounding error of zero."""
+_CONVERGED: Final = 1e-3
+"""A gradient or learning rate below this share of its largest so far is one at the end of a training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,19 @@ class _Known:
     """Parameters with a gradient that no optimizer holds, with the first such step."""
     rates: dict[str, float] = field(default_factory=dict)
     """The latest learning rates."""
+    highest_rate: float = 0.0
+    largest_gradients: dict[str, float] = field(default_factory=dict)
+    """The largest gradient of each parameter so far."""
     first_step: int | None = None
     """The step at which parameters were first captured."""
     zero_since: int | None = None
     """The step since which every learning rate is 0."""
+
+    def has_converged(self, parameter: str, gradient: float) -> bool:
+        """Note a gradient; return whether it, or the learning rate, is far below its largest value so far."""
+        largest = max(gradient, self.largest_gradients.get(parameter, 0.0))
+        self.largest_gradients[parameter] = largest
+        return gradient < _CONVERGED * largest or _rate(self) < _CONVERGED * self.highest_rate
 
 
 class NoLearning(Rule, frozen=True, kw_only=True):
@@ -62,7 +73,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         capture, and its bits (their checksum) are the same at all of these captures; every learning rate was 0 at
         each capture. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the first
         steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
-        bias in front of a batch norm, which is unchanged as expected.
+        bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of
+        a parameter or the learning rate has fallen below a thousandth of its largest value, nothing needs to change.
     Not a number:
         A gradient with NaN or infinity should not change anything (a gradient scaler skips such steps): the count
         is reset.
@@ -93,7 +105,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         return Needs(
             (
                 TensorNeed("weights", statistics=("checksum",), modes=("train",)),
-                TensorNeed("biases", statistics=("checksum",), modes=("train",)),
+                TensorNeed("biases", statistics=("checksum",), modes=("train",), is_optional=True),
                 TensorNeed("gradients", statistics=("abs_max",), modes=("train",)),
                 TensorNeed("hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",)),
                 TensorNeed("checks", regex=f"{_UNMANAGED}$", statistics=("value",), modes=("train",), every=_EVERY),
@@ -112,8 +124,10 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         largest = _largest(gradients)
         for reading in window.readings("checksum"):
             gradient = gradients.get((reading.worker, gradient_name(reading.tensor)), math.nan)
+            of_worker = known.setdefault(reading.worker, _Known())
             has_gradient = _NOISE * largest.get(reading.worker, 0.0) < gradient < math.inf
-            _note_checksum(known.setdefault(reading.worker, _Known()), reading, has_gradient=has_gradient)
+            has_gradient = has_gradient and not of_worker.has_converged(reading.tensor, gradient)
+            _note_checksum(of_worker, reading, has_gradient=has_gradient)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -126,8 +140,11 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             finding = self._judge(known, step, [reading for reading in (*numbers, *sums) if reading.worker == worker])
             if finding is not None:
                 return self._fired(*finding, worker=worker)
-        if not any(reading.mode_step - window.memory[reading.worker].first_step >= self.steps for reading in sums):
-            return Undecided(f"no parameters were captured {self.steps} steps apart")
+        if not sums:
+            return Undecided("no parameters were captured at this step")
+        followed = max(reading.mode_step - window.memory[reading.worker].first_step for reading in sums)
+        if followed < self.steps:
+            return too_few(followed, self.steps, "steps between captures of the parameters")
         return clear_if_complete(window, "parameters")
 
     def _judge(self, known: _Known, step: int, readings: Iterable[TensorReading]) -> tuple[str, list[str], int] | None:
@@ -200,6 +217,7 @@ def _note_unmanaged(known: _Known, reading: TensorReading) -> None:
 
 def _note_rates(known: _Known, readings: list[TensorReading]) -> None:
     known.rates = {reading.tensor: reading.value for reading in readings}
+    known.highest_rate = max(known.highest_rate, _rate(known))
     if any(known.rates.values()):
         known.zero_since = None
     elif known.zero_since is None:

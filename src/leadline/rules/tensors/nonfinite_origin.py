@@ -16,7 +16,7 @@ from leadline.rules.rule import Rule
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
 
-_PARAMETERS = ("gradients", "weights", "biases")
+_PARAMETERS = ("weights", "biases")
 _FORWARD = ("layers", "inputs")
 
 
@@ -56,13 +56,14 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         losses = TensorNeed("losses", statistics=("value",), modes=("train",))
-        counts = (
-            TensorNeed(collection, statistics=("nonfinite_count",), modes=("train",)) for collection in _PARAMETERS
+        count, both = ("nonfinite_count",), ("nonfinite_count", "nan_count")
+        gradients = TensorNeed("gradients", statistics=count, modes=("train",))
+        places = dict.fromkeys(_PARAMETERS, count) | dict.fromkeys(_FORWARD, both)
+        origins = (
+            TensorNeed(collection, statistics=statistics, modes=("train",), is_optional=True)
+            for collection, statistics in places.items()
         )
-        both = ("nonfinite_count", "nan_count")
-        return Needs(
-            (losses, *counts, *(TensorNeed(collection, statistics=both, modes=("train",)) for collection in _FORWARD))
-        )
+        return Needs((losses, gradients, *origins))
 
     def evaluate(self, window: Window) -> Verdict:
         losses = window.readings("value", where=_is_nonfinite)

@@ -10,6 +10,7 @@ import msgspec
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -26,8 +27,9 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
         stable, and nothing more is learned.
     How it decides:
         Fires if ``std over the batch < eps * (1 + mean absolute value)`` for every floating-point output of the
-        model, at ``patience`` captured steps in a row. The standard deviation is taken over the samples (dimension
-        0), and averaged over all features.
+        model, at ``patience`` captures in a row. The standard deviation is taken over the samples (dimension
+        0), and averaged over all features. Undecided while fewer captures in a row agree, and before there are
+        ``patience`` captures.
     Not a number:
         An output with NaN or infinity is not evaluated; without any other output the count of steps is reset, and
         the verdict is undecided.
@@ -37,7 +39,7 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
         is not detected.
     Args:
         eps: Relative standard deviation below which outputs count as equal, > 0.
-        patience: Captured steps in a row, >= 1.
+        patience: Captures in a row, >= 1.
     Source:
         Ours.
     """
@@ -52,6 +54,10 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
         wanted = ("batch_std", "abs_mean")
         return Needs((TensorNeed("outputs", statistics=wanted, modes=("train",), every=_EVERY),))
 
+    @property
+    def least_observations(self) -> int:
+        return self.patience
+
     def remember(self, memory: Any, window: Window) -> dict[str, int]:
         """Count the captured steps in a row at which all outputs of a worker were the same for all samples."""
         streaks: dict[str, int] = memory or {}
@@ -65,13 +71,16 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
         for worker, outputs in judged.items():
             if window.memory[worker] >= self.patience:
                 return self._fired(outputs, window.memory[worker])
-        return Clear() if judged else Undecided("no finite output of more than one sample was captured")
+        if not judged:
+            return Undecided("no finite output of more than one sample was captured")
+        streak = max(window.memory[worker] for worker in judged)
+        return suspected(streak, self.patience) if streak else Clear()
 
     def _fired(self, outputs: list[tuple[TensorReading, float, float]], streak: int) -> Fired:
         reading, std, size = outputs[0]
         return Fired(
             f"{reading.tensor}: the same for every sample (standard deviation over the batch {std:.3g}, mean absolute "
-            f"value {size:.3g}), {self.patience} captured steps in a row",
+            f"value {size:.3g}), {self.patience} captures in a row",
             tensors=tuple(dict.fromkeys(reading.tensor for reading, _, _ in outputs)),
             evidence={"batch_std": std, "abs_mean": size, "eps": self.eps, "captures_in_a_row": streak},
             suggestion="a lower learning rate, and dead_relu on the layers before; "

@@ -82,6 +82,10 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
             )
         )
 
+    @property
+    def least_observations(self) -> int:
+        return min(self.patience + 1, self.steps)
+
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Best]:
         bests: dict[_Key, _Best] = dict(memory or {})
         for reading in window.readings("value", where=_is_finite):

@@ -2,45 +2,76 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.records.verdict import Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
+from leadline.rules.selection import select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
+_REPLICAS: Final = "/replicas"
+_EVERY: Final = 10
+_SHARDED: Final = 1.0
+
 
 @dataclass(slots=True)
-class _Replicas:
-    """The replicas of one parameter on all workers."""
+class _Agreement:
+    """The agreement of all workers on one parameter."""
 
-    agreed: float
+    checksum: float
     """The last checksum that was equal on all workers."""
-    have_moved: bool = False
+    has_moved: bool = False
     """Whether they agreed on one value and later on another, so that they are kept in sync."""
 
 
+@dataclass(slots=True)
+class _Workers:
+    """What is known of the workers of a run."""
+
+    names: set[str] = field(default_factory=set)
+    replicas: dict[tuple[str, str], float] = field(default_factory=dict)
+    """What each worker reports of each of its models: the number of replicas, 1 if it is sharded, 0 if not known."""
+    agreements: dict[str, _Agreement] = field(default_factory=dict)
+    """By parameter."""
+
+    @property
+    def are_replicas(self) -> bool:
+        """Whether the wrapper of every model keeps its replicas in sync."""
+        return bool(self.replicas) and min(self.replicas.values()) > _SHARDED
+
+    @property
+    def are_sharded(self) -> bool:
+        return set(self.replicas.values()) == {_SHARDED}
+
+    def is_replicated(self, parameter: str) -> bool:
+        """Return whether all workers must hold the same values of a parameter."""
+        known = self.agreements.get(parameter)
+        return self.are_replicas or (known is not None and known.has_moved)
+
+
 class ReplicaDivergence(Rule, frozen=True, kw_only=True):
-    """Fires when replicas of a model are no longer identical.
+    """Fires when replicas of a model are not identical.
 
     Why it matters:
         Data-parallel training is correct only while all ranks hold the same weights. Once they differ, gradients
         are averaged over different models, and the model that the first rank saves is not the one that was trained.
     How it decides:
-        Fires if the checksums of a parameter differ between workers at the same captured step. Workers count as
-        replicas of a parameter once their checksums were equal at two captures between which the parameter changed;
-        so neither shards (FSDP, tensor parallel) nor trainings with the same initial weights are compared.
+        Fires if the checksums of a parameter differ between workers at the same captured step. Workers are replicas
+        under ``DistributedDataParallel``; otherwise they count as replicas of a parameter once their checksums were
+        equal at two captures between which the parameter changed. Undecided until then: neither trainings with the
+        same initial weights nor models without a wrapper are known to be replicas. Sharded parameters (FSDP) have no
+        replicas.
     Not a number:
         Checksums are of the bits: NaN equals the same NaN.
     Blind spots:
-        Replicas that differ from the first captured update are never recognized as replicas. Buffers (running
-        averages of batch normalization) are not compared. Local SGD and similar methods differ between two
-        synchronizations by design.
+        Buffers (running averages of batch normalization) are not compared. Local SGD and similar methods differ
+        between two synchronizations by design. Of hybrid sharding the replicas are not compared.
     Source:
         Ours; ``torch.nn.parallel.DistributedDataParallel``.
     """
@@ -49,37 +80,52 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("loss_spike", "metric_not_improving")
 
     def needs(self) -> Needs:
-        kinds = ("weights", "biases")
-        return Needs(tuple(TensorNeed(kind, statistics=("checksum",), modes=("train",)) for kind in kinds))
+        sums = select(("weights", "biases"), (), ("checksum",), modes=("train",))
+        replicas = TensorNeed(
+            "checks", f"{_REPLICAS}$", statistics=("value",), modes=("train",), every=_EVERY, is_optional=True
+        )
+        return Needs((*sums, replicas))
 
-    def remember(self, memory: Any, window: Window) -> dict[str, _Replicas]:
-        known: dict[str, _Replicas] = memory or {}
+    def remember(self, memory: Any, window: Window) -> _Workers:
+        known: _Workers = memory or _Workers()
+        for reading in window.readings("value"):
+            known.replicas[reading.worker, reading.tensor] = reading.value
         for tensor, sums in _sums(window).items():
+            known.names |= sums.keys()
             values = set(sums.values())
-            if len(sums) < 2 or len(values) > 1:
-                continue
-            (value,) = values
-            replicas = known.setdefault(tensor, _Replicas(value))
-            replicas.have_moved |= replicas.agreed != value
-            replicas.agreed = value
+            if len(sums) > 1 and len(values) == 1:
+                (value,) = values
+                agreement = known.agreements.setdefault(tensor, _Agreement(value))
+                agreement.has_moved |= agreement.checksum != value
+                agreement.checksum = value
         return known
 
     def evaluate(self, window: Window) -> Verdict:
+        known: _Workers = window.memory
         checksums = _sums(window)
-        diverged = [
-            tensor
-            for tensor, sums in checksums.items()
-            if len(set(sums.values())) > 1 and tensor in window.memory and window.memory[tensor].have_moved
-        ]
-        if not diverged:
-            if not any(value == value for sums in checksums.values() for value in sums.values()):
-                return Undecided("no parameter had a checksum at this step")
-            return clear_if_complete(window, "parameters")
-        sums = checksums[diverged[0]]
+        if not checksums:
+            return Undecided("no parameter had a checksum at this step")
+        if known.are_sharded:
+            return NotApplicable("the parameters are sharded: no process holds a replica")
+        if len(known.names) < 2:
+            is_alone = not known.replicas
+            return NotApplicable("one process") if is_alone else Undecided("only one of several processes is captured")
+        shared = {tensor: sums for tensor, sums in checksums.items() if len(sums) > 1}
+        replicated = {tensor: sums for tensor, sums in shared.items() if known.is_replicated(tensor)}
+        diverged = [tensor for tensor, sums in replicated.items() if len(set(sums.values())) > 1]
+        if diverged:
+            return self._fired(diverged, checksums[diverged[0]], window.step)
+        if not shared:
+            return Undecided("no parameter was captured on two processes at this step")
+        if not replicated:
+            return Undecided("no parameter was equal on all processes at two captures so far", stage="too few")
+        return clear_if_complete(window, "parameters")
+
+    def _fired(self, diverged: list[str], sums: dict[str, float], step: int) -> Fired:
         odd = _odd_one(sums)
         return Fired(
             f"{diverged[0]}{and_more(len(diverged) - 1, 'parameter')}: {len(set(sums.values()))} different versions on "
-            f"{len(sums)} workers at step {window.step}; {odd} differs",
+            f"{len(sums)} workers at step {step}; {odd} differs",
             tensors=tuple(diverged),
             evidence={
                 "parameters": len(diverged),

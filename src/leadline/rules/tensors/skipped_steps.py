@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.messages import too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _SCALE: Final = r"(^|/)scale$"
+_WARM_UP: Final = "no training step without a skip yet"
 
 
 @dataclass(slots=True)
@@ -39,7 +42,7 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if ``skipped steps / window > share``, of the last ``window`` captured training steps; the steps
         before the first one without a skip (at most ``window``) are warm-up and do not count. Also fires if the
-        captured scale is below 1.
+        captured scale is below 1. Undecided while there are fewer steps, and more than ``share`` of them were skipped.
     Not a number:
         A scale that is NaN is not evaluated.
     Blind spots:
@@ -65,6 +68,10 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
             )
         )
 
+    @property
+    def least_observations(self) -> int:
+        return int(self.share * self.window) + 1
+
     def remember(self, memory: Any, window: Window) -> _SkippedSteps:
         known: _SkippedSteps = memory or _SkippedSteps(deque(maxlen=self.window))
         if any("losses" in reading.collections for reading in window.readings("value")):
@@ -84,11 +91,18 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
                     (reading.tensor,),
                     {"scale": reading.value},
                 )
-        skipped = sum(window.memory.latest)
+        latest = window.memory.latest
+        skipped = sum(latest)
         if skipped / self.window > self.share:
             message = f"{skipped:,} of the last {self.window:,} training steps were skipped"
             return self._fired(message, None, (), {"skipped": skipped, "window": self.window, "share": self.share})
-        return Clear() if window.memory.latest else Undecided("no training step without a skip yet")
+        if any(map(is_from_booster, readings)):
+            return NotApplicable("boosted trees have no gradient scaler")
+        if len(latest) < self.least_observations:
+            return too_few(len(latest), self.least_observations, "training steps") if latest else Undecided(_WARM_UP)
+        if skipped / len(latest) > self.share:
+            return Undecided(f"{skipped:,} of {len(latest):,} training steps so far were skipped", stage="suspected")
+        return Clear()
 
     def _fired(self, message: str, worker: str | None, tensors: tuple[str, ...], evidence: dict[str, float]) -> Fired:
         return Fired(

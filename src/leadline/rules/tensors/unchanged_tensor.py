@@ -36,9 +36,9 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
         NaN is not equal to anything, or with ``equal_nan`` equal to NaN; an infinity is equal to itself.
     Blind spots:
         For tensors beyond the memory limit on the device a sample of 4,096 elements is compared: sparse changes (of
-        an embedding) may be missed. A small learning rate changes a weight by less than ``rtol`` from step to step:
-        save less often, or lower ``rtol``. The previous step is the last one at which the tensor was saved for any
-        purpose: a rule or option that saves it more often makes the intervals shorter.
+        an embedding) may be missed. A small learning rate, as at the start of a warm-up, changes a weight by less
+        than ``rtol`` from step to step: save less often, or lower ``rtol``. The previous step is the last one at which
+        the tensor was saved for any purpose: a rule or option that saves it more often makes the intervals shorter.
     Args:
         collection_names: Collections whose tensors are evaluated, any of ``leadline.records.names.COLLECTIONS`` and
             those of modules (``relu_output``); these or ``tensor_regex`` must be set.
@@ -70,6 +70,10 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
         statistics = (self._close, "value")
         return Needs(select(self.collection_names, self.tensor_regex, statistics, history=self.num_steps - 1))
 
+    @property
+    def least_observations(self) -> int:
+        return self.num_steps
+
     def evaluate(self, window: Window) -> Verdict:
         is_judged = False
         bad = []
@@ -81,7 +85,7 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
         if bad:
             return self._fired(bad)
         if not is_judged:
-            return Undecided(f"no selected tensor was saved {self.num_steps} times so far")
+            return Undecided(f"no selected tensor was saved {self.num_steps} times so far", stage="too few")
         return clear_if_complete(window, "selected tensors")
 
     def _alike(self, reading: TensorReading, earlier: Sequence[Earlier]) -> bool | None:

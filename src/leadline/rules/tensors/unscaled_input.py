@@ -9,6 +9,7 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from leadline.reader.window import Floats, TensorReading, Window
 
 _SAMPLES: Final = 500
+_NOT_EVALUATED: Final = "no finite floating-point input was captured at this step"
 _FIRST_STEPS: Final = 10
 _EVERY: Final = 50
 
@@ -112,7 +114,10 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             detail = self._judge(pool)
             if detail is not None:
                 return self._fired(reading, pool, *detail)
-        return Clear() if judged else Undecided(f"fewer than {_SAMPLES} samples of floating-point input were captured")
+        if judged:
+            return Clear()
+        samples = max((window.memory[key].samples for key in pools if key in window.memory), default=0)
+        return too_few(samples, _SAMPLES, "samples of the input") if samples else Undecided(_NOT_EVALUATED)
 
     def _judge(self, pool: _Pool) -> tuple[str, dict[str, float]] | None:
         std = pool.std()

@@ -39,7 +39,7 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if a parameter requires a gradient and is in an optimizer, and ``steps`` or more steps after its first
         capture it had no gradient at any capture, and its bits (their checksum) are those of the first capture. The
-        checksum detects gradients between captures.
+        checksum detects gradients between captures. Undecided while a parameter had no gradient for fewer steps.
     Not a number:
         A gradient of NaN is a gradient.
     Blind spots:
@@ -57,7 +57,7 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
         return Needs(
             (
                 TensorNeed("weights", statistics=("checksum", "update_ratio"), modes=("train",)),
-                TensorNeed("biases", statistics=("checksum", "update_ratio"), modes=("train",)),
+                TensorNeed("biases", statistics=("checksum", "update_ratio"), modes=("train",), is_optional=True),
                 TensorNeed("gradients", statistics=("abs_max",), modes=("train",)),
             )
         )
@@ -102,6 +102,11 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
                 "to; usually a layer is created but not called, or its output is detached",
                 worker=first.worker,
             )
-        if not any(usage.is_used or reading.mode_step - usage.first_step >= self.steps for reading, usage in held):
-            return Undecided(f"no parameter of an optimizer was captured for {self.steps} steps")
+        if not held:
+            return Undecided("no parameter of an optimizer was captured at this step")
+        suspects = [(reading, usage) for reading, usage in held if not usage.is_used]
+        if suspects:
+            steps = max(reading.mode_step - usage.first_step for reading, usage in suspects)
+            why = f"{suspects[0][0].tensor} had no gradient for {steps:,} of {self.steps:,} steps so far"
+            return Undecided(why, stage="suspected")
         return clear_if_complete(window, "parameters")

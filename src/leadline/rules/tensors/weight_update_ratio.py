@@ -13,6 +13,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
+from leadline.rules.selection import select
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -71,9 +72,7 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         if self.num_steps is None:
-            return Needs(
-                tuple(TensorNeed(collection, statistics=("update_ratio", "l2")) for collection in _COLLECTIONS)
-            )
+            return Needs(select(_COLLECTIONS, (), ("update_ratio", "l2")))
         return Needs(tuple(TensorNeed(collection, raw=True, every=self.num_steps) for collection in _COLLECTIONS))
 
     def evaluate(self, window: Window) -> Verdict:

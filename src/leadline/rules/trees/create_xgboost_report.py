@@ -49,8 +49,9 @@ class CreateXgboostReport(Rule, frozen=True, kw_only=True):
     product: ClassVar[str] = "xgboost"
 
     def needs(self) -> Needs:
-        scalars = (TensorNeed(collection, statistics=("value",), every=_EVERY) for collection in _SCALARS)
-        return Needs((*scalars, *(TensorNeed(collection, raw=True, every=_EVERY) for collection in _ARRAYS)))
+        scalars = (TensorNeed(name, statistics=("value",), every=_EVERY, is_optional=True) for name in _SCALARS)
+        arrays = (TensorNeed(name, raw=True, every=_EVERY, is_optional=True) for name in _ARRAYS)
+        return Needs((*scalars, *arrays))
 
     def remember(self, memory: Any, window: Window) -> _ReportData:
         known: _ReportData = memory or _ReportData(window.step, window.step)

@@ -23,7 +23,11 @@ def small() -> nn.Module:
 
 def check_values(folder: Path, train: Callable[[], None]) -> dict[str, list[float]]:
     run = watch(folder, train, "checks:every=1")
-    return {name: [values[step] for step in sorted(values)] for name, values in scalars(run, "checks").items()}
+    return {
+        name: [values[step] for step in sorted(values)]
+        for name, values in scalars(run, "checks").items()
+        if not name.startswith("process/")
+    }
 
 
 def loop(

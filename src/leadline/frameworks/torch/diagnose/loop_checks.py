@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.torch.diagnose.process_checks import count_replicas, process_memory
 from leadline.frameworks.torch.naming.model_names import (
     ModuleRegistry,
     ParameterNames,
@@ -40,6 +41,7 @@ class _OptimizerChecks:
         self.roots = [weakref.ref(root) for root in roots]
         self.is_tracked = False
         """Whether the current or next step of the optimizer is inspected."""
+        self.replicas = count_replicas(roots, parameters_of(optimizer))
 
 
 class LoopChecks:
@@ -49,8 +51,9 @@ class LoopChecks:
     in a row are counted; all other steps cost nothing.
 
     Names, all in the collection ``checks``: ``<optimizer>/steps_without_zero_grad``,
-    ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row) and
-    ``<parameter>/outside_optimizers`` (1 or 0).
+    ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row),
+    ``<parameter>/outside_optimizers`` (1 or 0), ``<model>/replicas`` (see ``count_replicas``) and the memory of the
+    process.
     """
 
     def __init__(self, names: ParameterNames, registry: ModuleRegistry, callbacks: StepCallbacks) -> None:
@@ -105,7 +108,9 @@ class LoopChecks:
         return next(candidate for candidate in candidates if candidate not in taken)
 
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
-        results: dict[str, float] = {}
+        results = process_memory()
+        if model.replicas is not None:
+            results[f"{model.name}/replicas"] = float(model.replicas)
         consecutive_steps = self._stale_gradients.consecutive_steps(optimizer)
         if consecutive_steps is not None:
             results[f"{model.label}/steps_without_zero_grad"] = float(consecutive_steps)

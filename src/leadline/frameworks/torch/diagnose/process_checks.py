@@ -1,0 +1,72 @@
+"""Checks of the training process: its memory, and whether its models are replicas of those of other processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import Final
+
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+_STATM: Final = "/proc/self/statm"
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+UNKNOWN: Final = 0
+"""Several processes train, and nothing tells whether they hold the same parameters."""
+SHARDED: Final = 1
+"""Each process holds a part of the parameters."""
+
+
+def process_memory() -> dict[str, float]:
+    """Return the resident bytes of this process, and the bytes allocated on its device; without what is not known."""
+    memory = {}
+    resident = _resident_bytes()
+    if resident is not None:
+        memory["process/rss_bytes"] = resident
+    if torch.cuda.is_initialized():
+        memory["process/device_bytes"] = float(torch.cuda.memory_allocated())
+    return memory
+
+
+def _resident_bytes() -> float | None:
+    try:
+        with open(_STATM, "rb", buffering=0) as file:
+            return float(int(file.read().split()[1]) * _PAGE_BYTES)
+    except OSError:
+        return None
+
+
+def count_replicas(models: Iterable[torch.nn.Module], parameters: Iterable[torch.Tensor]) -> int | None:
+    """Return how many processes hold the same parameters as this one.
+
+    Args:
+        models: The outermost modules of an optimizer.
+        parameters: The parameters of the optimizer.
+
+    Returns:
+        The number of processes if ``DistributedDataParallel`` wraps all models, ``SHARDED`` under FSDP and with other
+        sharded parameters, else ``UNKNOWN``; None in a single process.
+    """
+    distributed = torch.distributed
+    if not (distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1):
+        return None
+    models = list(models)
+    flat = getattr(sys.modules.get("torch.distributed.fsdp"), "FullyShardedDataParallel", None)
+    is_flat = flat is not None and any(isinstance(module, flat) for model in models for module in model.modules())
+    if is_flat or any(_is_sharded(parameter) for parameter in parameters):
+        return SHARDED
+    processes = distributed.get_world_size()
+    return processes if models and all(_is_replicated(model, processes) for model in models) else UNKNOWN
+
+
+def _is_replicated(model: torch.nn.Module, processes: int) -> bool:
+    """Return whether a wrapper keeps all parameters of a model equal on all processes."""
+    if not isinstance(model, DistributedDataParallel) or model.parameters_to_ignore:
+        return False
+    return bool(model.process_group.size() == processes)
+
+
+def _is_sharded(parameter: torch.Tensor) -> bool:
+    """Return whether a parameter is a ``DTensor`` of which this process holds a part."""
+    return any(placement.is_shard() for placement in getattr(parameter, "placements", ()))

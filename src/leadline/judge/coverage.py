@@ -1,0 +1,123 @@
+"""Coverage of a rule's needs: which of them were captured, and how often in comparison with the capture plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from leadline.reader.view import Point
+from leadline.records.needs import TensorNeed
+from leadline.records.plan import CaptureItem, Schedule
+from leadline.records.series import SeriesLayout
+from leadline.statistics.definitions import is_vector
+
+_MIN_REQUESTED: Final = 4
+"""Fewer requested captures say nothing about an interval."""
+_TOLERANCE: Final = 1.5
+"""Captures count as less frequent than requested if there are so many times fewer of them."""
+
+
+class Coverage:
+    """The captures of the collections that a rule cannot do without.
+
+    Args:
+        alias: The name of the rule in the run.
+        needs: Its needs.
+        plan: The capture items of the run.
+    """
+
+    def __init__(self, alias: str, needs: Iterable[TensorNeed], plan: Iterable[CaptureItem]) -> None:
+        self._needs: dict[str, list[TensorNeed]] = {}
+        for need in needs:
+            if need.collection is not None and not need.is_optional:
+                self._needs.setdefault(need.collection, []).append(need)
+        self._seen: set[str] = set()
+        self._schedules = {
+            collection: _requested(alias, collection_needs, plan)
+            for collection, collection_needs in self._needs.items()
+        }
+        self._counts: dict[str, int] = {}
+        self._last_step = -1
+        self._layouts: dict[int, tuple[SeriesLayout, frozenset[str]]] = {}
+
+    def add(self, point: Point, *, has_window: bool) -> None:
+        """Count what was captured at a step.
+
+        Args:
+            has_window: Whether the rule is evaluated on the step.
+        """
+        is_train = point.mode == "train" and bool(point.rows)
+        mode_step = max(row.mode_step for row in point.rows) if is_train else -1
+        self._last_step = max(self._last_step, mode_step)
+        captured = self._captured(point) if len(self._needs) > 1 else set(self._needs) if has_window else set()
+        self._seen.update(captured)
+        for collection in captured if is_train else ():
+            schedule = self._schedules[collection]
+            if schedule is not None and mode_step > max(schedule.steps, default=-1):
+                self._counts[collection] = self._counts.get(collection, 0) + 1
+
+    def missing(self) -> Iterator[str]:
+        """Yield the collections of which nothing was captured."""
+        for collection, needs in self._needs.items():
+            has_numbers = any(not is_vector(statistic) for need in needs for statistic in need.statistics)
+            if collection not in self._seen and has_numbers:
+                yield collection
+
+    def sampling(self) -> str:
+        """Return how often the rarest collection was captured, after the first steps: ``sampled every 200 steps``.
+
+        Empty if all of them were captured about as often as requested.
+        """
+        interval, worst = 0.0, _TOLERANCE
+        for collection, schedule in self._schedules.items():
+            if schedule is None or schedule.every is None:
+                continue
+            steps = self._last_step - max(*schedule.steps, schedule.start - 1, -1)
+            requested, count = steps // schedule.every, max(1, self._counts.get(collection, 0))
+            if requested >= _MIN_REQUESTED and requested / count >= worst:
+                interval, worst = steps / count, requested / count
+        return f"sampled every {float(f'{interval:.2g}'):,.0f} steps" if interval else ""
+
+    def _captured(self, point: Point) -> set[str]:
+        """Return the needed collections in the rows of a step, of any name."""
+        captured: set[str] = set()
+        for row in point.rows:
+            known = self._layouts.get(id(row.layout))
+            if known is None:
+                known = self._layouts[id(row.layout)] = (row.layout, frozenset(self._collections_of(row.layout)))
+            captured |= known[1]
+        return captured
+
+    def _collections_of(self, layout: SeriesLayout) -> Iterator[str]:
+        for collection, needs in self._needs.items():
+            statistics = {statistic for need in needs for statistic in need.statistics}
+            if any(
+                statistic in statistics and (collection == "all" or collection in layout.tensors[index].collections)
+                for index, statistic in layout.columns
+            ):
+                yield collection
+
+
+def _requested(alias: str, needs: Iterable[TensorNeed], plan: Iterable[CaptureItem]) -> Schedule | None:
+    """Return the densest schedule at which the plan captures some needs of a rule in training; None: none by steps.
+
+    A rule of the plan has items of its own; one that is evaluated afterwards uses those of the preset.
+    """
+    plan = tuple(plan)
+    own = f"rule:{alias}"
+    is_planned = any(item.source == own for item in plan)
+    schedules = [
+        item.schedule
+        for item in plan
+        if (item.source == own if is_planned else not item.source.startswith("rule:"))
+        and "train" in item.modes
+        and item.schedule.every is not None
+        and item.schedule.end is None
+        and any(_overlaps(item, need) for need in needs)
+    ]
+    return min(schedules, key=lambda schedule: schedule.every or 0, default=None)
+
+
+def _overlaps(item: CaptureItem, need: TensorNeed) -> bool:
+    is_same = item.collection == need.collection or "all" in (item.collection, need.collection)
+    return is_same and bool(set(item.statistics) & set(need.statistics))

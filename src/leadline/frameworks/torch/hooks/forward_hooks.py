@@ -303,23 +303,23 @@ class ForwardHooks:
             return
         kind = module_kind(module)
         self._state.stack.append((name, kind))
-        self._capture_tensors(
-            name, "input", module_collections(module, kind, "input", is_outermost=self._state.depth == 1), args
-        )
+        if self.captured.has_items:
+            collections = module_collections(module, kind, "input", is_outermost=self._state.depth == 1)
+            self._capture_tensors(name, "input", collections, args)
 
     def _capture_outputs(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
-        if not name or output is None:
-            return
-        is_outermost = self._state.depth == 0
-        if kwargs:
+        is_outermost, is_loss = self._state.depth == 0, isinstance(module, torch.nn.modules.loss._Loss)
+        if not name or output is None or not (self.captured.has_items or is_outermost or is_loss):
+            return  # without items only losses are needed
+        if kwargs and self.captured.has_items:
             collections = module_collections(module, kind, "input", is_outermost=is_outermost)
             self._capture_tensors(name, "input", collections, tuple(kwargs.values()))
         collections = module_collections(module, kind, "output", is_outermost=is_outermost)
         captured = self._capture_tensors(name, "output", collections, output)
-        if isinstance(module, torch.nn.modules.loss._Loss):
+        if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
             values = (*args, *kwargs.values())
             self._accuracy.add(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
@@ -329,8 +329,6 @@ class ForwardHooks:
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
-        if side == "input" and not self.captured.has_items:
-            return []  # only the outputs of loss calls are needed
         captured = []
         with torch._C.DisableTorchFunction():
             for index, tensor in enumerate(tensors_in(values)):
@@ -348,7 +346,7 @@ class ForwardHooks:
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         start_ns = time.perf_counter_ns()
         stem = self._state.function_stem(kind)
-        if stem is not None:
+        if stem is not None and self.captured.has_items:
             values = (*args, *keyword_tensors(kwargs))
             self._capture_tensors(stem, "input", function_collections(kind, "input"), values)
         self.captured.own_ns += time.perf_counter_ns() - start_ns
@@ -357,7 +355,7 @@ class ForwardHooks:
     def after_call(
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
-        if not isinstance(token, str):
+        if not isinstance(token, str) or not (self.captured.has_items or kind in LOSS_KINDS):
             return
         start_ns = time.perf_counter_ns()
         captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)

@@ -157,8 +157,12 @@ class StepCallbacks(Protocol):
 class EvalCallbacks(Protocol):
     """The calls that an adapter makes about eval steps."""
 
-    def begin_step(self) -> Sequence[CaptureItem]:
-        """Begin an eval step with its forward pass; return the items to capture."""
+    def begin_step(self, mode: str = "eval") -> Sequence[CaptureItem]:
+        """Begin an eval step with its forward pass; return the items to capture.
+
+        Args:
+            mode: Its mode, where the script has not set one: ``eval`` or ``predict``.
+        """
 
     def mode(self) -> str:
         """Return the mode of the current eval step: ``eval``, or the mode that the script has set."""

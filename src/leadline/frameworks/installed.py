@@ -31,6 +31,7 @@ FRAMEWORKS: Final = {
     "torch": "leadline.frameworks.torch.adapter:TorchAdapter",
     "xgboost": "leadline.frameworks.xgboost.adapter:XGBoostAdapter",
     "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
+    "tensorflow": "leadline.frameworks.tensorflow.adapter:TensorFlowAdapter",
 }
 """Adapter classes by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
 

@@ -42,10 +42,10 @@ class EvalRecorder:
         self._items: tuple[CaptureItem, ...] = ()
         self._captures_losses = False
 
-    def begin_step(self) -> tuple[CaptureItem, ...]:
+    def begin_step(self, mode: str = "eval") -> tuple[CaptureItem, ...]:
         begun = self._overhead.begin()
         self._timeline.begin_eval()
-        stamp = self.stamp = self._clock.stamp(self.mode())
+        stamp = self.stamp = self._clock.stamp(self._clock.named or mode)
         schedules = self._schedules.of(stamp.mode)
         self._captures_losses = bool(schedules.losses.advance_to(stamp.mode_step))
         self._items = schedules.forward.advance_to(stamp.mode_step)
@@ -53,7 +53,7 @@ class EvalRecorder:
         return self._items
 
     def mode(self) -> str:
-        return self._clock.named or "eval"
+        return self.stamp.mode if self.stamp is not None else self._clock.named or "eval"
 
     def record_loss(self, name: str | None, value: object) -> None:
         if self.stamp is not None and self._captures_losses:

@@ -1,0 +1,170 @@
+"""The TensorFlow adapter: functions, eager loops, and Keras on top of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.patches import Patches
+from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
+from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
+from leadline.frameworks.tensorflow.replay import Replays
+from leadline.frameworks.tensorflow.steps import Steps
+from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps
+from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
+from leadline.records.names import OPTIMIZER_VARIABLES, Family
+from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.training.guard import Guard
+
+
+class TensorFlowAdapter:
+    """See ``leadline.frameworks.adapter.Adapter``.
+
+    Weights are read between the steps. Gradients, layers and losses of a captured step come from its replay: the step
+    is computed once more, its effects are undone, and then the script's own function runs.
+
+    Args:
+        note: Takes a line about something that cannot be captured.
+    """
+
+    name = "tensorflow"
+    family: Family = "network"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._tracing = Tracing()
+        self._patches = Patches()
+        self._steps: Steps | None = None
+        self._keras: KerasHooks | None = None
+        self._captured, self._blocks = CapturedArrays(note), Blocks()
+
+    def version(self) -> str:
+        keras = _keras_version()
+        return f"{tf.__version__} (Keras {keras})" if keras else str(tf.__version__)
+
+    def knows(self, thing: object) -> bool:
+        return isinstance(thing, (Function, tf.Tensor, tf.Variable, tf.Module)) or _is_of_keras(thing)
+
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        return may_select_module_tensors(item)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def register(self, model: object) -> None:
+        """Do nothing: variables are found by the optimizers that update them."""
+
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        callbacks.timeline.facts.setdefault("device", _device())
+
+        def on_trace(took_ns: int) -> None:
+            callbacks.record_event("compile", {"duration_ms": took_ns / 1e6})
+
+        replays = Replays(self._tracing, self._note, on_trace)
+        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
+        self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
+        self._patches.replace(tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, guard))
+        self._keras = KerasHooks(steps, guard)
+        self._keras.install()
+
+    def uninstall(self) -> None:
+        self._patches.restore()
+        if self._keras is not None:
+            self._keras.uninstall()
+        self._steps = self._keras = None
+
+    def subject(self, optimizer: Any) -> TensorFlowSubject:
+        assert self._steps is not None
+        return TensorFlowSubject(optimizer, self._optimized, self._steps.replay, self._note)
+
+    def _optimized(self, owner: Any) -> Optimized:
+        if isinstance(owner, Function):
+            facts = self._tracing.facts_of(owner)
+            variables = facts.variables if facts is not None else {}
+            parameters = [named_parameter(name, variable) for name, variable in variables.items()]
+            return Optimized(owner.name, "", parameters, [], dict)
+        phase = self._steps.phase if self._steps is not None else None
+        model = type(phase.model).__name__ if phase is not None else type(owner).__name__
+        inner = getattr(owner, "inner_optimizer", owner)
+        parameters = [named_parameter(name_of(variable), variable) for variable in inner._trainable_variables]
+        variables = [
+            Named(name_of(variable), (OPTIMIZER_VARIABLES,), variable)
+            for variable in owner.variables
+            if len(variable.shape)
+        ]
+        return Optimized(model, type(inner).__name__, parameters, variables, lambda: _settings(inner))
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        if self._steps is not None and items:
+            self._steps.forward_items = tuple(dict.fromkeys((*self._steps.forward_items, *items)))
+            self._steps.eager_taps = EagerTaps(self._steps.forward_items)
+
+    def end_forward(self) -> CapturedArrays | None:
+        steps = self._steps
+        if steps is None or not steps.forward_items:
+            return None
+        items, steps.forward_items = steps.forward_items, ()
+        values = [value for value in steps.forward_values() if "gradients" not in value.info.collections]
+        steps.eager_taps = None
+        if not values:
+            return None
+        self._captured.begin(items, "train")
+        self._blocks.keep(self._captured, items, values)
+        self._captured.own_ns = steps.replay_ns
+        return self._captured
+
+
+def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]:
+    call = steps.call
+
+    def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(original, function, args, kwargs)
+
+    return __call__
+
+
+def _make_gradient(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        result = original(tape, target, sources, *args, **kwargs)
+        guard.call(_tell_gradient, steps, target, sources)
+        return result
+
+    return gradient
+
+
+def _tell_gradient(steps: Steps, target: Any, sources: Any) -> None:
+    variables = [source for source in tf.nest.flatten(sources) if isinstance(source, tf.Variable) or _has_path(source)]
+    if not variables:
+        return
+    loss = next(iter(tf.nest.flatten(target)), None)
+    if not is_eager():
+        steps.tracing.mark(variables={name_of(variable): variable for variable in variables}, loss=loss)
+    elif tf.is_tensor(loss) and not loss.shape.rank:
+        steps.record_loss(loss)
+
+
+def _has_path(source: Any) -> bool:
+    return hasattr(source, "path") and hasattr(source, "value")
+
+
+def _is_of_keras(thing: object) -> bool:
+    return any(kind.__module__.startswith("keras.") for kind in type(thing).__mro__)
+
+
+def _keras_version() -> str:
+    import sys
+
+    return str(getattr(sys.modules.get("keras"), "__version__", ""))
+
+
+def _settings(optimizer: Any) -> dict[str, float]:
+    return {f"{optimizer.name}/learning_rate": float(optimizer.learning_rate)}
+
+
+def _device() -> str:
+    return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

@@ -1,0 +1,188 @@
+"""Capture of one optimizer: its parameters, their gradients and its variables."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from leadline.frameworks.adapter import Pending
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.tensorflow.kernels import primaries_of, summarize
+from leadline.frameworks.tensorflow.taps import Blocks, Request, Values, norm_of, request_of, wants_norms
+from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES
+from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.store.tensors import CaptureForm, HostBuffer
+
+NORM = "gradient_norm"
+_BIASES = frozenset({"bias", "beta", "b"})
+
+
+class Named(NamedTuple):
+    """A variable with its name and collections."""
+
+    name: str
+    collections: tuple[str, ...]
+    variable: Any
+
+
+class Optimized(NamedTuple):
+    """What an optimizer is and updates."""
+
+    model: str
+    optimizer: str
+    parameters: list[Named]
+    variables: list[Named]
+    settings: Callable[[], Mapping[str, float]]
+
+
+def named_parameter(name: str, variable: Any) -> Named:
+    """Return a parameter with its collection: ``biases`` by the last part of its name, else ``weights``."""
+    return Named(name, ("biases" if name.rpartition("/")[2] in _BIASES else "weights",), variable)
+
+
+class TensorFlowSubject:
+    """See ``leadline.frameworks.adapter.Subject``.
+
+    Args:
+        owner: The optimizer, or the function that takes its place.
+        describe: Returns what it updates.
+        replay: Returns what some items select of the gradients of the current step.
+        norms: Returns norms before clipping that are known since the last call.
+        note: Takes a line about something that cannot be captured.
+    """
+
+    def __init__(
+        self,
+        owner: Any,
+        describe: Callable[[Any], Optimized],
+        replay: Callable[[Sequence[CaptureItem]], Sequence[Values]],
+        note: Callable[[str], None],
+    ) -> None:
+        self._owner = weakref.ref(owner)
+        self._describe, self._replay, self._note = describe, replay, note
+        self._optimized = optimized = describe(owner)
+        self.model, self.optimizer = optimized.model, optimized.optimizer
+        self.parameters = len(optimized.parameters)
+
+    def is_current(self) -> bool:
+        owner = self._owner()
+        if owner is None:
+            return False
+        now = self._describe(owner).parameters
+        return [named.name for named in now] == [named.name for named in self._optimized.parameters]
+
+    def hyperparameters(self) -> Mapping[str, object]:
+        return self._optimized.settings()
+
+    def clipped(self) -> Mapping[str, object]:
+        return {}
+
+    def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TensorFlowProgram | None:
+        requested = [
+            (named, request)
+            for named in self._chosen(items)
+            if not (request := request_of(items, named.name, named.collections)).is_empty
+        ]
+        if not requested and not needs_gradients(items):
+            return None
+        return TensorFlowProgram(items, requested, self._replay, self._note)
+
+    def _chosen(self, items: Sequence[CaptureItem]) -> Iterator[Named]:
+        yield from self._optimized.parameters
+        wants_variables = any(
+            item.collection in (None, OPTIMIZER_VARIABLES) or (item.collection == "all" and item.source == "option")
+            for item in items
+        )
+        if wants_variables:
+            yield from self._optimized.variables
+
+
+def needs_gradients(items: Sequence[CaptureItem]) -> bool:
+    """Return whether some items may select gradients or their norms."""
+    return any(
+        item.collection in (None, "gradients", GRADIENT_NORMS) or (item.collection == "all" and item.source == "option")
+        for item in items
+    )
+
+
+class TensorFlowProgram:
+    """See ``leadline.frameworks.adapter.Program``."""
+
+    update_layout: SeriesLayout | None = None
+
+    def __init__(
+        self,
+        items: Sequence[CaptureItem],
+        requested: Sequence[tuple[Named, Request]],
+        replay: Callable[[Sequence[CaptureItem]], Sequence[Values]],
+        note: Callable[[str], None],
+    ) -> None:
+        self._items, self._requested, self._replay = items, requested, replay
+        self._needs_gradients = needs_gradients(items)
+        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._infos = [_info(named, items) for named, _ in requested]
+        self._updates = [named for named, request in requested if request.has_update_ratio]
+        self._before: list[Any] = []
+        if self._updates:
+            infos = tuple(i for i, (_, r) in zip(self._infos, requested, strict=True) if r.has_update_ratio)
+            self.update_layout = SeriesLayout(infos, tuple((at, "update_ratio") for at in range(len(infos))))
+
+    def before(self) -> tuple[SeriesLayout, bytes] | None:
+        self._captured.begin(self._items, "train")
+        values = [self._read(info, *each) for info, each in zip(self._infos, self._requested, strict=True)]
+        self._blocks.keep(self._captured, self._items, values)
+        if self._needs_gradients:
+            self._keep_gradients()
+        self._before = [tf.identity(_tensor(named)) for named in self._updates]
+        return self._captured.row()
+
+    def _keep_gradients(self) -> None:
+        values = [value for value in self._replay(self._items) if "gradients" in value.info.collections]
+        self._blocks.keep(self._captured, self._items, values)
+        norm = norm_of(values) if wants_norms(self._items) else None
+        if norm is not None:
+            info = TensorInfo(NORM, (GRADIENT_NORMS,), (), "float64")
+            self._blocks.keep_numbers(self._captured, info, ("value",), (norm,))
+
+    @staticmethod
+    def _read(info: TensorInfo, named: Named, request: Request) -> Values:
+        tensor = _tensor(named)
+        primaries = primaries_of(request.on_device)
+        numbers = summarize(tensor, primaries).numpy()[None]
+        return Values(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
+
+    def after(self) -> bytes | None:
+        before, self._before = self._before, []
+        if not before:
+            return None
+        ratios = [_update_ratio(_tensor(named), old) for named, old in zip(self._updates, before, strict=True)]
+        return np.array([float(ratio) for ratio in ratios], "<f8").tobytes()
+
+    def raw_form(self) -> CaptureForm | None:
+        return self._captured.raw_form()
+
+    def fill(self, buffer: HostBuffer | None) -> Pending | None:
+        return self._captured.fill(buffer)
+
+
+def _tensor(named: Named) -> Any:
+    value = getattr(named.variable, "value", named.variable)
+    return tf.convert_to_tensor(value() if callable(value) else value)
+
+
+def _update_ratio(after: Any, before: Any) -> Any:
+    wide = tf.cast(before, tf.float64)
+    change, norm = tf.norm(tf.cast(after, tf.float64) - wide), tf.norm(wide)
+    return tf.where(norm == 0, tf.where(change == 0, change, tf.constant(np.inf, tf.float64)), change / norm)
+
+
+def _info(named: Named, items: Sequence[CaptureItem]) -> TensorInfo:
+    variable = named.variable
+    custom = custom_collections(items, named.name, named.collections)
+    dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
+    return TensorInfo(named.name, (*named.collections, *custom), tuple(variable.shape), dtype)

@@ -1,0 +1,187 @@
+"""Replay: a training step is computed once more with taps, its effects are undone, then the script's own one runs."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import tensorflow as tf
+from tensorflow.python.data.ops.iterator_ops import OwnedIterator
+from tensorflow.python.framework import op_def_registry
+from tensorflow.python.ops import gen_dataset_ops
+
+from leadline.frameworks.tensorflow.taps import Taps, Values
+from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant
+from leadline.records.plan import CaptureItem
+
+_REPEATABLE: Final = frozenset(
+    ["AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp", "Assert", "Case", "CollectiveReduceV2", "If", "IsVariableInitialized", "LookupTableFindV2", "LookupTableSizeV2", "Multinomial", "NcclAllReduce", "NoOp", "ParameterizedTruncatedNormal", "Placeholder", "RandomGamma", "RandomPoissonV2", "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "ResourceStridedSliceAssign", "RngReadAndSkip", "RngSkip", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile", "StatefulStandardNormalV2", "StatefulUniform", "StatefulUniformFullInt", "StatefulUniformInt", "StatefulTruncatedNormal", "TruncatedNormal", "VarHandleOp", "VarIsInitializedOp", "VariableShape", "While", "XlaLaunch"]
+)
+"""Stateful operations whose effects are undone with the variables, or which keep their state for themselves."""
+
+_UPDATES: Final = ("ResourceApply", "ResourceSparseApply", "ResourceScatter")
+
+
+@dataclass(slots=True)
+class StepCall:
+    """A call of a function that trains.
+
+    Attributes:
+        args: Its arguments; an iterator is replaced by one that yields the same batches when these had to be read.
+        replayed: What was captured of it; None: it was not replayed.
+        own_ns: The time that the replay took.
+    """
+
+    function: Any
+    facts: FunctionFacts
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    steps: int = 1
+    replayed: list[Values] | None = None
+    own_ns: int = 0
+
+
+class Replays:
+    """Replays of the calls of all functions.
+
+    **Same bits** - every variable that the function may write is restored before the script's own call, also if the
+    replay fails; the script's own function is never replaced.
+
+    Args:
+        note: Takes a line about something that cannot be captured.
+        on_trace: Called with the nanoseconds that another trace of a function took.
+    """
+
+    def __init__(self, tracing: Tracing, note: Callable[[str], None], on_trace: Callable[[int], None]) -> None:
+        self._tracing, self._note, self._on_trace = tracing, note, on_trace
+        self._variants: weakref.WeakKeyDictionary[Any, Variant] = weakref.WeakKeyDictionary()
+
+    def run(self, call: StepCall, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what ``items`` select in a call, which is replayed for that at most once."""
+        if call.replayed is None:
+            call.replayed = []
+            begun = time.perf_counter_ns()
+            self._replay(call, items)
+            call.own_ns += time.perf_counter_ns() - begun
+        return call.replayed
+
+    def _replay(self, call: StepCall, items: Sequence[CaptureItem]) -> None:
+        if call.facts.refusal:
+            return
+        found = self._target(call)
+        if found is None:
+            return
+        function, args, kwargs = found
+        variant = self._variant(function, items)
+        begun = time.perf_counter_ns()
+        traces = variant.function.experimental_get_tracing_count()
+        concrete = self._tracing.trace_variant(variant, args, kwargs)
+        if variant.function.experimental_get_tracing_count() != traces:
+            call.facts.refusal = _refusal(concrete)
+            self._on_trace(time.perf_counter_ns() - begun)
+        if call.facts.refusal:
+            self._note(f"gradients and activations are not captured: {call.facts.refusal}")
+            return
+        ours = variant.taps.variables()
+        written = [variable for variable in concrete.variables if id(variable) not in ours]
+        self._run_and_restore(call, variant, written, args, kwargs)
+
+    def _run_and_restore(
+        self, call: StepCall, variant: Variant, variables: Sequence[Any], args: Any, kwargs: Any
+    ) -> None:
+        variant.taps.clear()
+        saved = [tf.identity(variable) for variable in variables]
+        try:
+            self._tracing.run_variant(variant, args, kwargs)
+            call.replayed = variant.taps.values()
+        except tf.errors.OpError as error:
+            self._note(f"a step was not captured: {type(error).__name__} in its replay")
+        finally:
+            for variable, value in zip(variables, saved, strict=True):
+                variable.assign(value)
+
+    def _variant(self, function: Any, items: Sequence[CaptureItem]) -> Variant:
+        """Return a variant that captures these items, and those that were captured before."""
+        known = self._variants.get(function)
+        if known is not None and set(items) <= set(known.taps.items):
+            return known
+        before = known.taps.items if known is not None else ()
+        variant = self._variants[function] = Variant(function, Taps(tuple(dict.fromkeys((*before, *items)))))
+        return variant
+
+    def _target(self, call: StepCall) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+        """Return the function to replay with its arguments: where the script passes an iterator, that of one batch."""
+        if not any(map(_is_iterator, _leaves(call))):
+            return call.function, call.args, call.kwargs
+        inner = call.facts.inner() if call.facts.inner is not None else None
+        if inner is None or not isinstance(call.args[0], OwnedIterator) or len(call.args) != 1 or call.kwargs:
+            call.facts.refusal = "the function reads its batches from an iterator"
+            self._note(f"gradients and activations are not captured: {call.facts.refusal}")
+            return None
+        iterator = call.args[0]
+        replacement = _empty_iterator(iterator)  # before a batch is taken: it must not fail afterwards
+        taken = list(_take(iterator, call.steps))
+        if not taken:
+            return None
+        _fill(replacement, taken)
+        call.args = (replacement,)
+        return inner, (tf.nest.map_structure(_without_optional, taken[0]),), {}
+
+
+def _leaves(call: StepCall) -> list[Any]:
+    return [leaf for value in (*call.args, *call.kwargs.values()) for leaf in _flat(value)]
+
+
+def _flat(value: Any) -> list[Any]:
+    return list(tf.nest.flatten(value)) if not _is_iterator(value) else [value]
+
+
+def _is_iterator(value: Any) -> bool:
+    return isinstance(value, (tf.data.Iterator, tf.distribute.DistributedIterator))
+
+
+def _without_optional(value: Any) -> Any:
+    return None if isinstance(value, tf.experimental.Optional) else value
+
+
+def _take(iterator: Any, count: int) -> Iterator[Any]:
+    for _ in range(count):
+        try:
+            yield iterator.get_next()
+        except tf.errors.OutOfRangeError:
+            return
+
+
+def _empty_iterator(like: Any) -> Any:
+    """Return an iterator of the same type as another one, so that no function is traced again."""
+    resource = gen_dataset_ops.anonymous_iterator_v3(
+        output_types=like._flat_output_types, output_shapes=like._flat_output_shapes
+    )
+    return OwnedIterator(components=[resource], element_spec=like.element_spec)
+
+
+def _fill(iterator: Any, elements: Sequence[Any]) -> None:
+    """Let an empty iterator yield some elements."""
+    datasets = [tf.data.Dataset.from_tensors(element) for element in elements]
+    dataset = datasets[0]
+    for following in datasets[1:]:
+        dataset = dataset.concatenate(following)
+    gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)
+
+
+def _refusal(concrete: Any) -> str:
+    """Return why a traced function must not run twice; empty: it may."""
+    definition = concrete.graph.as_graph_def()
+    bodies = [definition.node, *(function.node_def for function in definition.library.function)]
+    for node in (node for body in bodies for node in body):
+        if node.op not in _REPEATABLE and not node.op.startswith(_UPDATES) and _is_stateful(node.op):
+            return f"the function contains {node.op}, whose effects cannot be undone"
+    return ""
+
+
+def _is_stateful(operation: str) -> bool:
+    definition = op_def_registry.get(operation)
+    return definition is not None and bool(definition.is_stateful)

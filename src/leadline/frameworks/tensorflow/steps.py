@@ -1,0 +1,227 @@
+"""Steps of a training: calls of functions that train, eager updates, and the batches of Keras."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.tensorflow.losses import LossTotals
+from leadline.frameworks.tensorflow.replay import Replays, StepCall
+from leadline.frameworks.tensorflow.taps import EagerTaps, Values
+from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
+from leadline.records.plan import CaptureItem
+from leadline.training.guard import Guard
+
+LOSS = "loss"
+
+
+class Phase(NamedTuple):
+    """A method of a Keras model that is running."""
+
+    mode: str
+    model: Any
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step whose update was computed, and which was not ended yet."""
+
+    owners: list[Any]
+    steps: int = 1
+    is_skipped: bool = False
+    losses: dict[object, float] = field(default_factory=dict)
+
+
+class Steps:
+    """Calls the recorder at each step, however the script computes it.
+
+    A step is a call of a function that trains; within ``fit`` it ends when Keras has told its callbacks the results of
+    the batch, so that its metrics belong to it. A call of several batches (``steps_per_execution``) is as many steps,
+    of which the first is captured. Without a function a step ends when the optimizer has been applied.
+
+    Args:
+        forward_items: Returns what is captured of layers in the current step.
+    """
+
+    def __init__(
+        self,
+        callbacks: StepCallbacks,
+        guard: Guard,
+        tracing: Tracing,
+        replays: Replays,
+        note: Callable[[str], None],
+    ) -> None:
+        self._callbacks, self._guard, self._note = callbacks, guard, note
+        self.tracing, self._replays = tracing, replays
+        self.forward_items: tuple[CaptureItem, ...] = ()
+        self.eager_taps: EagerTaps | None = None
+        self._phases: list[Phase] = []
+        self._call: StepCall | None = None
+        self._eager_gradients: Callable[[Sequence[CaptureItem]], list[Values]] | None = None
+        self._pending: _Step | None = None
+        self._totals = LossTotals()
+        self._micro_batches: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    @property
+    def phase(self) -> Phase | None:
+        """The method of a Keras model that is running."""
+        return self._phases[-1] if self._phases else None
+
+    # --- calls of functions -------------------------------------------------------------------------------
+
+    def call(self, original: Callable[..., Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the script, and capture it if it trains."""
+        if self.tracing.is_active:
+            return self.tracing.call_nested(original, function, args, kwargs)
+        if not is_eager() or function._run_functions_eagerly:
+            return original(function, *args, **kwargs)
+        facts = self.tracing.facts_of(function) or self._guard.run(self.tracing.learn, function, args, kwargs)
+        if facts is None or not facts.trains:
+            return self.tracing.call(original, function, args, kwargs)
+        call = StepCall(function, facts, args, kwargs)
+        self._guard.run(self._begin, call)
+        result = self.tracing.call(original, function, call.args, call.kwargs)
+        self._guard.run(self._end, call, result)
+        return result
+
+    def replay(self, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what ``items`` select in the current step."""
+        if self._call is not None:
+            return self._replays.run(self._call, (*items, *self.forward_items))
+        return self._eager_gradients(items) if self._eager_gradients is not None else []
+
+    def forward_values(self) -> list[Values]:
+        """Return what was captured of layers in the current step."""
+        if self._call is not None and self._call.replayed is not None:
+            return self._call.replayed
+        return self.eager_taps.values() if self.eager_taps is not None else []
+
+    @property
+    def replay_ns(self) -> int:
+        """The time that the replay of the current step took."""
+        return self._call.own_ns if self._call is not None else 0
+
+    def _begin(self, call: StepCall) -> None:
+        self.finish()
+        self._callbacks.timeline.begin_model()
+        phase = self.phase
+        if phase is not None and phase.mode == "train":
+            call.steps = getattr(phase.model, "steps_per_execution", 1)
+        self._call = call
+        if self._is_partial(call.facts):
+            return
+        for owner in _owners(call):
+            self._callbacks.before_update(owner)
+        if self.forward_items and call.replayed is None:
+            self._replays.run(call, self.forward_items)
+
+    def _is_partial(self, facts: FunctionFacts) -> bool:
+        """Return whether the call only adds to accumulated gradients, which a later call applies."""
+        return False
+
+    def _end(self, call: StepCall, result: Any) -> None:
+        step = self._pending = _Step(_owners(call), call.steps)
+        if self.phase is not None and self.phase.mode == "train":
+            return
+        position = call.facts.loss_output
+        if position is not None and self._callbacks.wants_loss():
+            step.losses[(call.facts, position)] = _leaf(result, position)
+        self.finish()
+
+    # --- eager updates ------------------------------------------------------------------------------------
+
+    def begin_update(self, optimizer: Any, gradients: Callable[[Sequence[CaptureItem]], list[Values]]) -> None:
+        """Begin an update outside of a function."""
+        self.finish()
+        self._eager_gradients = gradients
+        self._callbacks.before_update(optimizer)
+
+    def end_update(self, optimizer: Any, *, is_skipped: bool = False) -> None:
+        """End an update outside of a function."""
+        self._eager_gradients = None
+        self._pending = _Step([optimizer], is_skipped=is_skipped)
+        if self.phase is None or self.phase.mode != "train":
+            self.finish()
+
+    def record_loss(self, loss: Any) -> None:
+        """Record the loss of which gradients are computed outside of a function."""
+        if self.phase is None and self._callbacks.wants_loss():
+            frame = sys._getframe(3)
+            self._callbacks.record_loss((frame.f_code, frame.f_lineno), float(loss), LOSS)
+
+    # --- Keras --------------------------------------------------------------------------------------------
+
+    def begin_phase(self, mode: str, model: Any) -> None:
+        """Begin ``fit``, ``evaluate`` or ``predict``."""
+        self.finish()
+        self._phases.append(Phase(mode, model))
+
+    def end_phase(self) -> None:
+        """End the method that began last."""
+        self.finish()
+        self._phases.pop()
+
+    def end_batch(self, logs: Mapping[str, Any] | None) -> None:
+        """End the step of a batch, with the results that Keras tells its callbacks."""
+        self.finish(logs or {})
+
+    def begin_eval_batch(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Begin the step of a batch in ``evaluate`` or ``predict``."""
+        self._callbacks.evaluation.begin_step(self.phase.mode if self.phase is not None else "eval")
+
+    def end_eval_batch(self, logs: Mapping[str, Any] | None) -> None:
+        """End the step of a batch in ``evaluate`` or ``predict``, with the results that Keras tells its callbacks."""
+        evaluation, phase = self._callbacks.evaluation, self.phase
+        if phase is not None and phase.mode == "eval":
+            loss = self._totals.mean_since(phase.model)
+            if loss is not None:
+                evaluation.record_loss(LOSS, loss)
+            if logs:
+                self._log(logs)
+        evaluation.end_step(CapturedArrays(self._note))
+
+    def finish(self, logs: Mapping[str, Any] | None = None) -> None:
+        """End the step that was computed. May raise ``TrainingStopped``."""
+        step, self._pending = self._pending, None
+        if step is None:
+            return
+        callbacks = self._callbacks
+        phase = self.phase
+        if phase is not None:
+            self._record_results(phase.model, logs or {})
+        for site, loss in step.losses.items():
+            callbacks.record_loss(site, float(loss), LOSS)
+        for at in range(step.steps):
+            for owner in step.owners:
+                callbacks.after_update(owner, is_skipped=step.is_skipped)
+            if at == 0:
+                self._call = None
+
+    def _record_results(self, model: Any, logs: Mapping[str, Any]) -> None:
+        callbacks = self._callbacks
+        if callbacks.wants_loss():
+            loss = self._totals.mean_since(model)
+            if loss is None and LOSS in logs:
+                loss = float(logs[LOSS])
+            if loss is not None:
+                callbacks.record_loss(LOSS, loss, LOSS)
+        if logs:
+            self._log(logs)
+
+    def _log(self, results: Mapping[str, Any]) -> None:
+        self._callbacks.log({f"metrics/{name}": float(value) for name, value in results.items()}, "metrics")
+
+
+def _owners(call: StepCall) -> list[Any]:
+    return call.facts.optimizers or [call.function]
+
+
+def _leaf(result: Any, position: int) -> Any:
+    import tensorflow as tf
+
+    return tf.nest.flatten(result)[position]

@@ -65,6 +65,9 @@ class OverheadSpans(Protocol):
             more_ns: Overhead outside the span.
         """
 
+    def exclude(self, own_ns: int) -> None:
+        """Take back processor time within the current span that is recorded as something else."""
+
 
 class StepCallbacks(Protocol):
     """The calls that an adapter makes while a training runs; each goes through the guard.
@@ -205,6 +208,14 @@ class Program(Protocol):
         Args:
             buffer: None if there is no memory for them: the tensors are dropped.
         """
+
+
+@runtime_checkable
+class ComputesElsewhere(Protocol):
+    """The capability of a program to compute in other threads than that of the training, which waits for them."""
+
+    def take_elsewhere_ns(self) -> int:
+        """Return the time that the training has waited for other threads since the last call."""
 
 
 class Subject(Protocol):

@@ -14,7 +14,7 @@ from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.replay import Replays
-from leadline.frameworks.tensorflow.steps import Steps
+from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.records.names import OPTIMIZER_VARIABLES, Family
@@ -62,8 +62,9 @@ class TensorFlowAdapter:
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         callbacks.timeline.facts.setdefault("device", _device())
 
-        def on_trace(took_ns: int) -> None:
+        def on_trace(took_ns: int, cpu_ns: int) -> None:
             callbacks.record_event("compile", {"duration_ms": took_ns / 1e6})
+            callbacks.cost.exclude(cpu_ns)
 
         replays = Replays(self._tracing, self._note, on_trace)
         steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
@@ -80,7 +81,7 @@ class TensorFlowAdapter:
 
     def subject(self, optimizer: Any) -> TensorFlowSubject:
         assert self._steps is not None
-        return TensorFlowSubject(optimizer, self._optimized, self._steps.replay, self._note)
+        return TensorFlowSubject(optimizer, self._optimized, self._steps, self._note)
 
     def _optimized(self, owner: Any) -> Optimized:
         if isinstance(owner, Function):
@@ -91,7 +92,8 @@ class TensorFlowAdapter:
         phase = self._steps.phase if self._steps is not None else None
         model = type(phase.model).__name__ if phase is not None else type(owner).__name__
         inner = getattr(owner, "inner_optimizer", owner)
-        parameters = [named_parameter(name_of(variable), variable) for variable in inner._trainable_variables]
+        trained = inner._trainable_variables if inner.built else self._steps.eager_variables if self._steps else ()
+        parameters = [named_parameter(name_of(variable), variable) for variable in trained]
         variables = [
             Named(name_of(variable), (OPTIMIZER_VARIABLES,), variable)
             for variable in owner.variables
@@ -109,13 +111,13 @@ class TensorFlowAdapter:
         if steps is None or not steps.forward_items:
             return None
         items, steps.forward_items = steps.forward_items, ()
-        values = [value for value in steps.forward_values() if "gradients" not in value.info.collections]
+        values = [value for value in steps.forward_values() if "layers" in value.info.collections]
         steps.eager_taps = None
         if not values:
             return None
         self._captured.begin(items, "train")
         self._blocks.keep(self._captured, items, values)
-        self._captured.own_ns = steps.replay_ns
+        self._captured.own_ns = steps.take_elsewhere_ns()
         return self._captured
 
 
@@ -141,8 +143,10 @@ def _tell_gradient(steps: Steps, target: Any, sources: Any) -> None:
     variables = [source for source in tf.nest.flatten(sources) if isinstance(source, tf.Variable) or _has_path(source)]
     if not variables:
         return
-    loss = next(iter(tf.nest.flatten(target)), None)
+    loss = steps.unscaled(next(iter(tf.nest.flatten(target)), None))
     if not is_eager():
+        if steps.tracing.taps is not None and loss is not None:
+            steps.tracing.taps.add_number(LOSS, "losses", tf.reduce_mean(loss))
         steps.tracing.mark(variables={name_of(variable): variable for variable in variables}, loss=loss)
     elif tf.is_tensor(loss) and not loss.shape.rank:
         steps.record_loss(loss)

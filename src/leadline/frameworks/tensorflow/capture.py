@@ -12,13 +12,16 @@ import tensorflow as tf
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.tensorflow.kernels import primaries_of, summarize
-from leadline.frameworks.tensorflow.taps import Blocks, Request, Values, norm_of, request_of, wants_norms
+from leadline.frameworks.tensorflow.steps import Steps
+from leadline.frameworks.tensorflow.taps import Blocks, Request, Values, norm_of, numbers_of, request_of, wants_norms
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 NORM = "gradient_norm"
+_CLIPPED = 1e-6
+"""A norm that clipping has reduced by less than this share is the same."""
 _BIASES = frozenset({"bias", "beta", "b"})
 
 
@@ -51,8 +54,7 @@ class TensorFlowSubject:
     Args:
         owner: The optimizer, or the function that takes its place.
         describe: Returns what it updates.
-        replay: Returns what some items select of the gradients of the current step.
-        norms: Returns norms before clipping that are known since the last call.
+        steps: Replays the current step.
         note: Takes a line about something that cannot be captured.
     """
 
@@ -60,11 +62,11 @@ class TensorFlowSubject:
         self,
         owner: Any,
         describe: Callable[[Any], Optimized],
-        replay: Callable[[Sequence[CaptureItem]], Sequence[Values]],
+        steps: Steps,
         note: Callable[[str], None],
     ) -> None:
         self._owner = weakref.ref(owner)
-        self._describe, self._replay, self._note = describe, replay, note
+        self._describe, self._steps, self._note = describe, steps, note
         self._optimized = optimized = describe(owner)
         self.model, self.optimizer = optimized.model, optimized.optimizer
         self.parameters = len(optimized.parameters)
@@ -90,7 +92,9 @@ class TensorFlowSubject:
         ]
         if not requested and not needs_gradients(items):
             return None
-        return TensorFlowProgram(items, requested, self._replay, self._note)
+        if needs_gradients(items):
+            self._steps.prepare(items)
+        return TensorFlowProgram(items, requested, self._steps, self._note)
 
     def _chosen(self, items: Sequence[CaptureItem]) -> Iterator[Named]:
         yield from self._optimized.parameters
@@ -119,10 +123,10 @@ class TensorFlowProgram:
         self,
         items: Sequence[CaptureItem],
         requested: Sequence[tuple[Named, Request]],
-        replay: Callable[[Sequence[CaptureItem]], Sequence[Values]],
+        steps: Steps,
         note: Callable[[str], None],
     ) -> None:
-        self._items, self._requested, self._replay = items, requested, replay
+        self._items, self._requested, self._steps = items, requested, steps
         self._needs_gradients = needs_gradients(items)
         self._captured, self._blocks = CapturedArrays(note), Blocks()
         self._infos = [_info(named, items) for named, _ in requested]
@@ -142,12 +146,21 @@ class TensorFlowProgram:
         return self._captured.row()
 
     def _keep_gradients(self) -> None:
-        values = [value for value in self._replay(self._items) if "gradients" in value.info.collections]
+        replayed = self._steps.replay(self._items)
+        values = [value for value in replayed if "gradients" in value.info.collections]
         self._blocks.keep(self._captured, self._items, values)
-        norm = norm_of(values) if wants_norms(self._items) else None
+        if not wants_norms(self._items):
+            return
+        norms = numbers_of(replayed, GRADIENT_NORMS)
+        norm = norm_of(values)
         if norm is not None:
-            info = TensorInfo(NORM, (GRADIENT_NORMS,), (), "float64")
-            self._blocks.keep_numbers(self._captured, info, ("value",), (norm,))
+            before = norms.get(f"{NORM}_before_clipping")
+            if before is not None:
+                norms["gradient_clipped"] = float(norm < before * (1 - _CLIPPED))
+            norms[NORM] = norm
+        for name, number in norms.items():
+            info = TensorInfo(name, (GRADIENT_NORMS,), (), "float64")
+            self._blocks.keep_numbers(self._captured, info, ("value",), (number,))
 
     @staticmethod
     def _read(info: TensorInfo, named: Named, request: Request) -> Values:
@@ -162,6 +175,9 @@ class TensorFlowProgram:
             return None
         ratios = [_update_ratio(_tensor(named), old) for named, old in zip(self._updates, before, strict=True)]
         return np.array([float(ratio) for ratio in ratios], "<f8").tobytes()
+
+    def take_elsewhere_ns(self) -> int:
+        return self._steps.take_elsewhere_ns()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

@@ -14,7 +14,7 @@ from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Values
 from leadline.frameworks.tensorflow.tracing import is_eager
-from leadline.records.names import gradient_name
+from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
@@ -25,9 +25,8 @@ _GRADIENTS: Final = ("gradients",)
 class _Local(threading.local):
     """The state of a thread: each replica has its own."""
 
-    applying = 0
     names: Sequence[str] = ()
-    layers = 0
+    layers: Sequence[str] = ()
     update: Any = None
 
 
@@ -67,9 +66,12 @@ class KerasHooks:
 
     def _patch_optimizer(self, module: ModuleType) -> None:
         self._patches.replace(module.BaseOptimizer, "apply", self._make_apply)
+        self._patches.replace(module.BaseOptimizer, "scale_loss", self._make_scale_loss)
+        self._patches.replace(module.BaseOptimizer, "_clip_gradients", self._make_clip_gradients)
 
     def _patch_scaled_optimizer(self, module: ModuleType) -> None:
         self._patches.replace(module.LossScaleOptimizer, "apply", self._make_apply)
+        self._patches.replace(module.LossScaleOptimizer, "scale_loss", self._make_scale_loss)
 
     def _patch_backend_optimizer(self, module: ModuleType) -> None:
         self._patches.replace(module.TFOptimizer, "_backend_update_step", self._make_update_step)
@@ -82,8 +84,8 @@ class KerasHooks:
             if not is_eager():
                 guard.call(steps.tracing.mark, optimizer=optimizer)
                 return original(optimizer, grads, trainable_variables)
-            grads = list(grads)
             if local.update is None:
+                grads, trainable_variables = _listed(grads), _listed(trainable_variables)
                 local.update = _EagerUpdate(optimizer)
                 try:
                     self._begin_update(optimizer, grads, trainable_variables)
@@ -108,7 +110,29 @@ class KerasHooks:
         def gradients(items: Sequence[CaptureItem]) -> list[Values]:
             return _gradients_of(optimizer, grads, variables, items)
 
-        self._guard.run(self._steps.begin_update, update.optimizer, gradients)
+        self._guard.run(self._steps.begin_update, update.optimizer, gradients, variables or ())
+
+    def _make_scale_loss(self, original: Original) -> Original:
+        steps = self._steps
+
+        def scale_loss(optimizer: Any, loss: Any) -> Any:
+            scaled = original(optimizer, loss)
+            if scaled is not loss:
+                steps.scaled_loss = (scaled, loss)
+            return scaled
+
+        return scale_loss
+
+    def _make_clip_gradients(self, original: Original) -> Original:
+        steps, guard = self._steps, self._guard
+
+        def _clip_gradients(optimizer: Any, grads: Any) -> Any:
+            taps = steps.tracing.taps
+            if taps is not None and _clips(optimizer):
+                guard.call(_tap_norm, taps, grads)
+            return original(optimizer, grads)
+
+        return _clip_gradients
 
     def _make_update_step(self, original: Original) -> Original:
         local = self._local
@@ -153,12 +177,14 @@ class KerasHooks:
             taps = self._current_taps()
             if taps is None:
                 return original(layer, *args, **kwargs)
-            local.layers += 1
+            outer = local.layers
+            name = str(layer.path or "/".join((*outer[-1:], layer.name)))
+            local.layers = (*outer, name)
             try:
                 outputs = original(layer, *args, **kwargs)
             finally:
-                local.layers -= 1
-            guard.call(_tap_layer, taps, layer, (args, kwargs), outputs, is_outermost=local.layers == 0)
+                local.layers = outer
+            guard.call(_tap_layer, taps, layer, name, (args, kwargs), outputs, is_outermost=not outer)
             return outputs
 
         return __call__
@@ -222,6 +248,10 @@ class KerasHooks:
         return make
 
 
+def _listed(values: Any) -> Any:
+    return values if values is None else list(values)
+
+
 class _EagerUpdate:
     """An outermost call of an optimizer outside of a function."""
 
@@ -235,11 +265,23 @@ def _gradients_of(optimizer: Any, grads: Sequence[Any], variables: Any, items: S
     chosen = optimizer._trainable_variables if variables is None else list(variables)
     pairs = [(variable, grad) for variable, grad in zip(chosen, grads, strict=True) if grad is not None]
     scale = optimizer.loss_scale_factor
-    used = optimizer._clip_gradients([grad if scale is None else grad / scale for _, grad in pairs])
+    unclipped = [grad if scale is None else grad / scale for _, grad in pairs]
+    used = optimizer._clip_gradients(unclipped)
     taps = EagerTaps(items)
+    if _clips(optimizer):
+        _tap_norm(taps, unclipped)
     names = [gradient_name(name_of(variable)) for variable, _ in pairs]
     taps.add([Tapped(name, _GRADIENTS, grad) for name, grad in zip(names, used, strict=True)])
     return taps.values()
+
+
+def _clips(optimizer: Any) -> bool:
+    return bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
+
+
+def _tap_norm(taps: Any, grads: Sequence[Any]) -> None:
+    norm = tf.linalg.global_norm([tf.cast(grad, tf.float64) for grad in grads if grad is not None])
+    taps.add_number("gradient_norm_before_clipping", GRADIENT_NORMS, norm)
 
 
 def name_of(variable: Any) -> str:
@@ -247,8 +289,8 @@ def name_of(variable: Any) -> str:
     return str(getattr(variable, "path", None) or variable.name.partition(":")[0])
 
 
-def _tap_layer(taps: Any, layer: Any, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
-    kind, name = type(layer).__name__.lower(), str(layer.path or layer.name)
+def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
+    kind = type(layer).__name__.lower()
     activation = getattr(getattr(layer, "activation", None), "__name__", "")
     tapped = []
     for side, values in (("input", inputs), ("output", outputs)):

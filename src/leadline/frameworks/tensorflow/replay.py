@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator
@@ -17,12 +18,15 @@ from leadline.frameworks.tensorflow.taps import Taps, Values
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant
 from leadline.records.plan import CaptureItem
 
-_REPEATABLE: Final = frozenset(
-    ["AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp", "Assert", "Case", "CollectiveReduceV2", "If", "IsVariableInitialized", "LookupTableFindV2", "LookupTableSizeV2", "Multinomial", "NcclAllReduce", "NoOp", "ParameterizedTruncatedNormal", "Placeholder", "RandomGamma", "RandomPoissonV2", "RandomShuffle", "RandomStandardNormal", "RandomUniform", "RandomUniformInt", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "ResourceStridedSliceAssign", "RngReadAndSkip", "RngSkip", "StatefulPartitionedCall", "StatelessCase", "StatelessIf", "StatelessWhile", "StatefulStandardNormalV2", "StatefulUniform", "StatefulUniformFullInt", "StatefulUniformInt", "StatefulTruncatedNormal", "TruncatedNormal", "VarHandleOp", "VarIsInitializedOp", "VariableShape", "While", "XlaLaunch"]
+_REPEATABLE: Final = re.compile(
+    "(Assert|Case|If|While|NoOp|Placeholder|StatelessCase|StatelessIf|StatelessWhile|XlaLaunch|.*PartitionedCall"
+    "|(Read|Assign|AssignAdd|AssignSub)VariableOp|VarHandleOp|VarIsInitializedOp|VariableShape|IsVariableInitialized"
+    "|Resource(Apply|SparseApply|Scatter|Gather|StridedSliceAssign).*|LookupTable(Find|Size)V2"
+    "|CollectiveReduce.*|NcclAllReduce"
+    "|Random.*|TruncatedNormal|ParameterizedTruncatedNormal|Multinomial|StatefulUniform.*|StatefulStandardNormalV2"
+    "|StatefulTruncatedNormal|StatefulRandomBinomial|Rng(ReadAnd)?Skip)"
 )
 """Stateful operations whose effects are undone with the variables, or which keep their state for themselves."""
-
-_UPDATES: Final = ("ResourceApply", "ResourceSparseApply", "ResourceScatter")
 
 
 @dataclass(slots=True)
@@ -31,17 +35,34 @@ class StepCall:
 
     Attributes:
         args: Its arguments; an iterator is replaced by one that yields the same batches when these had to be read.
+        batches: The number of batches that it trains with.
+        iterations: What the optimizer has counted before it.
         replayed: What was captured of it; None: it was not replayed.
-        own_ns: The time that the replay took.
     """
 
     function: Any
     facts: FunctionFacts
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    steps: int = 1
+    batches: int = 1
+    iterations: int = 0
     replayed: list[Values] | None = None
-    own_ns: int = 0
+
+
+class _Target(NamedTuple):
+    """A function to replay, with its arguments."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class _Prepared(NamedTuple):
+    """A function that was traced again, and the variables to restore."""
+
+    target: _Target
+    variant: Variant
+    variables: list[Any]
 
 
 class Replays:
@@ -52,55 +73,73 @@ class Replays:
 
     Args:
         note: Takes a line about something that cannot be captured.
-        on_trace: Called with the nanoseconds that another trace of a function took.
+        on_trace: Called with the time that another trace of a function took, and its processor time, in nanoseconds.
     """
 
-    def __init__(self, tracing: Tracing, note: Callable[[str], None], on_trace: Callable[[int], None]) -> None:
+    def __init__(self, tracing: Tracing, note: Callable[[str], None], on_trace: Callable[[int, int], None]) -> None:
         self._tracing, self._note, self._on_trace = tracing, note, on_trace
         self._variants: weakref.WeakKeyDictionary[Any, Variant] = weakref.WeakKeyDictionary()
+        self._elsewhere_ns = 0
+        self._prepared: tuple[StepCall, _Prepared | None] | None = None
+
+    def take_elsewhere_ns(self) -> int:
+        """Return the time that replays have taken in other threads since the last call."""
+        taken, self._elsewhere_ns = self._elsewhere_ns, 0
+        return taken
+
+    def prepare(self, call: StepCall, items: Sequence[CaptureItem]) -> None:
+        """Trace again what ``run`` will need."""
+        if call.replayed is None:
+            self._prepare(call, items)
 
     def run(self, call: StepCall, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what ``items`` select in a call, which is replayed for that at most once."""
         if call.replayed is None:
             call.replayed = []
-            begun = time.perf_counter_ns()
-            self._replay(call, items)
-            call.own_ns += time.perf_counter_ns() - begun
+            prepared = self._prepare(call, items)
+            if prepared is not None:
+                begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
+                self._run_and_restore(call, prepared)
+                self._elsewhere_ns += time.perf_counter_ns() - begun - (time.thread_time_ns() - begun_cpu)
         return call.replayed
 
-    def _replay(self, call: StepCall, items: Sequence[CaptureItem]) -> None:
-        if call.facts.refusal:
-            return
-        found = self._target(call)
-        if found is None:
-            return
-        function, args, kwargs = found
-        variant = self._variant(function, items)
-        begun = time.perf_counter_ns()
+    def _prepare(self, call: StepCall, items: Sequence[CaptureItem]) -> _Prepared | None:
+        if self._prepared is not None and self._prepared[0] is call:
+            known = self._prepared[1]
+            if known is None or set(items) <= set(known.variant.taps.items):
+                return known
+            target: _Target | None = known.target
+        else:
+            target = None if call.facts.refusal else self._target(call)
+        prepared = self._trace(call, target, items) if target is not None else None
+        self._prepared = (call, prepared)
+        return prepared
+
+    def _trace(self, call: StepCall, target: _Target, items: Sequence[CaptureItem]) -> _Prepared | None:
+        variant = self._variant(target.function, items)
+        begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
         traces = variant.function.experimental_get_tracing_count()
-        concrete = self._tracing.trace_variant(variant, args, kwargs)
+        concrete = self._tracing.trace_variant(variant, target.args, target.kwargs)
         if variant.function.experimental_get_tracing_count() != traces:
             call.facts.refusal = _refusal(concrete)
-            self._on_trace(time.perf_counter_ns() - begun)
+            self._on_trace(time.perf_counter_ns() - begun, time.thread_time_ns() - begun_cpu)
         if call.facts.refusal:
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
-            return
+            return None
         ours = variant.taps.variables()
-        written = [variable for variable in concrete.variables if id(variable) not in ours]
-        self._run_and_restore(call, variant, written, args, kwargs)
+        return _Prepared(target, variant, [variable for variable in concrete.variables if id(variable) not in ours])
 
-    def _run_and_restore(
-        self, call: StepCall, variant: Variant, variables: Sequence[Any], args: Any, kwargs: Any
-    ) -> None:
+    def _run_and_restore(self, call: StepCall, prepared: _Prepared) -> None:
+        variant, target = prepared.variant, prepared.target
         variant.taps.clear()
-        saved = [tf.identity(variable) for variable in variables]
+        saved = [tf.identity(variable) for variable in prepared.variables]
         try:
-            self._tracing.run_variant(variant, args, kwargs)
+            self._tracing.run_variant(variant, target.args, target.kwargs)
             call.replayed = variant.taps.values()
         except tf.errors.OpError as error:
             self._note(f"a step was not captured: {type(error).__name__} in its replay")
         finally:
-            for variable, value in zip(variables, saved, strict=True):
+            for variable, value in zip(prepared.variables, saved, strict=True):
                 variable.assign(value)
 
     def _variant(self, function: Any, items: Sequence[CaptureItem]) -> Variant:
@@ -112,10 +151,10 @@ class Replays:
         variant = self._variants[function] = Variant(function, Taps(tuple(dict.fromkeys((*before, *items)))))
         return variant
 
-    def _target(self, call: StepCall) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    def _target(self, call: StepCall) -> _Target | None:
         """Return the function to replay with its arguments: where the script passes an iterator, that of one batch."""
         if not any(map(_is_iterator, _leaves(call))):
-            return call.function, call.args, call.kwargs
+            return _Target(call.function, call.args, call.kwargs)
         inner = call.facts.inner() if call.facts.inner is not None else None
         if inner is None or not isinstance(call.args[0], OwnedIterator) or len(call.args) != 1 or call.kwargs:
             call.facts.refusal = "the function reads its batches from an iterator"
@@ -123,12 +162,12 @@ class Replays:
             return None
         iterator = call.args[0]
         replacement = _empty_iterator(iterator)  # before a batch is taken: it must not fail afterwards
-        taken = list(_take(iterator, call.steps))
+        taken = list(_take(iterator, call.batches))
         if not taken:
             return None
         _fill(replacement, taken)
         call.args = (replacement,)
-        return inner, (tf.nest.map_structure(_without_optional, taken[0]),), {}
+        return _Target(inner, (tf.nest.map_structure(_without_optional, taken[0]),), {})
 
 
 def _leaves(call: StepCall) -> list[Any]:
@@ -177,7 +216,7 @@ def _refusal(concrete: Any) -> str:
     definition = concrete.graph.as_graph_def()
     bodies = [definition.node, *(function.node_def for function in definition.library.function)]
     for node in (node for body in bodies for node in body):
-        if node.op not in _REPEATABLE and not node.op.startswith(_UPDATES) and _is_stateful(node.op):
+        if _is_stateful(node.op) and not _REPEATABLE.fullmatch(node.op):
             return f"the function contains {node.op}, whose effects cannot be undone"
     return ""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.tensorflow.losses import LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
-from leadline.frameworks.tensorflow.taps import EagerTaps, Values
-from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
+from leadline.frameworks.tensorflow.taps import EagerTaps, Values, numbers_of
+from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
@@ -64,8 +65,11 @@ class Steps:
         self._call: StepCall | None = None
         self._eager_gradients: Callable[[Sequence[CaptureItem]], list[Values]] | None = None
         self._pending: _Step | None = None
+        self.eager_variables: Sequence[Any] = ()
+        """The variables of the current eager update: an optimizer has none before its first one."""
+        self.scaled_loss: tuple[Any, Any] | None = None
+        """The last loss that an optimizer has scaled, and the loss itself."""
         self._totals = LossTotals()
-        self._micro_batches: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
 
     @property
     def phase(self) -> Phase | None:
@@ -101,52 +105,76 @@ class Steps:
             return self._call.replayed
         return self.eager_taps.values() if self.eager_taps is not None else []
 
-    @property
-    def replay_ns(self) -> int:
-        """The time that the replay of the current step took."""
-        return self._call.own_ns if self._call is not None else 0
+    def prepare(self, items: Sequence[CaptureItem]) -> None:
+        """Trace what ``replay`` will need of the current step."""
+        if self._call is not None:
+            self._replays.prepare(self._call, (*items, *self.forward_items))
+
+    def take_elsewhere_ns(self) -> int:
+        """Return the time that replays have taken in other threads since the last call."""
+        return self._replays.take_elsewhere_ns()
 
     def _begin(self, call: StepCall) -> None:
         self.finish()
         self._callbacks.timeline.begin_model()
         phase = self.phase
         if phase is not None and phase.mode == "train":
-            call.steps = getattr(phase.model, "steps_per_execution", 1)
+            call.batches = getattr(phase.model, "steps_per_execution", 1)
+        counted = _counted(call)
+        call.iterations = _iterations(counted) if counted is not None else 0
         self._call = call
-        if self._is_partial(call.facts):
+        if counted is not None and call.batches == 1 and (call.iterations + 1) % _micro_batches(counted):
+            call.replayed = []  # it only adds to the gradients that a later call applies
             return
         for owner in _owners(call):
             self._callbacks.before_update(owner)
         if self.forward_items and call.replayed is None:
+            begun = self._callbacks.cost.begin()
             self._replays.run(call, self.forward_items)
-
-    def _is_partial(self, facts: FunctionFacts) -> bool:
-        """Return whether the call only adds to accumulated gradients, which a later call applies."""
-        return False
+            self._callbacks.cost.end(begun)
 
     def _end(self, call: StepCall, result: Any) -> None:
-        step = self._pending = _Step(_owners(call), call.steps)
+        step = self._pending = _Step(_owners(call))
+        counted = _counted(call)
+        if counted is not None:
+            now, size = _iterations(counted), _micro_batches(counted)
+            step.is_skipped = now == call.iterations
+            step.steps = max(now // size - call.iterations // size, int(step.is_skipped))
         if self.phase is not None and self.phase.mode == "train":
             return
         position = call.facts.loss_output
-        if position is not None and self._callbacks.wants_loss():
-            step.losses[(call.facts, position)] = _leaf(result, position)
+        if self._callbacks.wants_loss():
+            if position is not None:
+                step.losses[call.facts] = float(tf.nest.flatten(result)[position])
+            elif call.replayed:
+                step.losses |= dict(numbers_of(call.replayed, "losses"))
         self.finish()
 
     # --- eager updates ------------------------------------------------------------------------------------
 
-    def begin_update(self, optimizer: Any, gradients: Callable[[Sequence[CaptureItem]], list[Values]]) -> None:
+    def begin_update(
+        self,
+        optimizer: Any,
+        gradients: Callable[[Sequence[CaptureItem]], list[Values]],
+        variables: Sequence[Any],
+    ) -> None:
         """Begin an update outside of a function."""
         self.finish()
+        self.eager_variables = variables
         self._eager_gradients = gradients
         self._callbacks.before_update(optimizer)
 
     def end_update(self, optimizer: Any, *, is_skipped: bool = False) -> None:
         """End an update outside of a function."""
-        self._eager_gradients = None
+        self._eager_gradients, self.eager_variables = None, ()
         self._pending = _Step([optimizer], is_skipped=is_skipped)
         if self.phase is None or self.phase.mode != "train":
             self.finish()
+
+    def unscaled(self, loss: Any) -> Any:
+        """Return the loss that an optimizer has scaled."""
+        scaled, self.scaled_loss = self.scaled_loss, None
+        return scaled[1] if scaled is not None and scaled[0] is loss else loss
 
     def record_loss(self, loss: Any) -> None:
         """Record the loss of which gradients are computed outside of a function."""
@@ -221,7 +249,17 @@ def _owners(call: StepCall) -> list[Any]:
     return call.facts.optimizers or [call.function]
 
 
-def _leaf(result: Any, position: int) -> Any:
-    import tensorflow as tf
+def _counted(call: StepCall) -> Any | None:
+    """Return the optimizer whose updates must be counted, because a call may make none of them, or several."""
+    for optimizer in call.facts.optimizers:
+        if call.batches > 1 or hasattr(optimizer, "inner_optimizer") or optimizer.gradient_accumulation_steps:
+            return optimizer
+    return None
 
-    return tf.nest.flatten(result)[position]
+
+def _iterations(optimizer: Any) -> int:
+    return int(optimizer.iterations.numpy())
+
+
+def _micro_batches(optimizer: Any) -> int:
+    return getattr(optimizer, "inner_optimizer", optimizer).gradient_accumulation_steps or 1

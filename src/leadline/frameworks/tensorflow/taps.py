@@ -130,6 +130,12 @@ class Taps:
         if dense:
             group.numbers.assign(tf.stack([summarize(tensor, primaries) for tensor in dense]))
 
+    def add_number(self, name: str, collection: str, number: Any) -> None:
+        """Capture a number that is not selected by items: a loss, or a norm of all gradients."""
+        if _is_first_replica():
+            group = self._group([Tapped(name, (collection,), number)], ("sum",))
+            group.numbers.assign(summarize(number, ("sum",))[None])
+
     def values(self) -> list[Values]:
         """Return what was captured since ``clear``."""
         found = []
@@ -188,6 +194,11 @@ class EagerTaps:
             copy = dense.numpy() if request.needs_copy else None
             self._values.append(Values(_info(tapped, self.items), primaries, numbers, copy))
 
+    def add_number(self, name: str, collection: str, number: Any) -> None:
+        """Capture a number that is not selected by items: a norm of all gradients."""
+        info = _info(Tapped(name, (collection,), number), ())
+        self._values.append(Values(info, ("sum",), summarize(number, ("sum",)).numpy()[None], None))
+
     def values(self) -> list[Values]:
         """Return what was captured."""
         return self._values
@@ -242,6 +253,11 @@ def wants_norms(items: Sequence[CaptureItem]) -> bool:
         or (item.collection == "gradients" and item.regex is None and "l2" in item.statistics)
         for item in items
     )
+
+
+def numbers_of(values: Sequence[Values], collection: str) -> dict[str, float]:
+    """Return the numbers of a collection that were added as such."""
+    return {value.info.name: float(value.numbers[0, 1]) for value in values if collection in value.info.collections}
 
 
 def norm_of(values: Sequence[Values]) -> float | None:

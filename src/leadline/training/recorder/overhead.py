@@ -73,6 +73,14 @@ class Overhead:
             self.loop_ns = now - self.first_ns
             self.begun_ns = 0
 
+    def exclude(self, own_ns: int) -> None:
+        """Take back processor time within the current span that is recorded as something else."""
+        self.own_ns -= own_ns
+
+    def include(self, own_ns: int) -> None:
+        """Add time that other threads took, for which the training waited."""
+        self.own_ns += own_ns
+
     def add(self, own_ns: int, begun_ns: int) -> int:
         """Add overhead within the training's own code; return its processor time.
 

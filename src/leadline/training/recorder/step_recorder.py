@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
+from leadline.frameworks.adapter import ComputesElsewhere, PendingNumbers, Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
@@ -277,6 +277,10 @@ class StepRecorder:
         row = program.before()
         if row is not None:
             output.queue.put_row(row[0], watched.stamp, row[1], output.has_non_finite)
+        if isinstance(program, ComputesElsewhere):
+            waited_ns = program.take_elsewhere_ns()
+            self.cost.include(waited_ns)
+            begun -= waited_ns
         begun = self._end_part(watched, "tensors", begun)
         form = program.raw_form()
         if form is not None:

@@ -37,7 +37,12 @@ truth: list[dict[str, float]] = []
 
 def dense(*more):
     return keras.Sequential(
-        [keras.Input((12,)), L.Dense(16, activation="relu", name="first"), *more, L.Dense(3, name="last", dtype="float32")]
+        [
+            keras.Input((12,)),
+            L.Dense(16, activation="relu", name="first"),
+            *more,
+            L.Dense(3, name="last", dtype="float32"),
+        ]
     )
 
 
@@ -74,7 +79,7 @@ def tell(model, x, y):
     grads = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
     first = next(layer for layer in model._flatten_layers(include_self=False) if layer.name == "first")
     told = {"loss": loss, "first_output_abs_mean": tf.reduce_mean(tf.abs(tf.cast(first(x), tf.float32)))}
-    told |= {f"gradient/{v.path}": tf.norm(g) for v, g in zip(model.trainable_variables, grads)}
+    told |= {f"gradient/{v.path}": tf.norm(g) for v, g in zip(model.trainable_variables, grads, strict=True)}
     told |= {variable.path: tf.norm(variable) for variable in model.trainable_variables}
     truth.append({name: float(value) for name, value in told.items()})
 
@@ -120,7 +125,7 @@ def loop(model, optimizer, *, forward=lambda model, x: model(x, training=True), 
         with tf.GradientTape() as tape:
             loss = loss_function(y, forward(model, x))
         grads = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(grads, model.trainable_variables))
+        optimizer.apply_gradients(zip(grads, model.trainable_variables, strict=True))
         return loss
 
     step = train if is_eager else tf.function(train, jit_compile=XLA or None)
@@ -151,7 +156,10 @@ def train_on_batch():
 
 
 def adversaries():
-    generating, judging = keras.Sequential([keras.Input((4,)), L.Dense(12)]), keras.Sequential([keras.Input((12,)), L.Dense(1)])
+    generating, judging = (
+        keras.Sequential([keras.Input((4,)), L.Dense(12)]),
+        keras.Sequential([keras.Input((12,)), L.Dense(1)]),
+    )
     optimizers = keras.optimizers.Adam(1e-3), keras.optimizers.Adam(1e-3)
     bce = keras.losses.BinaryCrossentropy(from_logits=True)
 
@@ -197,7 +205,7 @@ def plain_variables():
         with tf.GradientTape() as tape:
             logits = tf.matmul(x, weight) + bias
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(y, logits))
-        for variable, grad in zip((weight, bias), tape.gradient(loss, (weight, bias))):
+        for variable, grad in zip((weight, bias), tape.gradient(loss, (weight, bias)), strict=True):
             variable.assign_sub(0.1 * grad)
         return loss
 

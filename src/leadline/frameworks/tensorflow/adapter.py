@@ -167,7 +167,8 @@ def _keras_version() -> str:
 
 
 def _settings(optimizer: Any) -> dict[str, float]:
-    return {f"{optimizer.name}/learning_rate": float(optimizer.learning_rate)}
+    rate = tf.convert_to_tensor(optimizer.learning_rate)
+    return {f"{optimizer.name}/learning_rate": float(rate)}
 
 
 def _device() -> str:

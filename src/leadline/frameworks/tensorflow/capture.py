@@ -75,8 +75,8 @@ class TensorFlowSubject:
         owner = self._owner()
         if owner is None:
             return False
-        now = self._describe(owner).parameters
-        return [named.name for named in now] == [named.name for named in self._optimized.parameters]
+        now, known = self._describe(owner), self._optimized
+        return _names(now) == _names(known)
 
     def hyperparameters(self) -> Mapping[str, object]:
         return self._optimized.settings()
@@ -104,6 +104,10 @@ class TensorFlowSubject:
         )
         if wants_variables:
             yield from self._optimized.variables
+
+
+def _names(optimized: Optimized) -> list[str]:
+    return [named.name for named in (*optimized.parameters, *optimized.variables)]
 
 
 def needs_gradients(items: Sequence[CaptureItem]) -> bool:

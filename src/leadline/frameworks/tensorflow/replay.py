@@ -38,6 +38,7 @@ class StepCall:
         batches: The number of batches that it trains with.
         iterations: What the optimizer has counted before it.
         replayed: What was captured of it; None: it was not replayed.
+        substitute: Computes its result in its place, with the batch that was read already; None: it is called itself.
     """
 
     function: Any
@@ -47,6 +48,7 @@ class StepCall:
     batches: int = 1
     iterations: int = 0
     replayed: list[Values] | None = None
+    substitute: Callable[[], Any] | None = None
 
 
 class _Target(NamedTuple):
@@ -156,11 +158,13 @@ class Replays:
         if not any(map(_is_iterator, _leaves(call))):
             return _Target(call.function, call.args, call.kwargs)
         inner = call.facts.inner() if call.facts.inner is not None else None
-        if inner is None or not isinstance(call.args[0], OwnedIterator) or len(call.args) != 1 or call.kwargs:
+        if inner is None or len(call.args) != 1 or call.kwargs:
             call.facts.refusal = "the function reads its batches from an iterator"
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
         iterator = call.args[0]
+        if not isinstance(iterator, OwnedIterator):
+            return self._distributed_target(call, inner, iterator)
         replacement = _empty_iterator(iterator)  # before a batch is taken: it must not fail afterwards
         taken = list(_take(iterator, call.batches))
         if not taken:
@@ -168,6 +172,23 @@ class Replays:
         _fill(replacement, taken)
         call.args = (replacement,)
         return _Target(inner, (tf.nest.map_structure(_without_optional, taken[0]),), {})
+
+    def _distributed_target(self, call: StepCall, inner: Any, iterator: Any) -> _Target | None:
+        """Return the function to replay where each batch is divided among replicas.
+
+        No iterator that yields the batch once more can be made: the script's function of one batch is called instead
+        of its caller, which would do nothing but that.
+        """
+        optional = iterator.get_next_as_optional()
+        if not optional.has_value():
+            return None
+        data = tf.nest.map_structure(_without_optional, optional.get_value())
+
+        def call_inner() -> Any:
+            return tf.experimental.Optional.from_value(inner(data))
+
+        call.substitute = call_inner
+        return _Target(inner, (data,), {})
 
 
 def _leaves(call: StepCall) -> list[Any]:

@@ -89,7 +89,10 @@ class Steps:
             return self.tracing.call(original, function, args, kwargs)
         call = StepCall(function, facts, args, kwargs)
         self._guard.run(self._begin, call)
-        result = self.tracing.call(original, function, call.args, call.kwargs)
+        if call.substitute is None:
+            result = self.tracing.call(original, function, call.args, call.kwargs)
+        else:
+            result = self.tracing.call_within(function, call.substitute)
         self._guard.run(self._end, call, result)
         return result
 
@@ -258,7 +261,8 @@ def _counted(call: StepCall) -> Any | None:
 
 
 def _iterations(optimizer: Any) -> int:
-    return int(optimizer.iterations.numpy())
+    """Return the number of batches so far; ``iterations`` counts updates."""
+    return int(tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations))
 
 
 def _micro_batches(optimizer: Any) -> int:

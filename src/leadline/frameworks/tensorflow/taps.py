@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # never one for each replica
 
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.tensorflow.kernels import DEVICE_STATISTICS, derive, is_numeric, primaries_of, summarize
@@ -113,7 +114,7 @@ class Taps:
     def clear(self) -> None:
         """Forget earlier values: a branch that is not taken writes none."""
         for group in self._groups.values():
-            group.numbers[:, 0].assign(tf.fill([len(group.infos)], tf.constant(_NEVER_WRITTEN, tf.float64)))
+            group.numbers.assign(tf.fill(group.numbers.shape, tf.constant(_NEVER_WRITTEN, tf.float64)))
 
     def add(self, tensors: Sequence[Tapped]) -> None:
         """Capture what is requested of some tensors; called while the function is traced."""
@@ -159,7 +160,7 @@ class Taps:
             infos = tuple(_info(tapped, self.items) for tapped in tensors)
             with tf.init_scope():
                 shape = (len(infos), 1 + len(primaries))
-                numbers = tf.Variable(tf.zeros(shape, tf.float64), trainable=False, name="leadline")
+                numbers = ResourceVariable(tf.zeros(shape, tf.float64), trainable=False, name="leadline")
             self._groups[key] = _Group(infos, primaries, numbers)
         return self._groups[key]
 
@@ -168,7 +169,7 @@ class Taps:
         if at not in group.copies:
             with tf.init_scope():
                 empty = tf.zeros([size or 0 for size in tensor.shape], tensor.dtype)
-                group.copies[at] = tf.Variable(empty, trainable=False, shape=tensor.shape, name="leadline")
+                group.copies[at] = ResourceVariable(empty, trainable=False, shape=tensor.shape, name="leadline")
         return group.copies[at]
 
 

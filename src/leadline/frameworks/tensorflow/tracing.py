@@ -118,6 +118,14 @@ class Tracing:
         finally:
             self._stack.pop()
 
+    def call_within(self, function: Any, substitute: Callable[[], Any]) -> Any:
+        """Call something in the place of the script's function."""
+        self._stack.append(function)
+        try:
+            return substitute()
+        finally:
+            self._stack.pop()
+
     def call_nested(
         self, original: Callable[..., Any], function: Any, args: Sequence[Any], kwargs: dict[str, Any]
     ) -> Any:

@@ -32,8 +32,11 @@ FRAMEWORKS: Final = {
     "xgboost": "leadline.frameworks.xgboost.adapter:XGBoostAdapter",
     "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
     "tensorflow": "leadline.frameworks.tensorflow.adapter:TensorFlowAdapter",
+    "keras": "leadline.frameworks.keras.adapter:adapter_of_backend",
 }
-"""Adapter classes by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
+"""Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
+
+A maker returns None where the adapter of another framework serves this one."""
 
 
 class Frameworks:
@@ -131,8 +134,9 @@ class Frameworks:
         adapter: Adapter | None = None
         try:
             module, _, name = FRAMEWORKS[framework].partition(":")
-            adapter = cast(Adapter, getattr(import_module(module), name)(self._note))
-            self.add(adapter)
+            adapter = cast(Adapter | None, getattr(import_module(module), name)(self._note))
+            if adapter is not None:
+                self.add(adapter)
         except (AttributeError, ImportError) as error:
             if adapter is not None:
                 adapter.uninstall()

@@ -31,6 +31,4 @@ def train() -> bytes:
     samples, labels = generator.normal(size=(96, 5)).astype("float32"), generator.integers(0, 3, 96)
     model.fit(samples, labels, batch_size=16, verbose=0)
     model.evaluate(samples, labels, batch_size=48, verbose=0)
-    return b"".join(
-        value.numpy().tobytes() for value in [*model.variables, *model.optimizer.variables]
-    )
+    return b"".join(value.numpy().tobytes() for value in [*model.variables, *model.optimizer.variables])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,9 +17,9 @@ from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowS
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
-from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps
+from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps, Tapped
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
-from leadline.records.names import OPTIMIZER_VARIABLES, Family
+from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.training.guard import Guard
 
@@ -41,6 +43,7 @@ class TensorFlowAdapter:
         self._patches = Patches()
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None
+        self._prefixes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
         self._captured, self._blocks = CapturedArrays(note), Blocks()
 
     def version(self) -> str:
@@ -86,20 +89,30 @@ class TensorFlowAdapter:
     def _optimized(self, owner: Any) -> Optimized:
         if isinstance(owner, Function):
             facts = self._tracing.facts_of(owner)
-            variables = facts.variables if facts is not None else {}
-            parameters = [named_parameter(name, variable) for name, variable in variables.items()]
-            return Optimized(owner.name, "", parameters, [], dict)
+            trained = facts.variables.items() if facts is not None else ()
+            parameters = [named_parameter(name, variable) for name, variable in trained]
+            return Optimized(owner.name, "", owner.name, self._prefix(owner, owner.name), parameters, [], dict)
         phase = self._steps.phase if self._steps is not None else None
         model = type(phase.model).__name__ if phase is not None else type(owner).__name__
         inner = getattr(owner, "inner_optimizer", owner)
-        trained = inner._trainable_variables if inner.built else self._steps.eager_variables if self._steps else ()
-        parameters = [named_parameter(name_of(variable), variable) for variable in trained]
+        given = self._steps.eager_variables if self._steps is not None else ()
+        updated = inner._trainable_variables if inner.built else given
+        parameters = [named_parameter(name_of(variable), variable) for variable in updated]
         variables = [
             Named(name_of(variable), (OPTIMIZER_VARIABLES,), variable)
             for variable in owner.variables
             if len(variable.shape)
         ]
-        return Optimized(model, type(inner).__name__, parameters, variables, lambda: _settings(inner))
+        prefix = self._prefix(owner, inner.name)
+        return Optimized(
+            model, type(inner).__name__, inner.name, prefix, parameters, variables, lambda: _settings(inner)
+        )
+
+    def _prefix(self, owner: Any, label: str) -> str:
+        """Return the prefix of an owner's norms: none for the first one alive."""
+        if owner not in self._prefixes:
+            self._prefixes[owner] = f"{label}/" if "" in self._prefixes.values() else ""
+        return self._prefixes[owner]
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         if self._steps is not None and items:
@@ -133,27 +146,32 @@ def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]
 def _make_gradient(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
     def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
         result = original(tape, target, sources, *args, **kwargs)
-        guard.call(_tell_gradient, steps, target, sources)
+        guard.call(_tell_gradient, steps, target, sources, result)
         return result
 
     return gradient
 
 
-def _tell_gradient(steps: Steps, target: Any, sources: Any) -> None:
-    variables = [source for source in tf.nest.flatten(sources) if isinstance(source, tf.Variable) or _has_path(source)]
-    if not variables:
+def _tell_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) -> None:
+    pairs = zip(tf.nest.flatten(sources), tf.nest.flatten(gradients), strict=True)
+    of_variables = {name_of(source): (source, gradient) for source, gradient in pairs if _is_variable(source)}
+    if not of_variables:
         return
     loss = steps.unscaled(next(iter(tf.nest.flatten(target)), None))
     if not is_eager():
-        if steps.tracing.taps is not None and loss is not None:
-            steps.tracing.taps.add_number(LOSS, "losses", tf.reduce_mean(loss))
-        steps.tracing.mark(variables={name_of(variable): variable for variable in variables}, loss=loss)
+        taps = steps.tracing.taps
+        if taps is not None and loss is not None:
+            taps.add_number(LOSS, "losses", tf.reduce_mean(loss))
+        if taps is not None and not steps.applies_optimizer:
+            grads = {name: gradient for name, (_, gradient) in of_variables.items() if gradient is not None}
+            taps.add([Tapped(gradient_name(name), ("gradients",), gradient) for name, gradient in grads.items()])
+        steps.tracing.mark(variables={name: variable for name, (variable, _) in of_variables.items()}, loss=loss)
     elif tf.is_tensor(loss) and not loss.shape.rank:
         steps.record_loss(loss)
 
 
-def _has_path(source: Any) -> bool:
-    return hasattr(source, "path") and hasattr(source, "value")
+def _is_variable(source: Any) -> bool:
+    return isinstance(source, tf.Variable) or (hasattr(source, "path") and hasattr(source, "value"))
 
 
 def _is_of_keras(thing: object) -> bool:
@@ -161,8 +179,6 @@ def _is_of_keras(thing: object) -> bool:
 
 
 def _keras_version() -> str:
-    import sys
-
     return str(getattr(sys.modules.get("keras"), "__version__", ""))
 
 

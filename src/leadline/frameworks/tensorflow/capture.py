@@ -14,7 +14,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.tensorflow.kernels import primaries_of, summarize
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import Blocks, Request, Values, norm_of, numbers_of, request_of, wants_norms
-from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES
+from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
@@ -38,6 +38,10 @@ class Optimized(NamedTuple):
 
     model: str
     optimizer: str
+    label: str
+    """The name by which the norms of its gradients are told from those of others."""
+    prefix: str
+    """The beginning of the names of these norms; empty for the first optimizer."""
     parameters: list[Named]
     variables: list[Named]
     settings: Callable[[], Mapping[str, float]]
@@ -94,7 +98,7 @@ class TensorFlowSubject:
             return None
         if needs_gradients(items):
             self._steps.prepare(items)
-        return TensorFlowProgram(items, requested, self._steps, self._note)
+        return TensorFlowProgram(items, requested, self._optimized, self._steps, self._note)
 
     def _chosen(self, items: Sequence[CaptureItem]) -> Iterator[Named]:
         yield from self._optimized.parameters
@@ -127,10 +131,13 @@ class TensorFlowProgram:
         self,
         items: Sequence[CaptureItem],
         requested: Sequence[tuple[Named, Request]],
+        optimized: Optimized,
         steps: Steps,
         note: Callable[[str], None],
     ) -> None:
         self._items, self._requested, self._steps = items, requested, steps
+        self._label, self._prefix = optimized.label, optimized.prefix
+        self._gradients = {gradient_name(named.name) for named in optimized.parameters}
         self._needs_gradients = needs_gradients(items)
         self._captured, self._blocks = CapturedArrays(note), Blocks()
         self._infos = [_info(named, items) for named, _ in requested]
@@ -151,19 +158,19 @@ class TensorFlowProgram:
 
     def _keep_gradients(self) -> None:
         replayed = self._steps.replay(self._items)
-        values = [value for value in replayed if "gradients" in value.info.collections]
+        values = [value for value in replayed if value.info.name in self._gradients]
         self._blocks.keep(self._captured, self._items, values)
         if not wants_norms(self._items):
             return
-        norms = numbers_of(replayed, GRADIENT_NORMS)
-        norm = norm_of(values)
+        norms = {}
+        norm, before = norm_of(values), numbers_of(replayed, GRADIENT_NORMS).get(self._label)
+        if before is not None:
+            norms[f"{NORM}_before_clipping"] = before
+            norms["gradient_clipped"] = float(norm is not None and norm < before * (1 - _CLIPPED))
         if norm is not None:
-            before = norms.get(f"{NORM}_before_clipping")
-            if before is not None:
-                norms["gradient_clipped"] = float(norm < before * (1 - _CLIPPED))
             norms[NORM] = norm
         for name, number in norms.items():
-            info = TensorInfo(name, (GRADIENT_NORMS,), (), "float64")
+            info = TensorInfo(self._prefix + name, (GRADIENT_NORMS,), (), "float64")
             self._blocks.keep_numbers(self._captured, info, ("value",), (number,))
 
     @staticmethod

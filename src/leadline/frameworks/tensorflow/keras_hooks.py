@@ -129,7 +129,7 @@ class KerasHooks:
         def _clip_gradients(optimizer: Any, grads: Any) -> Any:
             taps = steps.tracing.taps
             if taps is not None and _clips(optimizer):
-                guard.call(_tap_norm, taps, grads)
+                guard.call(_tap_norm, taps, optimizer, grads)
             return original(optimizer, grads)
 
         return _clip_gradients
@@ -269,7 +269,7 @@ def _gradients_of(optimizer: Any, grads: Sequence[Any], variables: Any, items: S
     used = optimizer._clip_gradients(unclipped)
     taps = EagerTaps(items)
     if _clips(optimizer):
-        _tap_norm(taps, unclipped)
+        _tap_norm(taps, optimizer, unclipped)
     names = [gradient_name(name_of(variable)) for variable, _ in pairs]
     taps.add([Tapped(name, _GRADIENTS, grad) for name, grad in zip(names, used, strict=True)])
     return taps.values()
@@ -279,9 +279,10 @@ def _clips(optimizer: Any) -> bool:
     return bool(optimizer.clipnorm or optimizer.global_clipnorm or optimizer.clipvalue)
 
 
-def _tap_norm(taps: Any, grads: Sequence[Any]) -> None:
+def _tap_norm(taps: Any, optimizer: Any, grads: Sequence[Any]) -> None:
+    """Capture the norm before clipping, under the name of the optimizer."""
     norm = tf.linalg.global_norm([tf.cast(grad, tf.float64) for grad in grads if grad is not None])
-    taps.add_number("gradient_norm_before_clipping", GRADIENT_NORMS, norm)
+    taps.add_number(optimizer.name, GRADIENT_NORMS, norm)
 
 
 def name_of(variable: Any) -> str:
@@ -294,7 +295,7 @@ def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, i
     activation = getattr(getattr(layer, "activation", None), "__name__", "")
     tapped = []
     for side, values in (("input", inputs), ("output", outputs)):
-        collections = ("layers", f"{kind}_{side}")
+        collections: tuple[str, ...] = ("layers", f"{kind}_{side}")
         if side == "output" and activation not in ("", "linear", kind):
             collections = (*collections, f"{activation}_output")
         if is_outermost:

@@ -76,6 +76,11 @@ class Steps:
         """The method of a Keras model that is running."""
         return self._phases[-1] if self._phases else None
 
+    @property
+    def applies_optimizer(self) -> bool:
+        """Whether the function that the script is calling applies an optimizer of Keras."""
+        return self._call is not None and bool(self._call.facts.optimizers)
+
     # --- calls of functions -------------------------------------------------------------------------------
 
     def call(self, original: Callable[..., Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -145,12 +150,12 @@ class Steps:
             step.steps = max(now // size - call.iterations // size, int(step.is_skipped))
         if self.phase is not None and self.phase.mode == "train":
             return
-        position = call.facts.loss_output
         if self._callbacks.wants_loss():
-            if position is not None:
-                step.losses[call.facts] = float(tf.nest.flatten(result)[position])
+            if call.facts.loss_outputs:
+                results = tf.nest.flatten(result)
+                step.losses = {(call.facts, at): float(results[at]) for at in call.facts.loss_outputs}
             elif call.replayed:
-                step.losses |= dict(numbers_of(call.replayed, "losses"))
+                step.losses.update(numbers_of(call.replayed, "losses"))
         self.finish()
 
     # --- eager updates ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -22,7 +22,7 @@ class FunctionFacts:
         trains: Whether it computes gradients of variables or applies an optimizer.
         variables: The variables of a training without an optimizer of Keras, by name.
         inner: The training function that it calls; the arguments of that one are its batches.
-        loss_output: The position of the loss among its results; None: unknown.
+        loss_outputs: The positions of losses among its results.
         refusal: Why it cannot be replayed; empty: it can.
     """
 
@@ -30,7 +30,7 @@ class FunctionFacts:
         self.trains = False
         self.variables: dict[str, Any] = {}
         self.inner: weakref.ref[Any] | None = None
-        self.loss_output: int | None = None
+        self.loss_outputs: tuple[int, ...] = ()
         self.refusal = ""
         self.losses: list[Any] = []
         """Symbolic losses, while it is traced."""
@@ -102,7 +102,7 @@ class Tracing:
         self._stack.append(function)
         try:
             concrete = function._get_concrete_function_garbage_collected(*args, **kwargs)
-            facts.loss_output = _position_of_loss(concrete, facts.losses)
+            facts.loss_outputs = _positions_of_losses(concrete, facts.losses)
         except Exception:  # noqa: BLE001 - the script's own call raises it again
             function._created_variables, function._variable_creation_config = before
         finally:
@@ -177,13 +177,16 @@ class Tracing:
             facts.losses.append(loss)
 
 
-def _position_of_loss(concrete: Any, losses: Sequence[Any]) -> int | None:
-    """Return the position of the first loss among the results of a traced function; None: it does not return one."""
+def _positions_of_losses(concrete: Any, losses: Sequence[Any]) -> tuple[int, ...]:
+    """Return the positions of losses among the results of a traced function."""
     wanted = {id(loss) for loss in losses}
-    for at, result in enumerate(tf.nest.flatten(concrete.structured_outputs)):
-        operation = getattr(result, "op", None)
-        while operation is not None and operation.type == "Identity":
-            if id(operation.inputs[0]) in wanted:
-                return at
-            operation = operation.inputs[0].op
-    return None
+    results = enumerate(tf.nest.flatten(concrete.structured_outputs))
+    return tuple(at for at, result in results if wanted & set(map(id, _origins(result))))
+
+
+def _origins(result: Any) -> Iterator[Any]:
+    """Yield the tensors that a result of a function is a copy of."""
+    operation = getattr(result, "op", None)
+    while operation is not None and operation.type == "Identity":
+        yield operation.inputs[0]
+        operation = operation.inputs[0].op

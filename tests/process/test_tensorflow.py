@@ -45,7 +45,6 @@ KINDS = {
 """The steps of each kind of training."""
 TOLD = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
 """Kinds whose truth is computed beside the training."""
-WITHOUT_GRADIENTS = ("from_iterator",)
 
 pytestmark = pytest.mark.slow
 
@@ -82,9 +81,8 @@ def test_a_kind_of_training(kind: str, tmp_path: Path) -> None:
     (document,) = run.worker_documents().values()
     assert document.off is None, document.off
     assert document.steps["train"] == KINDS[kind]
-    for collection in ("losses", "weights"):
+    for collection in ("losses", "weights", "gradients", "gradient_norms"):
         assert run.tensor_names(collection=collection), collection
-    assert bool(run.tensor_names(collection="gradients")) == (kind not in WITHOUT_GRADIENTS)
     if kind in TOLD:
         assert len(trained.truth) == STEPS
         for step, told in enumerate(trained.truth):

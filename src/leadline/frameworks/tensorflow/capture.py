@@ -149,15 +149,16 @@ class TensorFlowProgram:
 
     def before(self) -> tuple[SeriesLayout, bytes] | None:
         self._captured.begin(self._items, "train")
+        replayed = self._steps.replay(self._items) if self._needs_gradients else []
+        if self._steps.is_exhausted:
+            return None
         values = [self._read(info, *each) for info, each in zip(self._infos, self._requested, strict=True)]
         self._blocks.keep(self._captured, self._items, values)
-        if self._needs_gradients:
-            self._keep_gradients()
+        self._keep_gradients(replayed)
         self._before = [tf.identity(_tensor(named)) for named in self._updates]
         return self._captured.row()
 
-    def _keep_gradients(self) -> None:
-        replayed = self._steps.replay(self._items)
+    def _keep_gradients(self, replayed: Sequence[Values]) -> None:
         values = [value for value in replayed if value.info.name in self._gradients]
         self._blocks.keep(self._captured, self._items, values)
         if not wants_norms(self._items):

@@ -22,7 +22,7 @@ _REPEATABLE: Final = re.compile(
     "(Assert|Case|If|While|NoOp|Placeholder|StatelessCase|StatelessIf|StatelessWhile|XlaLaunch|.*PartitionedCall"
     "|(Read|Assign|AssignAdd|AssignSub)VariableOp|VarHandleOp|VarIsInitializedOp|VariableShape|IsVariableInitialized"
     "|Resource(Apply|SparseApply|Scatter|Gather|StridedSliceAssign).*|LookupTable(Find|Size)V2"
-    "|CollectiveReduce.*|NcclAllReduce"
+    "|IteratorGetNext|CollectiveReduce.*|NcclAllReduce"
     "|Random.*|TruncatedNormal|ParameterizedTruncatedNormal|Multinomial|StatefulUniform.*|StatefulStandardNormalV2"
     "|StatefulTruncatedNormal|StatefulRandomBinomial|Rng(ReadAnd)?Skip)"
 )
@@ -39,6 +39,7 @@ class StepCall:
         iterations: What the optimizer has counted before it.
         replayed: What was captured of it; None: it was not replayed.
         substitute: Computes its result in its place, with the batch that was read already; None: it is called itself.
+        is_exhausted: Whether there is no batch left: the call will end without a step.
     """
 
     function: Any
@@ -49,6 +50,7 @@ class StepCall:
     iterations: int = 0
     replayed: list[Values] | None = None
     substitute: Callable[[], Any] | None = None
+    is_exhausted: bool = False
 
 
 class _Target(NamedTuple):
@@ -158,19 +160,27 @@ class Replays:
         if not any(map(_is_iterator, _leaves(call))):
             return _Target(call.function, call.args, call.kwargs)
         inner = call.facts.inner() if call.facts.inner is not None else None
-        if inner is None or len(call.args) != 1 or call.kwargs:
-            call.facts.refusal = "the function reads its batches from an iterator"
+        batches = call.batches if inner is not None else call.facts.batches
+        if len(call.args) != 1 or call.kwargs or not batches:
+            call.facts.refusal = "the function takes its batches from an iterator, in a loop or beside other arguments"
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
         iterator = call.args[0]
         if not isinstance(iterator, OwnedIterator):
             return self._distributed_target(call, inner, iterator)
-        replacement = _empty_iterator(iterator)  # before a batch is taken: it must not fail afterwards
-        taken = list(_take(iterator, call.batches))
+        copies = [
+            _empty_iterator(iterator),
+            _empty_iterator(iterator),
+        ]  # before a batch is taken: nothing must fail then
+        taken = list(_take(iterator, batches))
         if not taken:
+            call.is_exhausted = True
             return None
-        _fill(replacement, taken)
-        call.args = (replacement,)
+        for copy in copies:
+            _fill(copy, taken)
+        call.args = (copies[0],)
+        if inner is None:
+            return _Target(call.function, (copies[1],), {})
         return _Target(inner, (tf.nest.map_structure(_without_optional, taken[0]),), {})
 
     def _distributed_target(self, call: StepCall, inner: Any, iterator: Any) -> _Target | None:
@@ -179,8 +189,13 @@ class Replays:
         No iterator that yields the batch once more can be made: the script's function of one batch is called instead
         of its caller, which would do nothing but that.
         """
+        if inner is None:
+            call.facts.refusal = "the function divides its batches among replicas itself"
+            self._note(f"gradients and activations are not captured: {call.facts.refusal}")
+            return None
         optional = iterator.get_next_as_optional()
         if not optional.has_value():
+            call.is_exhausted = True
             return None
         data = tf.nest.map_structure(_without_optional, optional.get_value())
 

@@ -81,6 +81,11 @@ class Steps:
         """Whether the function that the script is calling applies an optimizer of Keras."""
         return self._call is not None and bool(self._call.facts.optimizers)
 
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the call that the script is making will end without a step, because there is no batch left."""
+        return self._call is not None and self._call.is_exhausted
+
     # --- calls of functions -------------------------------------------------------------------------------
 
     def call(self, original: Callable[..., Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -23,6 +23,7 @@ class FunctionFacts:
         variables: The variables of a training without an optimizer of Keras, by name.
         inner: The training function that it calls; the arguments of that one are its batches.
         loss_outputs: The positions of losses among its results.
+        batches: How many batches it takes from an iterator; 0: not known, because it takes them in a loop.
         refusal: Why it cannot be replayed; empty: it can.
     """
 
@@ -31,6 +32,7 @@ class FunctionFacts:
         self.variables: dict[str, Any] = {}
         self.inner: weakref.ref[Any] | None = None
         self.loss_outputs: tuple[int, ...] = ()
+        self.batches = 0
         self.refusal = ""
         self.losses: list[Any] = []
         """Symbolic losses, while it is traced."""
@@ -102,6 +104,7 @@ class Tracing:
         self._stack.append(function)
         try:
             concrete = function._get_concrete_function_garbage_collected(*args, **kwargs)
+            facts.batches = sum(operation.type == "IteratorGetNext" for operation in concrete.graph.get_operations())
             facts.loss_outputs = _positions_of_losses(concrete, facts.losses)
         except Exception:  # noqa: BLE001 - the script's own call raises it again
             function._created_variables, function._variable_creation_config = before

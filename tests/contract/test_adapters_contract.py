@@ -118,11 +118,12 @@ class TestKeras(AdapterContract):
     python = TENSORFLOW
     training = HERE / "trainings" / "trained_by_keras.py"
     framework = "keras "
-    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
+    steps: ClassVar[dict[str, int]] = {"train": 6}
     members: ClassVar[dict[str, str]] = {
         "network/dense/kernel": "weights",
         "gradient/network/dense/kernel": "gradients",
         "network/dense/bias": "biases",
+        "loss": "losses",
         "Adam/momentum/network/dense/kernel": "optimizer_variables",
         "Adam/lr": "hyperparameters",
         "gradient_norm": "gradient_norms",

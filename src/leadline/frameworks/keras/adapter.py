@@ -12,7 +12,7 @@ from keras.src.optimizers.base_optimizer import BaseOptimizer
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
-from leadline.records.plan import CaptureItem
+from leadline.records.plan import CaptureItem, needs_forward_pass
 from leadline.training.guard import Guard
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class KerasAdapter:
         return isinstance(thing, BaseOptimizer)
 
     def captures_between_steps(self, item: CaptureItem) -> bool:
-        return False
+        return needs_forward_pass(item)  # as the PyTorch adapter, which may be added later
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         """Do nothing: the PyTorch adapter captures forward passes."""

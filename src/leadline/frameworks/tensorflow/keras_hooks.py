@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -60,7 +61,8 @@ class KerasHooks:
         self._patches.restore()
 
     def _on_import(self, name: str, module: ModuleType) -> None:
-        self._modules[name](module)
+        if _backend() == "tensorflow":
+            self._modules[name](module)
 
     # --- updates ------------------------------------------------------------------------------------------
 
@@ -250,6 +252,11 @@ class KerasHooks:
 
 def _listed(values: Any) -> Any:
     return values if values is None else list(values)
+
+
+def _backend() -> str:
+    """Return the backend of Keras, which is known before the modules above are imported."""
+    return str(sys.modules["keras.src.backend.config"].backend())
 
 
 class _EagerUpdate:

@@ -14,6 +14,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
+from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
@@ -58,6 +59,12 @@ class TensorFlowAdapter:
 
     def describe(self) -> dict[str, Any]:
         return {}
+
+    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        return inventory([self._optimized(optimizer) for optimizer in optimizers])
+
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+        return coverage_gaps(self._tracing.refusals(), has_stepped=bool(optimizers))
 
     def register(self, model: object) -> None:
         """Do nothing: variables are found by the optimizers that update them."""

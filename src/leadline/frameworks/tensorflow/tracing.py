@@ -86,6 +86,7 @@ class Tracing:
         self.taps: Taps | EagerTaps | None = None
         self._stack: list[Any] = []
         self._variant: Variant | None = None
+        self._is_learning = False
         self._facts: weakref.WeakKeyDictionary[Any, FunctionFacts] = weakref.WeakKeyDictionary()
 
     @property
@@ -93,23 +94,36 @@ class Tracing:
         """Whether the script is calling a function."""
         return bool(self._stack)
 
+    def refusals(self) -> dict[str, str]:
+        """Return why functions cannot be replayed, by their names."""
+        known = list(self._facts.items())
+        return {str(function.name): facts.refusal for function, facts in known if facts.refusal}
+
     def facts_of(self, function: Any) -> FunctionFacts | None:
         """Return what is known of a function; None if it was never called."""
         return self._facts.get(function)
 
     def learn(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionFacts:
-        """Trace a function ahead of its first call, as that call would, to learn whether it trains."""
+        """Trace a function ahead of its first call, as that call would, to learn whether it trains.
+
+        A function that was traced before Leadline was attached is traced once more for this.
+        """
         facts = self._facts[function] = FunctionFacts()
+        is_traced = function.experimental_get_tracing_count() > 0
         before = (function._created_variables, function._variable_creation_config)
+        self._variant = Variant(function, Taps(())) if is_traced else None
+        self._is_learning = True
         self._stack.append(function)
         try:
-            concrete = function._get_concrete_function_garbage_collected(*args, **kwargs)
+            traced = self._variant.function if self._variant is not None else function
+            concrete = traced._get_concrete_function_garbage_collected(*args, **kwargs)
             facts.batches = sum(operation.type == "IteratorGetNext" for operation in concrete.graph.get_operations())
             facts.loss_outputs = _positions_of_losses(concrete, facts.losses)
         except Exception:  # noqa: BLE001 - the script's own call raises it again
             function._created_variables, function._variable_creation_config = before
         finally:
             self._stack.pop()
+            self._variant, self._is_learning = None, False
             facts.losses = []
         return facts
 
@@ -135,12 +149,13 @@ class Tracing:
         """Call a function within another one."""
         if is_eager():
             return original(function, *args, **kwargs)
-        if self._variant is not None:
-            return original(self._variant.clone_of(function), *args, **kwargs)
+        traced = self._variant.clone_of(function) if self._variant is not None else function
+        if self._variant is not None and not self._is_learning:
+            return original(traced, *args, **kwargs)
         facts = self._facts.setdefault(function, FunctionFacts())
         self._stack.append(function)
         try:
-            return original(function, *args, **kwargs)
+            return original(traced, *args, **kwargs)
         finally:
             self._stack.pop()
             if facts.trains and self._stack:
@@ -169,7 +184,7 @@ class Tracing:
 
     def mark(self, *, optimizer: Any = None, variables: dict[str, Any] | None = None, loss: Any = None) -> None:
         """Note that the function that is traced trains."""
-        if self._variant is not None or not self._stack:
+        if not self._stack or (self._variant is not None and not self._is_learning):
             return
         facts = self._facts.setdefault(self._stack[-1], FunctionFacts())
         facts.trains = True

@@ -1,0 +1,58 @@
+"""Trains a network with one fault with Keras on TensorFlow. Arguments: the fault; ``healthy`` to leave it out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+NAME, IS_FAULTY = sys.argv[1], "healthy" not in sys.argv
+FAULT, XLA = NAME.removesuffix("_xla"), NAME.endswith("_xla")
+BATCH, STEPS = 32, 60
+L = keras.layers
+keras.utils.set_random_seed(3)
+generator = np.random.default_rng(0)
+X = generator.normal(size=(BATCH * STEPS, 12)).astype("float32")
+Y = X[:, :3].argmax(1).astype("int64")
+
+
+def network(*layers):
+    return keras.Sequential([keras.Input((12,)), *layers, L.Dense(3)])
+
+
+def fit(model, x=X, y=Y, optimizer="adam", epochs=2, **more):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=XLA)
+    model.fit(x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=0, **more)
+
+
+def nan():
+    if IS_FAULTY:
+        X[7 * BATCH + 5, 3] = np.nan
+    fit(network(L.Dense(16, activation="relu")))
+
+
+def exploding():
+    fit(network(L.Dense(16), L.Dense(16)), optimizer=keras.optimizers.SGD(30.0 if IS_FAULTY else 0.05))
+
+
+def vanishing():
+    layers = [L.Dense(16, activation="sigmoid" if IS_FAULTY else "relu") for _ in range(12 if IS_FAULTY else 2)]
+    fit(network(*layers), epochs=4)
+
+
+def dead_relu():
+    bias = keras.initializers.Constant(-50.0 if IS_FAULTY else 0.1)
+    fit(network(L.Dense(16, bias_initializer=bias), L.ReLU()), epochs=4)
+
+
+def unscaled():
+    fit(network(L.Dense(16, activation="relu")), x=X * 300 + 500 if IS_FAULTY else X, epochs=4)
+
+
+globals()[FAULT]()
+print("the script went on")

@@ -186,24 +186,24 @@ class Replays:
     def _distributed_target(self, call: StepCall, inner: Any, iterator: Any) -> _Target | None:
         """Return the function to replay where each batch is divided among replicas.
 
-        No iterator that yields the batch once more can be made: the script's function of one batch is called instead
-        of its caller, which would do nothing but that.
+        No iterator that yields the batches once more can be made: the script's function of one batch is called for each
+        instead of its caller, which would do nothing but that.
         """
         if inner is None:
             call.facts.refusal = "the function divides its batches among replicas itself"
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
-        optional = iterator.get_next_as_optional()
-        if not optional.has_value():
+        taken = [tf.nest.map_structure(_without_optional, data) for data in _take_divided(iterator, call.batches)]
+        if not taken:
             call.is_exhausted = True
             return None
-        data = tf.nest.map_structure(_without_optional, optional.get_value())
 
         def call_inner() -> Any:
-            return tf.experimental.Optional.from_value(inner(data))
+            results = [inner(data) for data in taken]
+            return tf.experimental.Optional.from_value(results[-1])
 
         call.substitute = call_inner
-        return _Target(inner, (data,), {})
+        return _Target(inner, (taken[0],), {})
 
 
 def _leaves(call: StepCall) -> list[Any]:
@@ -260,3 +260,11 @@ def _refusal(concrete: Any) -> str:
 def _is_stateful(operation: str) -> bool:
     definition = op_def_registry.get(operation)
     return definition is not None and bool(definition.is_stateful)
+
+
+def _take_divided(iterator: Any, count: int) -> Iterator[Any]:
+    for _ in range(count):
+        optional = iterator.get_next_as_optional()
+        if not optional.has_value():
+            return
+        yield optional.get_value()

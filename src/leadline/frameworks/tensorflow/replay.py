@@ -91,6 +91,10 @@ class Replays:
         taken, self._elsewhere_ns = self._elsewhere_ns, 0
         return taken
 
+    def release(self) -> None:
+        """Release the batch of the last call."""
+        self._prepared = None
+
     def prepare(self, call: StepCall, items: Sequence[CaptureItem]) -> None:
         """Trace again what ``run`` will need."""
         if call.replayed is None:
@@ -168,20 +172,26 @@ class Replays:
         iterator = call.args[0]
         if not isinstance(iterator, OwnedIterator):
             return self._distributed_target(call, inner, iterator)
-        copies = [
-            _empty_iterator(iterator),
-            _empty_iterator(iterator),
-        ]  # before a batch is taken: nothing must fail then
+        # before a batch is taken: then nothing must fail
+        copies = [_empty_iterator(iterator), _empty_iterator(iterator)]
         taken = list(_take(iterator, batches))
         if not taken:
             call.is_exhausted = True
             return None
-        for copy in copies:
-            _fill(copy, taken)
+        try:
+            for copy in copies:
+                _fill(copy, taken)
+        except (TypeError, ValueError, tf.errors.OpError) as error:
+            if inner is None:
+                raise
+            call.facts.refusal = f"its batches cannot be yielded once more ({type(error).__name__})"
+            self._note(f"gradients and activations are not captured: {call.facts.refusal}")
+            call.substitute = _calls(inner, list(map(_converted, taken)))
+            return None
         call.args = (copies[0],)
         if inner is None:
             return _Target(call.function, (copies[1],), {})
-        return _Target(inner, (tf.nest.map_structure(_without_optional, taken[0]),), {})
+        return _Target(inner, (_converted(taken[0]),), {})
 
     def _distributed_target(self, call: StepCall, inner: Any, iterator: Any) -> _Target | None:
         """Return the function to replay where each batch is divided among replicas.
@@ -193,16 +203,11 @@ class Replays:
             call.facts.refusal = "the function divides its batches among replicas itself"
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
-        taken = [tf.nest.map_structure(_without_optional, data) for data in _take_divided(iterator, call.batches)]
+        taken = [_converted(data) for data in _take_divided(iterator, call.batches)]
         if not taken:
             call.is_exhausted = True
             return None
-
-        def call_inner() -> Any:
-            results = [inner(data) for data in taken]
-            return tf.experimental.Optional.from_value(results[-1])
-
-        call.substitute = call_inner
+        call.substitute = _calls(inner, taken)
         return _Target(inner, (taken[0],), {})
 
 
@@ -218,8 +223,19 @@ def _is_iterator(value: Any) -> bool:
     return isinstance(value, (tf.data.Iterator, tf.distribute.DistributedIterator))
 
 
-def _without_optional(value: Any) -> Any:
-    return None if isinstance(value, tf.experimental.Optional) else value
+def _converted(data: Any) -> Any:
+    """Return a batch as Keras hands it to the function of one batch."""
+    return tf.nest.map_structure(lambda each: None if isinstance(each, tf.experimental.Optional) else each, data)
+
+
+def _calls(function: Any, batches: Sequence[Any]) -> Callable[[], Any]:
+    """Return a call of the function of one batch for each batch, with the result of the loop of Keras around it."""
+
+    def call() -> Any:
+        results = [function(data) for data in batches]
+        return tf.experimental.Optional.from_value(results[-1])
+
+    return call
 
 
 def _take(iterator: Any, count: int) -> Iterator[Any]:

@@ -173,6 +173,7 @@ class Steps:
     ) -> None:
         """Begin an update outside of a function."""
         self.finish()
+        self._call = None  # of a call that failed
         self.eager_variables = variables
         self._eager_gradients = gradients
         self._callbacks.before_update(optimizer)
@@ -242,6 +243,7 @@ class Steps:
                 callbacks.after_update(owner, is_skipped=step.is_skipped)
             if at == 0:
                 self._call = None
+                self._replays.release()
 
     def _record_results(self, model: Any, logs: Mapping[str, Any]) -> None:
         callbacks = self._callbacks

@@ -151,7 +151,7 @@ class Steps:
         counted = _counted(call)
         if counted is not None:
             now, size = _iterations(counted), _micro_batches(counted)
-            step.is_skipped = now == call.iterations
+            step.is_skipped = now == call.iterations and hasattr(counted, "inner_optimizer")
             step.steps = max(now // size - call.iterations // size, int(step.is_skipped))
         if self.phase is not None and self.phase.mode == "train":
             return
@@ -193,7 +193,7 @@ class Steps:
     def record_loss(self, loss: Any) -> None:
         """Record the loss of which gradients are computed outside of a function."""
         if self.phase is None and self._callbacks.wants_loss():
-            frame = sys._getframe(3)
+            frame = sys._getframe(4)
             self._callbacks.record_loss((frame.f_code, frame.f_lineno), float(loss), LOSS)
 
     # --- Keras --------------------------------------------------------------------------------------------

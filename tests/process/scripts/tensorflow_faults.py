@@ -24,10 +24,10 @@ def network(*layers):
     return keras.Sequential([keras.Input((12,)), *layers, L.Dense(3)])
 
 
-def fit(model, x=X, y=Y, optimizer="adam", epochs=2, **more):
+def fit(model, x=X, y=Y, optimizer="adam"):
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=XLA)
-    model.fit(x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=0, **more)
+    model.fit(x, y, batch_size=BATCH, epochs=1000 if IS_FAULTY else 4, shuffle=False, verbose=0)
 
 
 def nan():
@@ -42,16 +42,16 @@ def exploding():
 
 def vanishing():
     layers = [L.Dense(16, activation="sigmoid" if IS_FAULTY else "relu") for _ in range(12 if IS_FAULTY else 2)]
-    fit(network(*layers), epochs=4)
+    fit(network(*layers))
 
 
 def dead_relu():
     bias = keras.initializers.Constant(-50.0 if IS_FAULTY else 0.1)
-    fit(network(L.Dense(16, bias_initializer=bias), L.ReLU()), epochs=4)
+    fit(network(L.Dense(16, bias_initializer=bias), L.ReLU()))
 
 
 def unscaled():
-    fit(network(L.Dense(16, activation="relu")), x=X * 300 + 500 if IS_FAULTY else X, epochs=4)
+    fit(network(L.Dense(16, activation="relu")), x=X * 300 + 500 if IS_FAULTY else X)
 
 
 globals()[FAULT]()

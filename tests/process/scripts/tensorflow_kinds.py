@@ -1,6 +1,6 @@
 """Trains one kind of model with TensorFlow; prints a digest of its weights and optimizer variables as JSON.
 
-Arguments: the kind, and a file for the truth: what each step should have captured, computed eagerly beside the training.
+Arguments: the kind, and a file for the truth: what each step should have captured, computed eagerly beside it.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import torch
+from gloo import destroy_process_group
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -143,13 +144,13 @@ def straggler():
     distributed.init_process_group("gloo")
     slow = distributed.get_rank() == 1
     train(DistributedDataParallel(perceptron(512)), in_memory(90), during=lambda: time.sleep(0.03 if slow else 0.0))
-    distributed.destroy_process_group()
+    destroy_process_group()
 
 
 def healthy_ranks():
     distributed.init_process_group("gloo")
     train(DistributedDataParallel(perceptron(1024)), in_memory(200))
-    distributed.destroy_process_group()
+    destroy_process_group()
 
 
 def healthy_mlp():

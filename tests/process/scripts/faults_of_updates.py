@@ -7,6 +7,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from gloo import destroy_process_group
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
@@ -173,4 +174,4 @@ def replica(rank: int, meeting: str, healthy: bool) -> None:
         if step == 35 and (rank == 0 or healthy):
             model.load_state_dict(checkpoint)
         fit(model, optimizer, [batch])
-    dist.destroy_process_group()
+    destroy_process_group()

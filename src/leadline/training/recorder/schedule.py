@@ -107,7 +107,7 @@ class StepDecision:
         self._should_capture = False
 
     def __call__(self) -> bool:
-        step = self._clock.mode_step("train")
+        step = self._clock.train_step
         if step != self._step:
             self._step = step
             self._should_capture = bool(self._schedule().advance_to(step))

@@ -141,9 +141,11 @@ class StepRecorder:
     # --- callbacks ----------------------------------------------------------------------------------------
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
-        begun = self.cost.begin()
+        cost = self.cost
+        begun = 0 if cost.begun_ns else cost.begin()
         self._add_loss(site, value, name, marks)
-        self.cost.end(begun)
+        if begun:
+            cost.end(begun)
 
     def record_scores(self, scores: Sequence[Score]) -> None:
         begun = self.cost.begin()
@@ -157,12 +159,12 @@ class StepRecorder:
 
     def _add_loss(self, site: object, value: Any, name: str | None, marks: tuple[str, ...]) -> None:
         if self._non_finite_step < 0 and isinstance(value, float) and value - value != 0.0:
-            self._non_finite_step = self.clock.mode_step("train")
+            self._non_finite_step = self.clock.train_step
         self._scalars.train_losses.add(site, value, name, marks)
 
     def capture_last_step(self, family: Family) -> None:
         """Capture what a schedule with an interval would capture later, but not steps that are listed."""
-        recurring = self._schedules.of("train").forward.recurring(self.clock.mode_step("train"))
+        recurring = self._schedules.of("train").forward.recurring(self.clock.train_step)
         before = self._forward_items if self._is_forward_watched else ()
         of_family = (item for item in recurring if may_select_family(item, (family,)))
         items = tuple(dict.fromkeys((*before, *of_family)))
@@ -179,7 +181,8 @@ class StepRecorder:
     def before_update(self, optimizer: Any) -> None:
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()
-        begun = self.cost.begin()
+        cost = self.cost
+        begun = 0 if cost.begun_ns else cost.begin()
         queue = self._output.queue
         if queue is not None:
             queue.poll(self.clock.step)
@@ -188,7 +191,7 @@ class StepRecorder:
             norms = watched.subject.clipped()
             if norms:
                 self._scalars.add_norms(norms)
-        step = self.clock.mode_step("train")
+        step = self.clock.train_step
         items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
         if step == self._non_finite_step:
             items = tuple(dict.fromkeys((*items, *self._schedules.non_finite_items)))
@@ -196,32 +199,35 @@ class StepRecorder:
             if not watched.subject.is_current():
                 watched = self._watch(optimizer, watched.schedule)
             self._begin_capture(watched, items)
-        self.cost.end(begun)
+        if begun:
+            cost.end(begun)
         if not self.listener.is_idle:
             self.listener.mark("optimizer")
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
-        begun = self.cost.begin()
+        cost = self.cost
+        begun = 0 if cost.begun_ns else cost.begin()
         skipped = is_skipped if isinstance(is_skipped, bool) else self._frameworks.row([is_skipped])
         watched = self._watched.get(optimizer)
         if watched is not None and watched.running is not None:
             self._end_capture(watched, skipped)
         if is_part:
-            self.cost.end(begun)
+            cost.end(begun)
             return
         if skipped is not False and self._output.queue is not None:
             self._output.queue.put_skipped(type(optimizer).__name__, self.clock.stamp(), skipped)
         ends_step = self.clock.owns(optimizer)
         if ends_step:
             self._end_step()
-        self.cost.end(begun)
+        if begun:
+            cost.end(begun)
         self._control.handle_pending(self.clock.step - 1)
         if ends_step and not self.listener.is_idle:
             self.listener.begin_step(self.clock.step)
 
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
-        step = self.clock.mode_step("train")
+        step = self.clock.train_step
         if step < self._interesting_step and step >= _LOSSES_NAMED_STEPS:
             return
         items = self._schedules.of("train").forward.advance_to(step)

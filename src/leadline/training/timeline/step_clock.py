@@ -25,6 +25,8 @@ class StepClock:
         """The current global step, from 0."""
         self.named: str | None = None
         """The mode of steps without an optimizer, if the script has set it: ``eval`` or ``predict``."""
+        self.train_step = 0
+        """The current train step, from 0."""
         self.finished: dict[str, int] = {}
         """Steps finished in each mode."""
         self._on_owner_change = on_owner_change
@@ -41,7 +43,8 @@ class StepClock:
 
     def stamp(self, mode: str = "train") -> StepStamp:
         """Return the stamp of the current step in a mode."""
-        return StepStamp(self.step, mode, self.mode_step(mode), time.time_ns())
+        mode_step = self.train_step if mode == "train" else self.mode_step(mode)
+        return StepStamp(self.step, mode, mode_step, time.time_ns())
 
     def last_stamp(self) -> StepStamp:
         """Return the stamp of the last train step; in a process that never trained, of its last step."""
@@ -88,7 +91,8 @@ class StepClock:
             is_counted: Whether the global step counts it. The ranks of a job may evaluate differently: there the global
                 step counts train steps only, so that it means the same on every rank.
         """
-        self.finished[mode] = self.mode_step(mode) + 1
+        self.finished[mode] = self.finished.get(mode, 0) + 1
+        self.train_step = self.finished.get("train", 0)
         self.step += is_counted
 
 

@@ -164,8 +164,9 @@ class ForwardHooks:
 
     def before_update(self) -> None:
         """Spare the optimizer a function mode that no longer observes anything."""
-        if self._state.mode is not None:
-            self._state.mode.leave_if_idle()
+        mode = self._state.mode
+        if mode is not None and mode.is_on_stack:
+            mode.leave_if_idle()
 
     def _begin_pass(self, items: Sequence[CaptureItem], mode: str) -> None:
         self.captured.begin(items, mode)

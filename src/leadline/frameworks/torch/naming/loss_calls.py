@@ -70,7 +70,7 @@ class LossCalls:
         loss = self._sites.get(site)
         if loss is None:
             loss = self._sites[site] = self._find(node)
-        return loss.name, _factor(node, loss.hops)
+        return loss.name, _factor(node, loss.hops) if loss.hops else 1.0
 
     def _find(self, node: Any) -> LossName:
         for hops in range(_MAX_HOPS):

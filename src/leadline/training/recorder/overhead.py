@@ -10,6 +10,8 @@ from typing import Final
 _SAMPLES: Final = 7
 _FAR_NS: Final = 1_000_000
 """After a span that ended so long ago the processor time is read."""
+_LONG_NS: Final = 100_000
+"""Within a span of this length that is measured the processor time is read, otherwise estimated."""
 
 
 @dataclass(slots=True)
@@ -88,4 +90,10 @@ class Overhead:
 
     def until(self, now_ns: int) -> int:
         """Return ``own_ns`` including the current span."""
-        return self.own_ns + (now_ns - self.begun_ns if self.begun_ns else 0)
+        if not self.begun_ns:
+            return self.own_ns
+        span_ns = now_ns - self.begun_ns
+        if span_ns > _LONG_NS and self._begun_cpu_ns >= 0:
+            assert self.cpu_clock is not None
+            return self.own_ns + min(self.cpu_clock() - self._begun_cpu_ns, span_ns)
+        return self.own_ns + span_ns * self._measured_cpu_ns // self._measured_ns

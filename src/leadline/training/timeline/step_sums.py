@@ -15,43 +15,43 @@ OPTIMIZER_IN_BACKWARD: Final = 8
 """Bits of ``nesting``, as ``records.phases.NESTED`` names them."""
 
 
-_PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s", f"{phase}_cpu") for phase in STEP_PHASES)
-"""The attributes with start, duration, number and processor time of each phase."""
+_PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s", f"{phase}_ready") for phase in STEP_PHASES)
+"""The attributes with start, duration, number and ready time of each phase."""
 
 
 class PhaseSums:
-    """Start, duration, number and processor time of each phase since the previous step ended."""
+    """Start, duration, number and ready time of each phase since the previous step ended."""
 
     __slots__ = (*(name for attributes in _PHASES for name in attributes), "nesting")
 
     data_at: int
     data: int
     datas: int
-    data_cpu: int
+    data_ready: int
     host_at: int
     host: int
     hosts: int
-    host_cpu: int
+    host_ready: int
     forward_at: int
     forward: int
     forwards: int
-    forward_cpu: int
+    forward_ready: int
     backward_at: int
     backward: int
     backwards: int
-    backward_cpu: int
+    backward_ready: int
     optimizer_at: int
     optimizer: int
     optimizers: int
-    optimizer_cpu: int
+    optimizer_ready: int
     nesting: int
 
     def __init__(self) -> None:
-        self.data_at = self.data = self.datas = self.data_cpu = 0
-        self.host_at = self.host = self.hosts = self.host_cpu = 0
-        self.forward_at = self.forward = self.forwards = self.forward_cpu = 0
-        self.backward_at = self.backward = self.backwards = self.backward_cpu = 0
-        self.optimizer_at = self.optimizer = self.optimizers = self.optimizer_cpu = self.nesting = 0
+        self.data_at = self.data = self.datas = self.data_ready = 0
+        self.host_at = self.host = self.hosts = self.host_ready = 0
+        self.forward_at = self.forward = self.forwards = self.forward_ready = 0
+        self.backward_at = self.backward = self.backwards = self.backward_ready = 0
+        self.optimizer_at = self.optimizer = self.optimizers = self.optimizer_ready = self.nesting = 0
 
     def add(self, later: PhaseSums) -> None:
         """Add later sums of the same step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any, Final
+from typing import Any
 
 from leadline.records import phases
 from leadline.training.timeline.device_clock import DeviceClock, Marks
@@ -19,10 +19,8 @@ from leadline.training.timeline.step_sums import (
     CallKey,
     PhaseSums,
 )
+from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock, is_sampled
 
-_CPU_TIMED_NS: Final = 5_000_000
-"""After a step of this length the processor times of the next one are taken, otherwise those of one step in eight."""
-_CPU_SAMPLES: Final = 7
 
 
 class StepTimeline:
@@ -33,8 +31,7 @@ class StepTimeline:
     from the beginning of the step, to the call of the model, where that is observed. **Forward**: from there to the
     next ``backward``; in an eval step to its end. Overhead within a phase is not part of it.
 
-    **Processor time** - of the thread in each phase, at long steps and some short ones: a phase that takes little of it
-    waits.
+    **Ready time** - of the thread in each phase, at some steps: in the rest of the phase it waits.
 
     **One thread** - the one that ends the steps; the work of other threads is not part of the step.
 
@@ -46,22 +43,22 @@ class StepTimeline:
         own: OwnTime,
         imported_ns: int | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
-        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        thread_clock: ThreadClock | None = None,
     ) -> None:
         """
         Args:
             imported_ns: When the framework had been imported, if the import created this timeline.
-            cpu_clock: Returns the processor time of the calling thread.
+            thread_clock: None: the clock of the calling thread.
         """
         self.facts: dict[str, Any] = {}
         """Facts about the training: ``batch_size``, ``dataloader_workers``, ``device`` …"""
-        self.clock, self._cpu_clock = clock, cpu_clock
+        self.clock, self._thread_clock = clock, thread_clock or ThreadClock()
         self.on_begin: Callable[[], None] = lambda: None
         """Called when the first step begins: with its first batch, forward or backward pass."""
         self.on_exhausted: Callable[[], None] = lambda: None
         """Called when a loader has no batch left, after the first step."""
         self._own = own
-        self._rows = StepRows(clock(), imported_ns)
+        self._rows = StepRows(clock(), imported_ns, self._thread_clock)
         self._thread, self._has_stepped = self._rows.thread, False
         self._start_ns = 0
         """When the current step began; 0 before the first."""
@@ -69,12 +66,12 @@ class StepTimeline:
         """When the last phase ended, and the overhead until then."""
         self._step_own_ns = self._forward_own_ns = 0
         self._sums = PhaseSums()
-        self._backward_ns = self._backward_own_ns = self._backward_cpu_ns = 0
-        self._update_ns = self._update_own_ns = self._update_cpu_ns = 0
-        self._data_ns = self._data_cpu_ns = 0
-        self._is_cpu_timed = True
-        self._edge_cpu_ns = 0
-        """The thread's processor time at the edge."""
+        self._backward_ns = self._backward_own_ns = self._backward_ready_ns = 0
+        self._update_ns = self._update_own_ns = self._update_ready_ns = 0
+        self._data_ns = self._data_ready_ns = 0
+        self._is_ready_timed = True
+        self._edge_ready_ns = 0
+        """The thread's ready time at the edge."""
         self._is_in_model = False
         self._eval: tuple[PhaseSums, int] | None = None
         self._eval_end_ns = 0
@@ -112,8 +109,8 @@ class StepTimeline:
         """Begin to wait for the next batch."""
         now = self._data_ns = self.clock()
         self._begin(now)
-        if self._is_cpu_timed:
-            self._data_cpu_ns = self._cpu_clock()
+        if self._is_ready_timed:
+            self._data_ready_ns = self._thread_clock()
         if self._eval is not None and not self._eval_end_ns:
             self._eval_end_ns = now
         if self._marks is not None:
@@ -133,8 +130,8 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.end(phases.DATA)
         self._set_edge(now, self._own.until(now))
-        if self._is_cpu_timed:
-            sums.data_cpu += self._edge_cpu_ns - self._data_cpu_ns
+        if self._is_ready_timed:
+            sums.data_ready += self._edge_ready_ns - self._data_ready_ns
 
     def exhaust(self) -> None:
         """Handle an exhausted loader: the training may end now."""
@@ -160,9 +157,9 @@ class StepTimeline:
         sums.host_at = sums.host_at or start
         sums.host += max(now - start - spent, 0)
         sums.hosts += 1
-        if self._is_cpu_timed:
-            before, self._edge_cpu_ns = self._edge_cpu_ns, self._cpu_clock()
-            sums.host_cpu += max(self._edge_cpu_ns - before - spent, 0)
+        if self._is_ready_timed:
+            before, self._edge_ready_ns = self._edge_ready_ns, self._thread_clock()
+            sums.host_ready += max(self._edge_ready_ns - before - spent, 0)
         if self._rows.calls:
             self._rows.calls.assign(phases.HOST, start)
         if self._marks is not None:
@@ -190,9 +187,9 @@ class StepTimeline:
         sums.forwards += 1
         if self._update_ns:
             sums.nesting |= FORWARD_IN_OPTIMIZER
-        if self._is_cpu_timed:
-            before, self._edge_cpu_ns = self._edge_cpu_ns, self._cpu_clock()
-            sums.forward_cpu += max(self._edge_cpu_ns - before - spent, 0)
+        if self._is_ready_timed:
+            before, self._edge_ready_ns = self._edge_ready_ns, self._thread_clock()
+            sums.forward_ready += max(self._edge_ready_ns - before - spent, 0)
         if self._rows.calls:
             self._rows.calls.assign(phases.FORWARD, start)
         if self._marks is not None:
@@ -204,8 +201,8 @@ class StepTimeline:
         if get_ident() == self._thread or self._is_own_thread():
             now = self._backward_ns = self.clock()
             self._backward_own_ns = self._own.until(now)
-            if self._is_cpu_timed:
-                self._backward_cpu_ns = self._cpu_clock()
+            if self._is_ready_timed:
+                self._backward_ready_ns = self._thread_clock()
 
     def end_backward(self) -> int:
         """End the backward pass; return its duration, 0 if unknown."""
@@ -223,8 +220,8 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.end(phases.BACKWARD)
         self._set_edge(now, own)
-        if self._is_cpu_timed:
-            sums.backward_cpu += min(self._edge_cpu_ns - self._backward_cpu_ns, took)
+        if self._is_ready_timed:
+            sums.backward_ready += min(self._edge_ready_ns - self._backward_ready_ns, took)
         return took
 
     def begin_update(self) -> None:
@@ -238,7 +235,7 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.begin(phases.OPTIMIZER)
         self._set_edge(now, self._update_own_ns)
-        self._update_cpu_ns = self._edge_cpu_ns
+        self._update_ready_ns = self._edge_ready_ns
 
     def end_update(self) -> None:
         """End the step of the optimizer."""
@@ -256,8 +253,8 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.end(phases.OPTIMIZER)
         self._set_edge(now, own)
-        if self._is_cpu_timed:
-            sums.optimizer_cpu += min(self._edge_cpu_ns - self._update_cpu_ns, took)
+        if self._is_ready_timed:
+            sums.optimizer_ready += min(self._edge_ready_ns - self._update_ready_ns, took)
 
     def leave_update(self) -> None:
         """Discard the step of an optimizer that was left by an exception."""
@@ -347,7 +344,7 @@ class StepTimeline:
         if sums.datas and "dataloader_workers" not in self.facts:
             self.facts |= {name: value for name, value in self._loader.items() if value is not None}
         self._backward_ns = self._update_ns = self._forward_own_ns = 0
-        self._is_cpu_timed = now - self._start_ns > _CPU_TIMED_NS or not step + 1 & _CPU_SAMPLES
+        self._is_ready_timed = is_sampled(step + 1)
         self._next(now, step)
         self._set_edge(now, own)
 
@@ -366,10 +363,12 @@ class StepTimeline:
         self._rows.poll()
 
     def _put(self, step: int, mode: str, sums: PhaseSums, end_ns: int, own_ns: int) -> None:
-        if self._is_cpu_timed and mode == "train" and not sums.nesting and self.facts.get("device") == "cpu":
-            sums.nesting = phases.HAS_CPU
+        ready_ns = self._thread_clock() if self._is_ready_timed and mode == "train" else UNKNOWN
+        if ready_ns != UNKNOWN and not sums.nesting and self.facts.get("device") == "cpu":
+            sums.nesting = phases.HAS_READY
         own_ns, self._step_own_ns = own_ns - self._step_own_ns, own_ns
-        self._rows.put(step, mode, sums, start_ns=self._start_ns, end_ns=end_ns, own_ns=own_ns, marks=self._marks)
+        begin_ns, marks = self._start_ns, self._marks
+        self._rows.put(step, mode, sums, start_ns=begin_ns, end_ns=end_ns, own_ns=own_ns, ready_ns=ready_ns, marks=marks)
 
     def _next(self, begin_ns: int, step: int) -> None:
         """Begin the next step; whether it is timed on the device depends on its number."""
@@ -395,5 +394,5 @@ class StepTimeline:
 
     def _set_edge(self, now_ns: int, own_ns: int) -> None:
         self._edge_ns, self._edge_own_ns, self._is_in_model = now_ns, own_ns, False
-        if self._is_cpu_timed:
-            self._edge_cpu_ns = self._cpu_clock()
+        if self._is_ready_timed:
+            self._edge_ready_ns = self._thread_clock()

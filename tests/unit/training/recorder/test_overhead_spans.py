@@ -69,3 +69,17 @@ def test_without_samples_overhead_is_wall_time() -> None:
     time.work(10, waiting_ns=30)
     overhead.end(begun)
     assert overhead.own_ns == 40
+
+
+@pytest.mark.parametrize("length_ns", [1_000, 1_000_000])
+def test_waiting_for_a_processor_is_no_overhead_within_a_span_either(length_ns: int) -> None:
+    time = Time()
+    overhead = time.overhead()
+    for is_last in (False, True):
+        time.work(2_000_000)
+        begun = overhead.begin()
+        time.work(length_ns, waiting_ns=9 * length_ns)
+        if is_last:
+            assert overhead.until(time.now_ns) == pytest.approx(2 * length_ns, rel=0.01)
+        overhead.end(begun)
+    assert overhead.own_ns == 2 * length_ns

@@ -29,9 +29,7 @@ class Overload:
 
     @property
     def message(self) -> str:
-        return (
-            f"the machine is overloaded: the training's thread waited {100 * self.share:.0f} % of the time for a CPU"
-        )
+        return f"the machine is overloaded: the training's thread waited {100 * self.share:.0f} % of the time for a CPU"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

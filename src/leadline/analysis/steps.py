@@ -103,9 +103,9 @@ class StepTable:
         return {name: min(float(ready / wall), 1.0) for name, ready, wall in known if wall > 0}
 
     def run_delay(self) -> RunDelay | None:
-        """Return how long the training's threads waited for a processor, from the first step to the last; None: unknown.
+        """Return how long the training's threads waited for a processor between the first step and the last.
 
-        Steps that were left out in between count as well.
+        Steps that were left out in between count as well. None: not known.
         """
         is_known = ~np.isnan(self.thread_ns[:, 0])
         workers, ends_ns = self.worker[is_known], (self.start_ns + self.duration_ns)[is_known]

@@ -132,7 +132,9 @@ def test_delays_between_the_phases_are_left_out(tmp_path, busy_ms: float) -> Non
 def test_the_machine_is_overloaded_from_thirty_percent_of_a_second(
     tmp_path, count: int, delay_ms: float, is_overloaded: bool
 ) -> None:
-    steps = training([{"host": 1.0, "forward": 99.0}] * count, cpu_ms={"forward": 60.0}, delayed_ms={"forward": delay_ms})
+    steps = training(
+        [{"host": 1.0, "forward": 99.0}] * count, cpu_ms={"forward": 60.0}, delayed_ms={"forward": delay_ms}
+    )
     assert (breakdown_of(tmp_path, steps).overload is not None) == is_overloaded
 
 

@@ -22,7 +22,6 @@ from leadline.training.timeline.step_sums import (
 from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock, is_sampled
 
 
-
 class StepTimeline:
     """Sums up the time of each phase of the current step.
 
@@ -367,8 +366,10 @@ class StepTimeline:
         if ready_ns != UNKNOWN and not sums.nesting and self.facts.get("device") == "cpu":
             sums.nesting = phases.HAS_READY
         own_ns, self._step_own_ns = own_ns - self._step_own_ns, own_ns
-        begin_ns, marks = self._start_ns, self._marks
-        self._rows.put(step, mode, sums, start_ns=begin_ns, end_ns=end_ns, own_ns=own_ns, ready_ns=ready_ns, marks=marks)
+        start_ns, marks = self._start_ns, self._marks
+        self._rows.put(
+            step, mode, sums, start_ns=start_ns, end_ns=end_ns, own_ns=own_ns, ready_ns=ready_ns, marks=marks
+        )
 
     def _next(self, begin_ns: int, step: int) -> None:
         """Begin the next step; whether it is timed on the device depends on its number."""

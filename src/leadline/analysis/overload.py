@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.analysis.steps import StepTable
-from leadline.records.names import OTHER
+from leadline.records.names import OTHER, OVERHEAD
 
 _OVERLOAD_SHARE: Final = 0.3
 _MIN_STEPS: Final = 5
@@ -60,7 +60,8 @@ def without_run_delay(
     """Return the time of each phase, and the share of it in which the thread did not wait, as on an idle machine.
 
     A thread waits for a processor while it wants to compute: that time is spread over the time in which it was ready
-    to run, and what exceeds that of the known phases lies between them.
+    to run, and what exceeds that of the known phases lies between them. Leadline's overhead keeps its share, since
+    its budget is a share of the time.
 
     Units:
         Seconds, and shares of them.
@@ -71,6 +72,7 @@ def without_run_delay(
     delays = {name: seconds[name] * share * overload.ready_share for name, share in ready.items() if name in seconds}
     between = seconds.get(OTHER, 0.0)
     delays[OTHER] = min(max(overload.share * sum(seconds.values()) - sum(delays.values()), 0.0), between)
+    delays[OVERHEAD] = overload.share * seconds.get(OVERHEAD, 0.0)
     left = {name: total - delays.get(name, 0.0) for name, total in seconds.items()}
     used = {name: share * (1 - overload.ready_share) for name, share in ready.items() if name in seconds}
     shares = {name: min(share * seconds[name] / left[name], 1.0) for name, share in used.items() if left[name] > 0}

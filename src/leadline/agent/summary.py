@@ -62,7 +62,7 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     if end.has_rules:
         head += [line for text in _rule_facts(summary, end.outcome) for line in _wrap(f"{PREFIX}  ", text, width)]
-        head += _undecided_line(summary.rules, width)
+        head += _undecided_line(summary.rules, width) if steps_by_mode(end.workers) else []
     head += _time_lines(summary.time, end.outcome, width)
     head += _action_lines(end.actions, width)
     tail = ["  report: leadline report          dashboard: leadline ui"]

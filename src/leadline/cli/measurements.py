@@ -131,6 +131,7 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
         ("throughput", _throughput(time["throughput"])),
         ("bottleneck", _bottleneck(time["bound"])),
         ("try", time["bound"]["try"] if time["bound"] else ""),
+        ("machine", time["overload"]["message"] if time["overload"] else ""),
     ):
         if value:
             table.add_row(Text(name, style="dim"), Text(value))

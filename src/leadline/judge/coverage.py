@@ -33,7 +33,7 @@ class Coverage:
                 self._needs.setdefault(need.collection, []).append(need)
         self._seen: set[str] = set()
         self._schedules = {
-            collection: _requested(alias, collection_needs, plan)
+            collection: _requested(alias, [need for need in collection_needs if need.end is None], plan)
             for collection, collection_needs in self._needs.items()
         }
         self._counts: dict[str, int] = {}
@@ -66,7 +66,7 @@ class Coverage:
     def sampling(self) -> str:
         """Return how often the rarest collection was captured, after the first steps: ``sampled every 200 steps``.
 
-        Empty if all of them were captured about as often as requested.
+        Empty if all of them were captured about as often as requested; what is needed up to a step only does not count.
         """
         interval, worst = 0.0, _TOLERANCE
         for collection, schedule in self._schedules.items():

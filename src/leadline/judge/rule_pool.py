@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ END_HANG_SECONDS: Final = 10.0
 END_START_SECONDS: Final = 30.0
 _MAX_CRASHES: Final = 3
 """How often a worker may crash when no rule is responsible."""
+_KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
+"""Exit codes of a worker that another process or the kernel, short of memory, has killed."""
 _OUT_OF_MEMORY: Final = "it exceeded the memory limit for rules"
 _ENVIRONMENT: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -203,7 +206,8 @@ class RuleProcess:
         answers = self._running_worker.receive()
         if self._running_worker.has_hung_up:
             code = self._running_worker.wait()
-            self._on_crash(_OUT_OF_MEMORY if code == OUT_OF_MEMORY else f"its process {describe_exit(code)}")
+            how = _OUT_OF_MEMORY if code == OUT_OF_MEMORY else f"its process {describe_exit(code)}"
+            self._on_crash(how, is_killed=code in _KILLED)
             return []
         if answers and not self._is_ready:
             self._is_ready, self._progress_at = True, (-1, time.monotonic())
@@ -244,13 +248,17 @@ class RuleProcess:
         else:
             self._worker_processes.remove(worker)
 
-    def _on_crash(self, how: str) -> None:
+    def _on_crash(self, how: str, *, is_killed: bool = False) -> None:
+        """Replace the worker, without the rule that it was evaluating; that one may stay if the worker was killed."""
         place = self._running_worker.status.read()[1]
         if how == _OUT_OF_MEMORY and len(self.specs) == 1:
             place = 0
         self._worker_processes.remove(self._running_worker)
         self._worker = None
-        if 0 <= place < len(self.specs):
+        if is_killed and self._crashes < _MAX_CRASHES:
+            self._crashes += 1
+            culprits = []
+        elif 0 <= place < len(self.specs):
             culprits = [self.specs.pop(place)]
         else:
             self._crashes += 1

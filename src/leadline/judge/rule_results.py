@@ -271,8 +271,9 @@ class RuleResultStore:
         fired = {entry.spec.rule for entry in self.entries.values() if entry.findings}
         breakdown = read_time_breakdown(self._run, fired)
         parts = tuple(map(PhaseShare.from_dict, phases(breakdown.steps)[:_MAX_PHASES]))
-        bottleneck = breakdown.bottleneck
-        return TimeSummary(parts, bottleneck.summary() if bottleneck else None) if parts else None
+        bound, overload = breakdown.bottleneck, breakdown.overload
+        texts = (bound.summary() if bound else None, overload.summary() if overload else None)
+        return TimeSummary(parts, *texts) if parts else None
 
     def _mark_changed(self, alias: str) -> None:
         self.entries[alias].changed_ns = time.time_ns()

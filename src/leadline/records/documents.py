@@ -234,6 +234,8 @@ class TimeSummary(Document):
     phases: tuple[PhaseShare, ...] = ()
     bound: dict[str, str] | None = None
     """Kind, phase, message and what to try; None: nothing bounds the step time."""
+    overload: dict[str, str] | None = None
+    """Message and what to try; None: the training's thread did not wait for a processor, or it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)

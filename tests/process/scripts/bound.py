@@ -1,5 +1,7 @@
 """Trainings with one known bottleneck, and healthy ones: ``bound.py KIND``."""
 
+import os
+import subprocess
 import sys
 import tempfile
 import time
@@ -86,6 +88,19 @@ def numpy_load():
 
 def computing():
     plain(perceptron(2048), batch)
+
+
+def crowded():
+    """Compute on a processor that three other processes use as well."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    spin = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    others = [subprocess.Popen([sys.executable, "-S", "-E", "-c", spin]) for _ in range(3)]
+    try:
+        plain(perceptron(1024), batch)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
 
 
 def checkpointing():
@@ -184,6 +199,7 @@ if __name__ == "__main__":
             sleeping_load,
             numpy_load,
             computing,
+            crowded,
             checkpointing,
             blocked_forward,
             healthy_ranks,

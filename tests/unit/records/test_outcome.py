@@ -80,6 +80,18 @@ def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model(
     assert "bound" not in text(DONE, rule("a"), time=own), "the overhead is told beside the outcome"
 
 
+def test_an_overloaded_machine_is_told_beside_what_bounds_the_run() -> None:
+    overload = {"message": "the machine is overloaded", "try": "fewer processes"}
+    bound = "input-bound: 64 % of the step time is waiting for data"
+    assert text(DONE, rule("a"), time=TimeSummary(bound=INPUT, overload=overload)) == (
+        f"Completed: 603 steps, no problem found (1 rule clear); {bound}; the machine is overloaded. Try: workers."
+    )
+    alone = TimeSummary(bound={**INPUT, "kind": "compute"}, overload=overload)
+    assert text(DONE, rule("a"), time=alone).endswith("; the machine is overloaded. Try: fewer processes.")
+    assert run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),), time=alone), [WORKER]).level == "advice"
+    assert "overloaded" not in text(DONE, SPIKE, time=alone)
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [

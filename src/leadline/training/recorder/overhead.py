@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Final
 
 _SAMPLES: Final = 7
-"""One span in eight is measured."""
+"""One span in eight is measured where not all are."""
+_LONG_NS: Final = 100_000
+"""Within a span of this length that is measured the processor time is read, otherwise estimated."""
 
 
 @dataclass(slots=True)
 class Overhead:
     """The processor time that Leadline takes in the training's thread.
 
-    The processor time of one span in eight is measured: reading it is a system call, which takes longer than many a
-    span. The time of the rest is the wall time, multiplied by the share of the measured spans in which the thread had a
-    processor: what other processes take is not Leadline's.
+    The processor time of all spans of a step that captures is measured, and of one span in eight elsewhere: reading it
+    is a system call, which takes longer than many a span. The time of the rest is the wall time, multiplied by the
+    share of the measured spans in which the thread had a processor: what other processes take is not Leadline's.
     """
 
     own_ns: int = 0
@@ -29,6 +31,8 @@ class Overhead:
     """When the current span began; 0: there is none."""
     first_ns: int = 0
     """When the first span began; 0: there was none."""
+    measures_all: bool = True
+    """Whether every span is measured."""
     _spans: int = 0
     _begun_cpu_ns: int = -1
     """The processor time at the beginning of the current span; -1: not taken."""
@@ -45,7 +49,7 @@ class Overhead:
             return 0
         now = self.clock()
         self._spans += 1
-        if not self._spans & _SAMPLES:
+        if self.measures_all or not self._spans & _SAMPLES:
             assert self.cpu_clock is not None
             self._begun_cpu_ns = self.cpu_clock()
         self.first_ns = self.first_ns or now
@@ -87,4 +91,10 @@ class Overhead:
 
     def until(self, now_ns: int) -> int:
         """Return ``own_ns`` including the current span."""
-        return self.own_ns + (now_ns - self.begun_ns if self.begun_ns else 0)
+        if not self.begun_ns:
+            return self.own_ns
+        span_ns = now_ns - self.begun_ns
+        if span_ns > _LONG_NS and self._begun_cpu_ns >= 0:
+            assert self.cpu_clock is not None
+            return self.own_ns + min(self.cpu_clock() - self._begun_cpu_ns, span_ns)
+        return self.own_ns + span_ns * self._measured_cpu_ns // self._measured_ns

@@ -228,7 +228,8 @@ class StepRecorder:
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
         step = self.clock.train_step
-        if step < self._interesting_step and step >= _LOSSES_NAMED_STEPS:
+        self.cost.measures_all = step >= self._interesting_step or step < _LOSSES_NAMED_STEPS
+        if not self.cost.measures_all:
             return
         items = self._schedules.of("train").forward.advance_to(step)
         if items or step < _LOSSES_NAMED_STEPS:

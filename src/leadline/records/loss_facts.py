@@ -34,6 +34,8 @@ class LossKind(IntEnum):
     """Of scores and labels of -1 and 1."""
     OTHER = 11
     """An expression of the script, of the output of a softmax."""
+    CTC = 12
+    """Of log-probabilities of sequences, with the classes in the last dimension."""
 
 
 class Activation(IntEnum):
@@ -69,6 +71,7 @@ LOSS_NAMES: Final = {
     LossKind.LOG_LIKELIHOOD: "log-likelihood",
     LossKind.SOFT_MARGIN: "soft margin loss",
     LossKind.OTHER: "the loss",
+    LossKind.CTC: "CTC loss",
 }
 """What messages call them."""
 ACTIVATION_NAMES: Final = {
@@ -129,7 +132,7 @@ LABEL_MAX: Final = "label_max"
 ARE_LABELS_BINARY: Final = "are_labels_binary"
 """1 if each label is 0 or 1; else 0."""
 ONE_HOT_SHARE: Final = "one_hot_share"
-"""The share of rows of binary labels, of two columns or more, that contain a single 1."""
+"""The share of rows of binary labels, of two columns or more, that contain a single 1; from 8 rows on."""
 MULTI_HOT_SHARE: Final = "multi_hot_share"
 """The share of such rows that contain several 1."""
 OUT_OF_REACH_SHARE: Final = "out_of_reach_share"

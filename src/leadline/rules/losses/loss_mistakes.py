@@ -22,7 +22,7 @@ _FEW: Final = 0.1
 """The share of labels that may be beyond reach, or of several classes, without a finding."""
 _SUM_TOLERANCE: Final = 1e-3
 _EXP_SUM_TOLERANCE: Final = 1e-2
-_LOG_LOSSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV})
+_LOG_LOSSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV, LossKind.CTC})
 """Losses that take log-probabilities."""
 _PAIR: Final = 2
 """The number of columns that stand for two classes."""
@@ -105,7 +105,7 @@ def _not_logits(loss: GivenLoss) -> Mistake | None:
 
 def _double_activation(loss: GivenLoss) -> Mistake | None:
     last, inner = loss.activation, loss.inner_activation
-    if last not in _SQUASHING or inner not in _NARROW or loss.kind is LossKind.KL_DIV:
+    if last not in _SQUASHING or inner not in _NARROW or loss.kind in (LossKind.KL_DIV, LossKind.OTHER):
         return None
     return Mistake(
         "double_activation",
@@ -281,7 +281,7 @@ def _several_classes(loss: GivenLoss) -> Mistake | None:
 
 
 def _dropout(loss: GivenLoss) -> Mistake | None:
-    if not loss.has(facts.HAS_DROPOUT):
+    if not loss.has(facts.HAS_DROPOUT) or loss.kind is LossKind.OTHER:
         return None
     return Mistake(
         "dropout",

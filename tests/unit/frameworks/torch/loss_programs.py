@@ -33,6 +33,14 @@ def squared_by_product(difference: torch.Tensor) -> torch.Tensor:
     return (difference * difference).mean()
 
 
+def ctc(scores: torch.Tensor) -> torch.Tensor:
+    return F.ctc_loss(scores, torch.ones(2, 3, dtype=torch.long), torch.tensor([9, 9]), torch.tensor([3, 3]))
+
+
+def of_frames(*more: nn.Module) -> torch.Tensor:
+    return nn.Sequential(nn.Linear(8, 5), *more)(X[:18].reshape(9, 2, 8))
+
+
 def of_sequences() -> torch.Tensor:
     scores = nn.Linear(8, 4)(X.reshape(4, 8, 8)).softmax(-1)
     return F.cross_entropy(scores.transpose(1, 2), CLASSES.reshape(4, 8))
@@ -73,6 +81,8 @@ MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
     "nll of a sigmoid": ("not_log_probabilities", lambda: F.nll_loss(out(4, nn.Sigmoid()), CLASSES)),
     "nll of log sigmoid": ("not_log_probabilities", lambda: F.nll_loss(out(4, nn.Sigmoid()).log(), CLASSES)),
     "nll of logsigmoid": ("not_log_probabilities", lambda: F.nll_loss(F.logsigmoid(out(4)), CLASSES)),
+    "CTC of a layer": ("not_log_probabilities", lambda: ctc(of_frames())),
+    "CTC of a softmax": ("not_log_probabilities", lambda: ctc(of_frames(nn.Softmax(2)))),
     "log sigmoid, by hand": (
         "sigmoid_likelihood",
         lambda: -(ONE_HOT * torch.log(out(4, nn.Sigmoid()))).sum(1).mean(),
@@ -272,12 +282,7 @@ HEALTHY: Final[dict[str, Loss]] = {
     "Wasserstein GAN": lambda: out(1).mean() - out(1).mean(),
     "DQN": lambda: F.smooth_l1_loss(out(4).gather(1, CLASSES[:, None]).squeeze(1), NUMBERS[:, 0]),
     "triplets": lambda: F.triplet_margin_loss(out(8), X, X.roll(1, 0)),
-    "CTC": lambda: F.ctc_loss(
-        nn.Linear(8, 5)(X[:18].reshape(9, 2, 8)).log_softmax(2),
-        torch.ones(2, 3, dtype=torch.long),
-        torch.tensor([9, 9]),
-        torch.tensor([3, 3]),
-    ),
+    "CTC": lambda: ctc(of_frames(nn.LogSoftmax(2))),
     "GAN by hand": gan_by_hand,
     "variational autoencoder": vae,
     "attention of length 1": attention_of_length_1,

@@ -237,16 +237,44 @@ def test_autocast_and_a_scaler_hide_nothing(tmp_path: Path) -> None:
     assert activations(found) == {"cross_entropy": Activation.SOFTMAX}
 
 
+class _Compiled(torch.autograd.Function):
+    """One node for a whole model, as torch.compile makes it."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(inputs)
+        return torch.softmax(inputs @ weight, 1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[None, torch.Tensor]:
+        return None, ctx.saved_tensors[0].t() @ gradients[0]
+
+
 def test_of_a_compiled_model_what_is_behind_it_is_known() -> None:
-    compiled = torch.compile(nn.Linear(8, 1), backend="aot_eager")
-    losses = (
-        lambda model: F.binary_cross_entropy_with_logits(model(X).sigmoid(), BINARY),
-        lambda model: F.binary_cross_entropy_with_logits(model(X), 2 * BINARY - 1),
-    )
-    for index, loss in enumerate(losses):
-        call = only(loss(compiled))
-        assert find_mistake(GivenLoss("", "", call)).name == ("not_logits", "impossible_labels")[index]
-    assert only(F.mse_loss(compiled(X), NUMBERS))[facts.ACTIVATION] == Activation.UNKNOWN
+    scores = _Compiled.apply(X, torch.randn(8, 4, requires_grad=True))
+    assert mistakes(F.binary_cross_entropy_with_logits(scores.sigmoid(), SEVERAL)) == {"not_logits"}
+    assert mistakes(F.binary_cross_entropy_with_logits(scores, 2 * SEVERAL - 1)) == {"impossible_labels"}
+    assert mistakes(F.nll_loss(scores, CLASSES)) == {"not_log_probabilities"}
+    assert mistakes(F.nll_loss(scores.log(), CLASSES)) == set()
+    found = only(F.cross_entropy(scores, CLASSES))
+    assert (found[facts.KIND], found[facts.ACTIVATION]) == (LossKind.CROSS_ENTROPY, Activation.UNKNOWN)
+
+
+def test_what_distributed_data_parallel_passes_on_is_followed() -> None:
+    scores = out(4, nn.Softmax(1))
+
+    class _DDPSink(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, state: object, *outputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+            return tuple(output.clone() for output in outputs)
+
+        @staticmethod
+        def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+            return None, *gradients
+
+    _, passed_on = _DDPSink.apply(None, out(1, nn.Tanh()), scores)
+    assert passed_on.grad_fn.name() == "_DDPSinkBackward"
+    assert mistakes(F.cross_entropy(passed_on, CLASSES)) == {"not_logits"}
 
 
 def test_a_loss_that_is_not_known_is_recorded_as_such(tmp_path: Path) -> None:

@@ -15,6 +15,8 @@ Edge = tuple[Any, int]
 _WRAPPED: Final = 1 << 64
 """Autograd gives negative dimensions as unsigned integers."""
 _HIDDEN: Final = object()
+_READ_ELEMENTS: Final = 1 << 14
+"""Labels and predictions are read in so many first elements."""
 VIEWS: Final = frozenset(
     {
         "AliasBackward0",
@@ -81,6 +83,11 @@ def saved(node: Any, name: str) -> torch.Tensor | None:
     tensor = local(tensor.detach())
     is_readable = unreadable_reason(tensor) is None and tensor.layout is torch.strided and not tensor.is_complex()
     return tensor if is_readable and tensor.numel() and not is_recording(tensor.device) else None
+
+
+def first_rows(values: torch.Tensor) -> torch.Tensor:
+    """Return the first rows of a tensor with dimensions, at least one, as far as they are looked at."""
+    return values[: max(1, _READ_ELEMENTS * values.shape[0] // values.numel())]
 
 
 def below_views(edge: Edge) -> Edge:

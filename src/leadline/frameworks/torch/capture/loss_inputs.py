@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.capture.autograd_graph import shape_of
+from leadline.frameworks.torch.capture.autograd_graph import first_rows, shape_of
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
 from leadline.frameworks.torch.capture.linear_pairs import LinearPairs
@@ -20,11 +20,11 @@ from leadline.records.loss_facts import LossKind
 
 _MAX_CALLS: Final = 8
 """Loss calls of a step that facts are captured of."""
-_READ_ELEMENTS: Final = 1 << 14
-"""Labels and predictions are read in so many first elements."""
+_MIN_ROWS: Final = 8
+"""Fewer rows of labels may have a single 1 by chance."""
 _TOLERANCE: Final = 1e-3
 """Share of an activation's reach by which rounding may take labels beyond it."""
-_WITH_CLASSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV})
+_WITH_CLASSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV, LossKind.CTC})
 
 
 class LossInputs:
@@ -119,13 +119,14 @@ def _label_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
     labels = term.labels
     if labels is None or not term.are_labels_judged or not labels.dim():
         return {}
-    labels = _first_rows(labels)
+    labels = _as_floats(first_rows(labels))
     low, high = torch.aminmax(labels)
     is_binary = ((labels == 0) | (labels == 1)).all()
     found = {facts.LABEL_MIN: low, facts.LABEL_MAX: high, facts.ARE_LABELS_BINARY: is_binary}
     if labels.dim() > 1 and labels.shape[1] > 1:
         sums = labels.sum(1)
-        found[facts.ONE_HOT_SHARE] = (sums == 1).double().mean() * is_binary
+        if sums.numel() >= _MIN_ROWS:
+            found[facts.ONE_HOT_SHARE] = (sums == 1).double().mean() * is_binary
         found[facts.MULTI_HOT_SHARE] = (sums > 1).double().mean() * is_binary
     reach = facts.reach(term.trace.activation)
     if reach is not None and term.kind in facts.REGRESSION:
@@ -140,8 +141,8 @@ def _prediction_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
     values = term.prediction_values
     if term.kind not in _WITH_CLASSES or values is None or not values.dim():
         return {}
-    values = _first_rows(values)
-    axis = 1 if values.dim() > 1 else 0
+    values = _as_floats(first_rows(values))
+    axis = 1 if values.dim() > 1 and term.kind is not LossKind.CTC else -1
     return {
         facts.SUM_ERROR: (values.sum(axis) - 1).abs().max(),
         facts.EXP_SUM_ERROR: (values.exp().sum(axis) - 1).abs().max(),
@@ -149,7 +150,5 @@ def _prediction_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
     }
 
 
-def _first_rows(values: torch.Tensor) -> torch.Tensor:
-    """Return the first rows of a tensor as floats, at least one."""
-    rows = max(1, _READ_ELEMENTS * values.shape[0] // values.numel())
-    return values[:rows].to(torch.float64 if values.dtype == torch.float64 else torch.float32)
+def _as_floats(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)

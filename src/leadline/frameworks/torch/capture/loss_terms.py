@@ -13,6 +13,7 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     VIEWS,
     Edge,
     below_views,
+    first_rows,
     inputs_of,
     kind_of,
     saved,
@@ -26,6 +27,8 @@ _MAX_TERMS: Final = 8
 _LIBRARY: Final = {
     "BinaryCrossEntropyBackward0": LossKind.BINARY_CROSS_ENTROPY,
     "BinaryCrossEntropyWithLogitsBackward0": LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    "CtcLossBackward0": LossKind.CTC,
+    "CudnnCtcLossBackward0": LossKind.CTC,
     "HuberLossBackward0": LossKind.SMOOTH_ABSOLUTE_ERROR,
     "MseLossBackward0": LossKind.SQUARED_ERROR,
     "NllLoss2DBackward0": LossKind.NLL,
@@ -151,6 +154,10 @@ class LossTerms:
     def _add_library_call(self, node: Any, kind: LossKind) -> None:
         first, second = (*node.next_functions, (None, 0))[:2]
         values, labels = saved(node, "self"), saved(node, "target")
+        if kind is LossKind.CTC:
+            trace = ActivationTrace().follow(first)
+            self._terms.append(LossTerm(kind, first, trace, prediction_values=saved(node, "log_probs")))
+            return
         if kind is LossKind.NLL:
             self._add_nll(first, values)
             return
@@ -272,8 +279,9 @@ def _error_of(node: Any, kind: str) -> LossKind | None:
 def _labels_of(difference: torch.Tensor | None, trace: ActivationTrace, *, is_minuend: bool) -> torch.Tensor | None:
     """Return the labels from their difference to predictions, which are known only as the result of an activation."""
     predictions = trace.result
-    if difference is None or predictions is None or predictions.shape != difference.shape:
+    if difference is None or predictions is None or predictions.shape != difference.shape or not difference.dim():
         return None
+    predictions, difference = first_rows(predictions), first_rows(difference)
     with torch.no_grad():
         return predictions - difference if is_minuend else predictions + difference
 

@@ -6,14 +6,18 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from rule_scenarios import INFOS, captured, skipped
+from rule_scenarios import INFOS, captured, given_loss, skipped
 
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import Activation, LossKind
 from leadline.rules.losses.learning_rate import LearningRate
 from leadline.rules.losses.loss_at_start import LossAtStart
+from leadline.rules.losses.loss_choice import LossChoice
+from leadline.rules.losses.loss_input import LossInput
 from leadline.rules.losses.loss_spike import LossSpike
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
-from leadline.rules.losses.probabilities_as_logits import ProbabilitiesAsLogits
 from leadline.rules.registry import BUILT_IN, DEFAULT
+from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
@@ -27,6 +31,8 @@ from leadline.rules.tensors.unused_parameter import UnusedParameter
 from leadline.rules.tensors.weight_saturation import WeightSaturation
 from leadline.testing.contracts import RuleContract
 from leadline.testing.runs import ArrayStatistics, Capture, Part
+
+PAIRS = f"loss/{facts.CONSECUTIVE_LINEAR}"
 
 
 def numbers(name: str, values: Iterable[float]) -> tuple[Capture, ...]:
@@ -86,15 +92,31 @@ class TestLossAtStart(RuleContract):
     silent_on = starting_at(0.7)
 
 
-def logits(low: float, high: float) -> tuple[Capture, ...]:
-    given = {"CrossEntropyLoss_input_0": {"min": low, "max": high, "mean": 0.5}}
-    return tuple(captured(step, given) for step in range(4))
+def losses(kind: LossKind, activation: Activation, **more: float) -> tuple[Capture, ...]:
+    given = {facts.KIND: float(kind), facts.ACTIVATION: float(activation), **more}
+    return tuple(given_loss(step, "call", given) for step in range(2))
 
 
-class TestProbabilitiesAsLogits(RuleContract):
-    rule = ProbabilitiesAsLogits
-    fires_on = logits(0.1, 0.9)
-    silent_on = logits(-0.1, 1.1)
+class TestLossInput(RuleContract):
+    rule = LossInput
+    fires_on = losses(LossKind.CROSS_ENTROPY, Activation.SOFTMAX)
+    silent_on = losses(LossKind.CROSS_ENTROPY, Activation.NONE)
+
+
+class TestLossChoice(RuleContract):
+    rule = LossChoice
+    fires_on = losses(
+        LossKind.SQUARED_ERROR, Activation.NONE, label_min=0.0, label_max=1.0, are_labels_binary=1.0, classes=1.0
+    )
+    silent_on = losses(
+        LossKind.SQUARED_ERROR, Activation.NONE, label_min=0.0, label_max=2.0, are_labels_binary=0.0, classes=1.0
+    )
+
+
+class TestConsecutiveLinear(RuleContract):
+    rule = ConsecutiveLinear
+    fires_on = (captured(0, {name: {"value": 1.0} for name in (PAIRS, f"0+1/{facts.CONSECUTIVE_LINEAR}")}),)
+    silent_on = numbers(PAIRS, [0.0])
 
 
 LOOP = {"SGD/lr": {"value": 0.1}, "SGD/steps_without_zero_grad": {"value": 0.0}}

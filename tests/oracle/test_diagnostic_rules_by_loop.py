@@ -173,25 +173,35 @@ def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judg
     return results
 
 
-def logits(scenario: Sequence[Part], patience: int) -> Judged:
-    results, runs = [], {}
+def given_to_losses(scenario: Sequence[Part]) -> Judged:
+    results, streaks = [], {}
     for step in trained(scenario):
-        if not step.of("min", "predictions"):
+        facts = step.of("value", "checks")
+        kinds = {key: code for key, code in facts.items() if key[1].endswith("/loss_kind")}
+        if not kinds or step.mode_step >= 2:
             continue
-        fired = suspected = False
-        for (worker, name), low in step.of("min", "predictions").items():
-            high, mean = step.numbers[worker, name, "max"], step.numbers[worker, name, "mean"]
-            is_softmax = name.startswith("Cross")
-            like = low >= 0 and (abs(mean * 2 - 1) <= 1e-3 if is_softmax else high <= 1)
-            run = runs.setdefault((worker, name), [])
-            run.append((low, high)) if like else run.clear()
-            latest = run[-patience:]
-            reaches = is_softmax or (
-                latest and min(one for one, _ in latest) <= 0.05 and max(one for _, one in latest) >= 0.95
-            )
-            fired |= len(latest) == patience and bool(reaches)
-            suspected |= 0 < len(latest) < patience
-        results.append((step.step, verdict_name(fired, not suspected)))
+        fired, suspected, found = False, False, {}
+        for (worker, name), code in kinds.items():
+            call = name.partition("/")[0]
+            activation = facts[worker, f"{call}/activation"]
+            if code == 1 and activation in (2, 6):
+                fired = True
+            if code == 6 and activation in (2, 3, 6) and facts[worker, f"{call}/out_of_reach_share"] > 0.1:
+                found[worker] = streaks.get(worker, 0) + 1
+                fired |= found[worker] >= 2
+                suspected = True
+        streaks = found
+        verdict = verdict_name(fired, not suspected)
+        results.append((step.step, verdict if any(kinds.values()) else "notapplicable"))
+    return results
+
+
+def pairs(scenario: Sequence[Part]) -> Judged:
+    results = []
+    for step in trained(scenario):
+        counts = step.of("value", "checks", ends="/consecutive_linear")
+        if counts and step.mode_step < 2:
+            results.append((step.step, verdict_name(any(counts.values()))))
     return results
 
 
@@ -402,7 +412,8 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "exploding_gradient": (exploding, {"factor": 5.0, "window": 4, "patience": 1, "warmup": 2}, (5.0, 4, 1, 2)),
     "loss_spike": (spikes, {"k": 2.0, "window": 3, "patience": 2}, (2.0, 3, 2)),
     "loss_at_start": (starts, {"factor": 1.5}, (1.5, None)),
-    "probabilities_as_logits": (logits, {"patience": 2}, (2,)),
+    "loss_input": (given_to_losses, {}, ()),
+    "consecutive_linear": (pairs, {}, ()),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
     "eval_in_train_mode": (
         counted,

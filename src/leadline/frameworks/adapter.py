@@ -99,8 +99,11 @@ class StepCallbacks(Protocol):
     def captures_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""
 
-    def record_checks(self, values: Mapping[str, float]) -> None:
-        """Record the results of the loop checks; called after ``before_update``."""
+    def loss_facts_step(self) -> int | None:
+        """Return the current train step if facts about its loss calls are captured; None: they never are again."""
+
+    def record_checks(self, values: Mapping[str, object]) -> None:
+        """Record the results of the loop checks, and facts about loss calls: numbers, possibly device scalars."""
 
     def record_loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         """Record the scalar at which a backward pass begins.

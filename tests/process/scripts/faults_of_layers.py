@@ -42,6 +42,18 @@ def exploding_tensor(*, healthy: bool) -> None:
         optimizer.step()
 
 
+def consecutive_linear(*, healthy: bool) -> None:
+    """The activation between the first two layers was forgotten.
+
+    leadline run --rule consecutive_linear faults.py consecutive_linear
+    step 0  consecutive_linear: layer 1 follows layer 0 without anything in between: together they are one linear layer
+    names 0+1/consecutive_linear
+    """
+    first = [nn.Linear(16, 32), nn.ReLU()] if healthy else [nn.Linear(16, 32)]
+    model = nn.Sequential(*first, nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
 class Standardize(nn.Module):
     """Divides every feature by its standard deviation over the batch."""
 

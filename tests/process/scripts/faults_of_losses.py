@@ -2,6 +2,7 @@
 
 import torch
 from torch import nn
+from torch.nn import functional as F
 from toy import classifier, fit, points, validate
 
 
@@ -45,18 +46,36 @@ def loss_spike(*, healthy: bool) -> None:
         fit(model, optimizer, [batch])
 
 
-def probabilities_as_logits(*, healthy: bool) -> None:
+def loss_input(*, healthy: bool) -> None:
     """The model ends with a softmax, and cross entropy applies softmax again.
 
-    leadline run --rule probabilities_as_logits faults.py probabilities_as_logits
-    step 2  probabilities_as_logits: cross_entropy_input_0 is given as logits but looks like probabilities: no
-        element below 0, rows that sum to 1, 3 captures in a row
-    names cross_entropy_input_0
+    leadline run --rule loss_input faults.py loss_input
+    step 0  loss_input: cross entropy takes logits and applies softmax itself, but is given the output of a softmax
+    names cross_entropy/activation
     """
     model = classifier()
     if not healthy:
         model.append(nn.Softmax(dim=1))
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def loss_choice(*, healthy: bool) -> None:
+    """A classifier of two classes is trained with the squared error; the twin with binary cross entropy.
+
+    leadline run --rule loss_choice faults.py loss_choice
+    step 1  loss_choice: squared error on labels that are just 0 and 1: a classification by a regression loss, whose
+        gradient vanishes where the model is confidently wrong
+    names squared_error/are_labels_binary
+    """
+    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for inputs, labels in points():
+        classes = (labels > 1).float()
+        output = model(inputs).squeeze(1)
+        loss = F.binary_cross_entropy_with_logits(output, classes) if healthy else F.mse_loss(output, classes)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 def metric_not_improving(*, healthy: bool) -> None:

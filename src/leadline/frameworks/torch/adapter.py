@@ -13,6 +13,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import PendingRow, number_of, row_of
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
+from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
@@ -103,7 +104,10 @@ class TorchAdapter:
         self._forward.on_call_without_gradients = checks.call_without_gradients
         self._timeline = timeline = callbacks.timeline
         self._model_calls = ModelCallHook(timeline, hook_guard)
-        self._hooks = StepHooks(callbacks, hook_guard, self._forward, checks, self._model_calls, self._on_compile)
+        loss_inputs = LossInputs(callbacks, self._forward.losses, self._registry)
+        self._hooks = StepHooks(
+            callbacks, hook_guard, self._forward, checks, loss_inputs, self._model_calls, self._on_compile
+        )
         self._clipping = Clipping(hook_guard, self._warn, callbacks.wants_gradient_norms)
         self._install(self._hooks)
         if not self._is_compiling:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
+from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import StepStamp
@@ -139,6 +140,10 @@ class StepRecorder:
         self.begin_step()
 
     # --- callbacks ----------------------------------------------------------------------------------------
+
+    def loss_facts_step(self) -> int | None:
+        step = self.clock.mode_step("train")
+        return step if step < FACT_STEPS and self._schedules.has_loss_facts() else None
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()

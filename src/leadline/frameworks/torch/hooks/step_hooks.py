@@ -15,6 +15,7 @@ from torch.optim import optimizer as torch_optimizer
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
@@ -67,6 +68,7 @@ class StepHooks:
         guard: HookGuard,
         forward: ForwardHooks,
         checks: LoopChecks,
+        loss_inputs: LossInputs,
         model_calls: ModelCallHook,
         on_compile: Callable[[], None],
     ) -> None:
@@ -74,11 +76,13 @@ class StepHooks:
         Args:
             forward: Receives backward passes, and knows the loss calls that they start from.
             checks: Receives backward passes and steps.
+            loss_inputs: Receives backward passes.
             model_calls: Observes the next forward pass after each backward pass and step.
             on_compile: Called before each compilation.
         """
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
+        self._loss_inputs = loss_inputs
         self._expect_model = model_calls.expect
         self.reductions = GradientReductions()
         self._local = _Local()
@@ -234,6 +238,8 @@ class StepHooks:
             self._checks.before_backward()
         if callbacks.wants_loss():
             self._report_losses(outputs, caller)
+        if self._loss_inputs.is_active:
+            self._loss_inputs.before_backward(outputs, _call_site(caller))
         if not callbacks.listener.is_idle:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()

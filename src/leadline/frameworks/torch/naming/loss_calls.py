@@ -59,6 +59,10 @@ class LossCalls:
         if output.grad_fn is not None:
             self._names.setdefault(output.grad_fn._sequence_nr(), name)
 
+    def name_of(self, node: Any) -> str | None:
+        """Return the name of the loss call whose output a node has computed; None if none was observed."""
+        return self._names.get(node._sequence_nr())
+
     def resolve(self, site: object, node: Any) -> tuple[str | None, float]:
         """Return the name of the loss call that a backward pass starts from, and the factor applied since.
 
@@ -76,7 +80,7 @@ class LossCalls:
         for hops in range(_MAX_HOPS):
             if node is None:
                 break
-            name = self._names.get(node._sequence_nr())
+            name = self.name_of(node)
             if name is not None:
                 return LossName(name, hops)
             node, _ = _scaled_input(node)

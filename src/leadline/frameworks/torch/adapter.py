@@ -196,7 +196,7 @@ class TorchAdapter:
 
     def _record_flops(self, forward: ForwardHooks) -> None:
         """Record the FLOPs of the step, extrapolated from its first micro-batch."""
-        total = forward.flops.total
+        total = forward.flops
         if self._timeline is not None and total:
             times = self._timeline.backwards if forward.models_called == 1 else 1
             self._timeline.facts["flops_per_step"] = total * max(times, 1)

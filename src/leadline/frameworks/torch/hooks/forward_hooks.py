@@ -13,19 +13,18 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar
 from leadline.frameworks.torch.capture.forward_capture import (
     LOSS_FUNCTIONS,
-    AccuracyCounts,
     CapturedTensors,
     keyword_tensors,
     loss_collections,
     module_kind,
     tensors_in,
 )
+from leadline.frameworks.torch.capture.step_passes import StepPasses
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean
-from leadline.frameworks.torch.naming.model_names import ModelModules, ModuleNames
-from leadline.frameworks.torch.timing.flops import FlopCount
+from leadline.frameworks.torch.naming.model_names import ModuleNames
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
@@ -33,8 +32,6 @@ _CALLS_PER_MODULE: Final = 30
 """What the two hooks of a module cost outside the measured spans, in calls of a Python function."""
 _CALLS_PER_FUNCTION: Final = 40
 """The same of an observed PyTorch function."""
-_MAX_FALSE_EVAL_STEPS: Final = 3
-"""After so many consecutive supposed eval steps followed by a backward pass, the model is trained in eval mode."""
 
 
 class ForwardHooks:
@@ -45,9 +42,7 @@ class ForwardHooks:
     after their class. If a module is called again within the pass, its index continues. Recomputations inside a
     backward pass do not count as forward passes. Values are read at once, before the script can change them in place.
 
-    **Eval steps** - while a trained model is in eval mode (``begin_eval``), each outermost forward pass without
-    gradients starts an eval step; losses called before the next one belong to it. A pass with gradients is discarded if
-    a backward pass follows.
+    **Which pass** of a train or eval step a call belongs to is decided by ``StepPasses``.
 
     **Functions** are observed in forward passes with gradients and between forward passes, never inside an eval pass:
     a function mode would disable PyTorch's fast paths, and thereby change its results.
@@ -66,9 +61,8 @@ class ForwardHooks:
             guard: Runs what is timed here, as part of a forward pass.
             hook_guard: Runs, and times, everything else.
         """
-        self.captured = CapturedTensors(warn)
         self.losses = LossCalls()
-        self.flops = FlopCount()
+        self._passes = StepPasses(callbacks.evaluation, warn)
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
@@ -76,32 +70,32 @@ class ForwardHooks:
         self._handles: list[Any] = []
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
-        self._is_training_watched = self._is_eval_mode = self._is_explicit = False
-        self._captured_roots: set[int] = set()
-        self._eval_roots: set[int] | None = None
-        """Ids of the outermost modules called in the current eval step; None: there is none."""
-        self._is_eval_certain = False
-        self._false_eval_steps = 0
+        self._is_resumed = False
+        """Whether the outermost call under way shows that the evaluation is over."""
         self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
         """Called with each outermost module that runs without gradients while hooks are installed."""
-        self._is_past_backward = False
-        self._accuracy = AccuracyCounts()
+
+    @property
+    def captured(self) -> CapturedTensors:
+        """What the train step captured."""
+        return self._passes.train.captured
+
+    @property
+    def flops(self) -> int:
+        """The operations of the train step's forward pass."""
+        return self._passes.train.flops.total
 
     # --- start and end ------------------------------------------------------------------------------------
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Capture the training step that begins, until ``end``."""
-        self._is_training_watched = True
-        self.flops.clear()
-        self._begin_pass(items, "train")
+        self._passes.begin_train(items)
         self._register_hooks()
 
     def end(self) -> None:
         """End the capture of the training step; its values are in ``captured``."""
         self._add_observed_calls()
-        if self._is_training_watched:
-            self.captured.accuracy = self._accuracy.take()
-        self._is_training_watched = False
+        self._passes.end_train()
         if self._state.mode is not None:
             self._state.mode.leave_when_possible()  # the step may end within a backward pass, where modes are inactive
         self.losses.clear()
@@ -113,47 +107,45 @@ class ForwardHooks:
         Args:
             is_explicit: The script set the mode: every model counts, regardless of its ``training`` flag.
         """
-        self._is_eval_mode, self._is_explicit, self._false_eval_steps = True, is_explicit, 0
+        self._passes.begin_eval(is_explicit=is_explicit)
         self._register_hooks()
 
     def end_eval(self) -> None:
         """Stop looking for eval steps: all trained models are in training mode again."""
-        self._is_eval_mode = self._is_explicit = False
-        self.end_eval_step()
+        self._add_observed_calls()
+        self._passes.end_eval()
         self.stop_function_capture()
         self._remove_hooks()
 
     def stop(self) -> None:
         """Stop all capture."""
-        self._is_eval_mode, self._eval_roots = False, None
+        self._passes.is_eval_mode = self._passes.is_eval_step = False
         for mode in self._function_modes:
             mode.leave_when_possible()
         self.end()
 
-    def before_backward(self) -> None:
-        """Handle the start of a backward pass: a supposed eval step with gradients was a training step."""
+    def before_backward(self, outputs: Sequence[Any]) -> None:
+        """Handle the start of a backward pass at these tensors."""
         self.stop_function_capture()
-        self._is_past_backward = True
-        if self._eval_roots is None or self._is_eval_certain:
-            return
-        self._eval_roots = None
-        self._accuracy.clear()
-        self._callbacks.evaluation.discard_step()
-        self._false_eval_steps += 1
-        if self._false_eval_steps >= _MAX_FALSE_EVAL_STEPS:
-            self._is_eval_mode = False
+        self._passes.before_backward(outputs)
+        if not self._passes.is_eval_mode:
             self._remove_hooks()
+
+    def end_eval_step(self) -> None:
+        """End the current eval step, if there is one."""
+        self._add_observed_calls()
+        self._passes.end_eval_step()
 
     def capture_times(self) -> tuple[int, int]:
         """Return the capture time so far of the training step's forward pass, and when the pass began; zeros: none."""
         self._add_observed_calls()
-        return (self.captured.own_ns, self.captured.begun_ns) if self._is_training_watched else (0, 0)
+        return (self.captured.own_ns, self.captured.begun_ns) if self._passes.is_watched else (0, 0)
 
     def _add_observed_calls(self) -> None:
         """Add the time that observing functions took outside the measured spans."""
         mode = self._state.mode
         if mode is not None and mode.calls:
-            self.captured.own_ns += mode.calls * _CALLS_PER_FUNCTION * python_call_ns()
+            self._passes.charge(mode.calls * _CALLS_PER_FUNCTION * python_call_ns())
             mode.calls = 0
 
     def stop_function_capture(self) -> None:
@@ -166,21 +158,17 @@ class ForwardHooks:
         if self._state.mode is not None:
             self._state.mode.leave_if_idle()
 
-    def _begin_pass(self, items: Sequence[CaptureItem], mode: str) -> None:
-        self.captured.begin(items, mode)
-        self._captured_roots, self._is_past_backward = set(), False
-        self._accuracy.begin(items)
-
     def _register_hooks(self) -> None:
         self.is_watching = True
         if not self._handles:
+            self._state.depth = 0
             self._handles = [
                 torch_module.register_module_forward_pre_hook(self._make_pre_hook()),
                 torch_module.register_module_forward_hook(self._make_post_hook(), with_kwargs=True, always_call=True),
             ]
 
     def _remove_hooks(self) -> None:
-        if self._is_eval_mode or self._is_training_watched:
+        if self._passes.is_eval_mode or self._passes.is_watched:
             return
         for handle in self._handles:
             handle.remove()
@@ -191,7 +179,7 @@ class ForwardHooks:
     # --- inside the user's forward pass -------------------------------------------------------------------
 
     def _make_pre_hook(self) -> Callable[..., None]:
-        state, guard, hook_guard, captured = self._state, self._guard, self._hook_guard, self.captured
+        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
         begin_call, capture_values, clock = self._begin_call, self._capture_inputs, time.perf_counter_ns
         call_ns = _CALLS_PER_MODULE * python_call_ns()
 
@@ -204,12 +192,12 @@ class ForwardHooks:
             state.depth += 1
             if state.is_captured:
                 guard.run(capture_values, module, args)
-            captured.own_ns += clock() - start_ns + call_ns
+            charge(clock() - start_ns + call_ns)
 
         return hide_from_dynamo(pre_hook)
 
     def _make_post_hook(self) -> Callable[..., None]:
-        state, guard, hook_guard, captured = self._state, self._guard, self._hook_guard, self.captured
+        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
         capture_values, end_call, clock = self._capture_outputs, self._end_call, time.perf_counter_ns
 
         def post_hook(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
@@ -221,66 +209,41 @@ class ForwardHooks:
             state.depth = max(state.depth - 1, 0)
             if state.is_captured:
                 guard.run(capture_values, module, args, kwargs, output)
-            captured.own_ns += clock() - start_ns
+            charge(clock() - start_ns)
             if state.depth == 0:
                 hook_guard.run(end_call, module)
 
         return hide_from_dynamo(post_hook)
 
     def _begin_call(self, outermost: torch.nn.Module) -> None:
-        """Decide whether to capture an outermost call: a training pass, an eval pass or a loss."""
-        state = self._state
-        self.captured.begun_ns = self.captured.begun_ns or time.perf_counter_ns()
+        """Attribute an outermost call to the train step or an eval step, and observe functions called in the former."""
+        state, passes, is_grad = self._state, self._passes, torch.is_grad_enabled()
         state.stack.clear()
-        state.model = self._module_names.model_of(outermost)
-        is_grad = torch.is_grad_enabled()
+        model = state.model = self._module_names.model_of(outermost)
+        self._add_observed_calls()
         if not is_grad:
             self.stop_function_capture()
             self.on_call_without_gradients(outermost)
-        if isinstance(outermost, torch.nn.modules.loss._Loss):
-            state.is_captured = self._is_training_watched or self._eval_roots is not None
-        elif self._is_eval_pass(outermost, state.model, is_grad):
-            state.is_captured = self._join_eval_step(outermost, is_grad)
-        elif self._is_training_watched and (is_grad or outermost.training):
-            state.is_captured = id(outermost) not in self._captured_roots
-            self._captured_roots.add(id(outermost))
-            if state.is_captured and is_grad:
-                self._start_function_capture()
-        else:
-            state.is_captured = False
-
-    def _is_eval_pass(self, outermost: torch.nn.Module, model: ModelModules, is_grad: bool) -> bool:
-        if not self._is_eval_mode or (is_grad and self._is_training_watched):
-            return False
-        return self._is_explicit or (model.is_trained and not outermost.training)
-
-    def _join_eval_step(self, outermost: torch.nn.Module, is_grad: bool) -> bool:
-        """Add a pass to the eval step, or start the next step if the module ran in this one; return True: captured."""
-        if self._eval_roots is None or id(outermost) in self._eval_roots:
-            self.end_eval_step()
-            items = self._callbacks.evaluation.begin_step()
-            self._eval_roots, self._is_eval_certain = set(), False
-            self._begin_pass(items, self._callbacks.evaluation.mode())
-        self._is_eval_certain = self._is_eval_certain or not is_grad
-        self._eval_roots.add(id(outermost))
-        return True
-
-    def end_eval_step(self) -> None:
-        """End the current eval step, if there is one."""
-        if self._eval_roots is not None:
-            self._eval_roots = None
-            self._false_eval_steps = 0
-            self._add_observed_calls()
-            self.captured.accuracy = self._accuracy.take()
-            self._callbacks.evaluation.end_step(self.captured)
+        if not isinstance(outermost, torch.nn.modules.loss._Loss):
+            self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)
+            passes.begin_call(outermost, model, is_grad=is_grad)
+        state.is_captured = any(one.is_open for one in passes.current)
+        if is_grad and state.is_captured and passes.train in passes.current:
+            self._start_function_capture()
+        elif not passes.current:
+            self.stop_function_capture()
 
     def _end_call(self, outermost: torch.nn.Module) -> None:
         """End an outermost call; from here on losses may be called as functions."""
-        state = self._state
-        if state.is_captured and (self._is_training_watched or self._eval_roots is not None):
+        state, passes = self._state, self._passes
+        passes.reopen()
+        if any(one.roots and not one.is_past_backward for one in passes.current):
             self._start_function_capture()
         state.is_captured = False
         state.stack.clear()
+        if self._is_resumed and not self._module_names.is_evaluating():
+            self.end_eval()
+        self._is_resumed = False
 
     def _start_function_capture(self) -> None:
         state = self._state
@@ -312,9 +275,10 @@ class ForwardHooks:
         if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
             values = (*args, *kwargs.values())
-            self._accuracy.add(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
+            self._add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
         elif self._state.depth == 0:
             self._record_model_loss(captured, output)
+            self._passes.note_outputs(module, output)
 
     def _collections(self, module: torch.nn.Module, kind: str, side: str) -> Callable[[int], tuple[str, ...]]:
         """Return the collections of a module's inputs or outputs, by position."""
@@ -328,19 +292,20 @@ class ForwardHooks:
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
-        if side == "input" and not self.captured.has_items:
-            return []  # only the outputs of loss calls are needed
-        captured = []
+        is_watched = side == "output" or any(one.captured.has_items for one in self._passes.current)
+        captured: list[tuple[str, torch.Tensor]] = []
+        if not is_watched:
+            return captured  # only the outputs of loss calls are needed
         with torch._C.DisableTorchFunction():
-            for index, tensor in enumerate(tensors_in(values)):
-                name = self.captured.next_name(f"{stem}_{side}")
-                if not self._is_past_backward:
-                    self.captured.add(name, collections(index), tensor)
-                captured.append((name, tensor))
-            if len(captured) > 1 and "labels" in collections(1) and not self._is_past_backward:
-                (_, predictions), (name, labels) = captured[:2]
-                self.captured.add_confusion(name, collections(1), labels, predictions)
+            tensors = [tensor for tensor in tensors_in(values) if not tensor.is_meta]
+            for one in reversed(self._passes.current):
+                if one.is_open:
+                    captured = one.add(stem, side, collections, tensors)
         return captured
+
+    def _add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        for one in self._passes.current:
+            one.accuracy.add(kind, stem, values, options)
 
     # --- functions: see leadline.frameworks.torch.hooks.function_mode.FunctionListener ----------------------
 
@@ -351,7 +316,7 @@ class ForwardHooks:
             base = ("layers", f"{kind.replace('_', '')}_input")
             collections = loss_collections(base, "input") if kind in LOSS_KINDS else lambda index: base
             self._capture_tensors(stem, "input", collections, (*args, *keyword_tensors(kwargs)))
-        self.captured.own_ns += time.perf_counter_ns() - start_ns
+        self._passes.charge(time.perf_counter_ns() - start_ns)
         return stem
 
     def after_call(
@@ -364,18 +329,18 @@ class ForwardHooks:
         captured = self._capture_tensors(token, "output", lambda index: base, output)
         if kind in LOSS_KINDS:
             self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
-            self._accuracy.add(kind, token, (*args, *kwargs.values()), kwargs)
-        self.captured.own_ns += time.perf_counter_ns() - start_ns
+            self._add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
+        self._passes.charge(time.perf_counter_ns() - start_ns)
 
     def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        if self._is_training_watched:
-            with torch._C.DisableTorchFunction():
-                self.flops.add(function, args, kwargs, output)
+        with torch._C.DisableTorchFunction():
+            for one in self._passes.current:
+                one.flops.add(function, args, kwargs, output)
 
     @property
     def models_called(self) -> int:
         """Number of outermost modules called in the pass."""
-        return len(self._captured_roots)
+        return len(self._passes.train.roots)
 
     # --- losses -------------------------------------------------------------------------------------------
 
@@ -384,7 +349,7 @@ class ForwardHooks:
     ) -> None:
         for name, output in captured:
             self.losses.add(name, output)
-            if self._eval_roots is not None:
+            if self._passes.is_eval_step:
                 target = args[1] if len(args) > 1 else kwargs.get("target")
                 self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
 
@@ -397,7 +362,7 @@ class ForwardHooks:
         if name is None:
             return
         self.losses.add(name, loss)
-        if self._eval_roots is not None and self._state.model is not None and self._state.model.is_trained:
+        if self._passes.is_eval_step and self._state.model is not None and self._state.model.is_trained:
             self._report_eval_loss(None, eval_mean(loss, None, "mean"))
 
     def _report_eval_loss(self, name: str | None, value: DeviceScalar | float | None) -> None:

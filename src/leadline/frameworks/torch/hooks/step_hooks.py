@@ -227,7 +227,7 @@ class StepHooks:
         callbacks, forward = self._callbacks, self._forward
         if forward.is_watching:
             self._timeline.end_forward(*forward.capture_times())
-            forward.before_backward()
+            forward.before_backward(outputs)
         else:
             self._timeline.end_forward()
         if self._checks.is_tracking:

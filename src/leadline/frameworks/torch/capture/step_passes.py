@@ -57,6 +57,11 @@ class StepPasses:
         """Whether the eval step may be the train step."""
         self._false_eval_steps = 0
 
+    @property
+    def has_items(self) -> bool:
+        """Whether any tensor is captured; otherwise only losses are of interest."""
+        return any(one.captured.has_items for one in self.current)
+
     # --- train steps --------------------------------------------------------------------------------------
 
     def begin_train(self, items: Sequence[CaptureItem]) -> None:
@@ -170,6 +175,10 @@ class StepPasses:
     def has_resumed(self, outermost: torch.nn.Module, model: ModelModules, *, is_grad: bool) -> bool:
         """Return whether a call shows that the evaluation is over."""
         return is_grad and self.is_eval_mode and not self._is_explicit and model.is_trained and outermost.training
+
+    def is_of_eval(self, loss: torch.Tensor) -> bool:
+        """Return whether a loss is one of the eval step: after passes without gradients it has none either."""
+        return self.is_eval_step and not (self._is_eval_certain and loss.requires_grad)
 
     def charge(self, own_ns: int) -> None:
         """Add overhead to the step that it occurred in."""

@@ -15,16 +15,17 @@ from leadline.frameworks.torch.capture.forward_capture import (
     LOSS_FUNCTIONS,
     CapturedTensors,
     keyword_tensors,
-    loss_collections,
+    module_collections,
     module_kind,
     tensors_in,
 )
 from leadline.frameworks.torch.capture.step_passes import StepPasses
+from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode
+from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
-from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean
-from leadline.frameworks.torch.naming.model_names import ModuleNames
+from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean, numbers_of
+from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
@@ -70,10 +71,14 @@ class ForwardHooks:
         self._handles: list[Any] = []
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
+        self.enter: Callable[[torch.nn.Module, tuple[Any, ...]], None] = lambda module, args: None
+        """Called at the beginning of each module call while the hooks are installed."""
         self._is_resumed = False
         """Whether the outermost call under way shows that the evaluation is over."""
         self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
         """Called with each outermost module that runs without gradients while hooks are installed."""
+        self.called_modules: CalledModules | None = None
+        """Collects called modules that no optimizer may hold."""
 
     @property
     def captured(self) -> CapturedTensors:
@@ -162,8 +167,9 @@ class ForwardHooks:
         self.is_watching = True
         if not self._handles:
             self._state.depth = 0
+            self.enter = self._make_pre_hook()
             self._handles = [
-                torch_module.register_module_forward_pre_hook(self._make_pre_hook()),
+                torch_module.register_module_forward_pre_hook(self.enter),
                 torch_module.register_module_forward_hook(self._make_post_hook(), with_kwargs=True, always_call=True),
             ]
 
@@ -187,7 +193,7 @@ class ForwardHooks:
             if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             if state.depth == 0:
-                hook_guard.run(begin_call, module)
+                hook_guard.run(begin_call, module, args)
             start_ns = clock()
             state.depth += 1
             if state.is_captured:
@@ -215,18 +221,24 @@ class ForwardHooks:
 
         return hide_from_dynamo(post_hook)
 
-    def _begin_call(self, outermost: torch.nn.Module) -> None:
+    def _begin_call(self, outermost: torch.nn.Module, args: tuple[Any, ...]) -> None:
         """Attribute an outermost call to the train step or an eval step, and observe functions called in the former."""
         state, passes, is_grad = self._state, self._passes, torch.is_grad_enabled()
         state.stack.clear()
         model = state.model = self._module_names.model_of(outermost)
         self._add_observed_calls()
+        if any(isinstance(value, torch.Tensor) and value.is_meta for value in args):
+            state.is_captured = False  # a library asks for the shapes of the outputs
+            return
         if not is_grad:
             self.stop_function_capture()
             self.on_call_without_gradients(outermost)
         if not isinstance(outermost, torch.nn.modules.loss._Loss):
             self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)
             passes.begin_call(outermost, model, is_grad=is_grad)
+            is_training = is_grad and passes.train in passes.current
+            if is_training and not model.is_trained and self.called_modules is not None:
+                self.called_modules.add_model(outermost)
         state.is_captured = any(one.is_open for one in passes.current)
         if is_grad and state.is_captured and passes.train in passes.current:
             self._start_function_capture()
@@ -236,14 +248,14 @@ class ForwardHooks:
     def _end_call(self, outermost: torch.nn.Module) -> None:
         """End an outermost call; from here on losses may be called as functions."""
         state, passes = self._state, self._passes
+        if self._is_resumed and not self._module_names.is_evaluating():
+            self.end_eval()
+        self._is_resumed = False
         passes.reopen()
         if any(one.roots and not one.is_past_backward for one in passes.current):
             self._start_function_capture()
         state.is_captured = False
         state.stack.clear()
-        if self._is_resumed and not self._module_names.is_evaluating():
-            self.end_eval()
-        self._is_resumed = False
 
     def _start_function_capture(self) -> None:
         state = self._state
@@ -256,46 +268,50 @@ class ForwardHooks:
         model = self._state.model
         name = model.names.get(id(module)) if model is not None else None
         if name is None:
+            self._note_unregistered(module)
             self._state.stack.append(("", ""))
             return
         kind = module_kind(module)
         self._state.stack.append((name, kind))
-        self._capture_tensors(name, "input", self._collections(module, kind, "input"), args)
+        if self._passes.has_items:
+            collections = module_collections(module, kind, "input", is_outermost=self._state.depth == 1)
+            self._capture_tensors(name, "input", collections, args)
+
+    def _note_unregistered(self, module: torch.nn.Module) -> None:
+        """Note a module that its model does not know, such as one in a plain list."""
+        stack, model = self._state.stack, self._state.model
+        if not stack or not stack[-1][0] or model is None or self.called_modules is None or not torch.is_grad_enabled():
+            return
+        root, name = model.root(), stack[-1][0]
+        name = "" if name == model.root_name else name.removeprefix(model.prefix)
+        if root is not None:
+            owner = dict(unwrap(root).named_modules()).get(name)
+            self.called_modules.add_unregistered(module, owner, f"{model.prefix}{name}")
 
     def _capture_outputs(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
-        if not name or output is None:
-            return
-        if kwargs:
-            self._capture_tensors(name, "input", self._collections(module, kind, "input"), tuple(kwargs.values()))
-        captured = self._capture_tensors(name, "output", self._collections(module, kind, "output"), output)
-        is_loss = isinstance(module, torch.nn.modules.loss._Loss)
+        is_outermost, is_loss = self._state.depth == 0, isinstance(module, torch.nn.modules.loss._Loss)
+        if not name or output is None or not (self._passes.has_items or is_outermost or is_loss):
+            return  # without items only losses are needed
+        if kwargs and self._passes.has_items:
+            collections = module_collections(module, kind, "input", is_outermost=is_outermost)
+            self._capture_tensors(name, "input", collections, tuple(kwargs.values()))
+        collections = module_collections(module, kind, "output", is_outermost=is_outermost)
+        captured = self._capture_tensors(name, "output", collections, output)
         if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
             values = (*args, *kwargs.values())
             self._add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
-        elif self._state.depth == 0:
-            self._record_model_loss(captured, output)
+        elif is_outermost:
             self._passes.note_outputs(module, output)
-
-    def _collections(self, module: torch.nn.Module, kind: str, side: str) -> Callable[[int], tuple[str, ...]]:
-        """Return the collections of a module's inputs or outputs, by position."""
-        base = ("layers", f"{kind}_{side}")
-        if isinstance(module, torch.nn.modules.loss._Loss):
-            return loss_collections(base, side)
-        if self._state.depth == (1 if side == "input" else 0):
-            return lambda index: (f"{side}s", *base)
-        return lambda index: base
+            self._record_own_losses(module, captured, output)
 
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
-        is_watched = side == "output" or any(one.captured.has_items for one in self._passes.current)
         captured: list[tuple[str, torch.Tensor]] = []
-        if not is_watched:
-            return captured  # only the outputs of loss calls are needed
         with torch._C.DisableTorchFunction():
             tensors = [tensor for tensor in tensors_in(values) if not tensor.is_meta]
             for one in reversed(self._passes.current):
@@ -312,21 +328,19 @@ class ForwardHooks:
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         start_ns = time.perf_counter_ns()
         stem = self._state.function_stem(kind)
-        if stem is not None:
-            base = ("layers", f"{kind.replace('_', '')}_input")
-            collections = loss_collections(base, "input") if kind in LOSS_KINDS else lambda index: base
-            self._capture_tensors(stem, "input", collections, (*args, *keyword_tensors(kwargs)))
+        if stem is not None and self._passes.has_items:
+            values = (*args, *keyword_tensors(kwargs))
+            self._capture_tensors(stem, "input", function_collections(kind, "input"), values)
         self._passes.charge(time.perf_counter_ns() - start_ns)
         return stem
 
     def after_call(
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
-        if not isinstance(token, str):
+        if not isinstance(token, str) or not (self._passes.has_items or kind in LOSS_KINDS):
             return
         start_ns = time.perf_counter_ns()
-        base = ("layers", f"{kind.replace('_', '')}_output")
-        captured = self._capture_tensors(token, "output", lambda index: base, output)
+        captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
             self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
             self._add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
@@ -349,21 +363,23 @@ class ForwardHooks:
     ) -> None:
         for name, output in captured:
             self.losses.add(name, output)
-            if self._passes.is_eval_step:
+            if self._passes.is_of_eval(output):
                 target = args[1] if len(args) > 1 else kwargs.get("target")
                 self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
 
-    def _record_model_loss(self, captured: list[tuple[str, torch.Tensor]], output: Any) -> None:
-        """Record the loss that a model itself returns: a single number, or ``loss`` in its output."""
-        loss = output.get("loss") if isinstance(output, Mapping) else output
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.is_floating_point():
-            return
-        name = next((name for name, tensor in captured if tensor is loss), None)
-        if name is None:
-            return
-        self.losses.add(name, loss)
-        if self._passes.is_eval_step and self._state.model is not None and self._state.model.is_trained:
-            self._report_eval_loss(None, eval_mean(loss, None, "mean"))
+    def _record_own_losses(
+        self, called: torch.nn.Module, captured: list[tuple[str, torch.Tensor]], output: Any
+    ) -> None:
+        """Record the loss that a model itself returns: the number of its output that backward is called on."""
+        model, names = unwrap(called), {id(tensor): name for name, tensor in captured}
+        is_trained = self._state.model is not None and self._state.model.is_trained
+        for place, number in numbers_of(output):
+            if id(number) in names:
+                self.losses.add_output(model, place, names[id(number)], number)
+            own = self.losses.own_name(model, place)
+            is_loss = is_trained and number.dim() == 0 and (own is not None or place == "loss")
+            if is_loss and self._passes.is_of_eval(number):
+                self._report_eval_loss(own, eval_mean(number, None, "mean"))
 
     def _report_eval_loss(self, name: str | None, value: DeviceScalar | float | None) -> None:
         if value is not None:

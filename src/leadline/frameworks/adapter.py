@@ -316,6 +316,14 @@ class Evaluates(Protocol):
 
 
 @runtime_checkable
+class EndsStepsLater(Protocol):
+    """The capability to end a step later than its update, where the update itself cannot be observed."""
+
+    def end_step(self) -> None:
+        """End the step whose update may have been made, if there is one."""
+
+
+@runtime_checkable
 class DeviceScalars(Protocol):
     """The capability to read numbers that may still be on a device."""
 

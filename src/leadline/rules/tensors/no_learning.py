@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _UNMANAGED: Final = "/outside_optimizers"
 _EVERY: Final = 10
+_UNMANAGED_STEPS: Final = 5
+"""A parameter without an optimizer is reported after this many steps: an optimizer may be created a little later."""
 _NOISE: Final = 1e-5
 """A gradient below this share of the largest one at its step is a rounding error of zero."""
 _CONVERGED: Final = 1e-3
@@ -68,8 +70,10 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         The loss may still fall because of the other parameters, so that nobody notices; the layer without updates
         is computed in vain at every step.
     How it decides:
-        Fires if one of these conditions holds for at least ``steps`` steps: a parameter receives gradients and no
-        living optimizer holds it; the gradient of a parameter was above 1e-5 of the largest gradient at each
+        Fires if a parameter receives gradients and no living optimizer holds it for at least 5 steps; this includes
+        parameters of modules that a captured forward pass called although their model does not know them (in a plain
+        list), and of models without an optimizer of their own. Fires too if one of these conditions holds for at
+        least ``steps`` steps: the gradient of a parameter was above 1e-5 of the largest gradient at each
         capture, and its bits (their checksum) are the same at all of these captures; every learning rate was 0 at
         each capture. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the first
         steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
@@ -152,7 +156,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         names = {reading.tensor for reading in readings}
         if known.zero_since is not None and names & set(known.rates) and step - known.zero_since >= self.steps:
             return "rate", sorted(known.rates), known.zero_since
-        unmanaged = [name for name, since in known.unmanaged.items() if step - since >= self.steps and name in names]
+        steps = min(self.steps, _UNMANAGED_STEPS)
+        unmanaged = [name for name, since in known.unmanaged.items() if step - since >= steps and name in names]
         if unmanaged:
             return "outside", unmanaged, min(known.unmanaged[name] for name in unmanaged)
         unchanged = [

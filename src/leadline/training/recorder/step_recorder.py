@@ -209,7 +209,9 @@ class StepRecorder:
         begun = self.cost.begin()
         skipped = is_skipped if isinstance(is_skipped, bool) else self._frameworks.row([is_skipped])
         watched = self._watched.get(optimizer)
-        if watched is not None and watched.running is not None:
+        if watched is None:
+            self._watch(optimizer)
+        elif watched.running is not None:
             self._end_capture(watched, skipped)
         if is_part:
             self.cost.end(begun)
@@ -248,6 +250,8 @@ class StepRecorder:
 
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
+        self._control.close()
+        self._frameworks.end_step()
         self.evaluation.is_finished = True
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()

@@ -19,6 +19,7 @@ from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
@@ -70,6 +71,7 @@ class StepHooks:
         checks: LoopChecks,
         loss_inputs: LossInputs,
         model_calls: ModelCallHook,
+        manual: ManualSteps,
         on_compile: Callable[[], None],
     ) -> None:
         """
@@ -78,12 +80,15 @@ class StepHooks:
             checks: Receives backward passes and steps.
             loss_inputs: Receives backward passes.
             model_calls: Observes the next forward pass after each backward pass and step.
+            manual: Ends the steps until an optimizer steps.
             on_compile: Called before each compilation.
         """
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
         self._loss_inputs = loss_inputs
-        self._expect_model = model_calls.expect
+        self._model_calls, self._expect_model = model_calls, model_calls.expect
+        self._manual: ManualSteps | None = manual
+        """None as soon as an optimizer has stepped."""
         self.reductions = GradientReductions()
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
@@ -96,6 +101,8 @@ class StepHooks:
 
     def install(self) -> None:
         """Install the hooks."""
+        if self._manual is not None:
+            self._model_calls.follow(self._manual.begin_forward)
         self._handles = [
             torch_optimizer.register_optimizer_step_pre_hook(self._make_pre_hook()),
             torch_optimizer.register_optimizer_step_post_hook(self._make_post_hook()),
@@ -229,9 +236,11 @@ class StepHooks:
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
         callbacks, forward = self._callbacks, self._forward
+        if self._manual is not None:
+            self._manual.before_backward(outputs)
         if forward.is_watching:
             self._timeline.end_forward(*forward.capture_times())
-            forward.before_backward()
+            forward.before_backward(outputs)
         else:
             self._timeline.end_forward()
         if self._checks.is_tracking:
@@ -246,6 +255,8 @@ class StepHooks:
 
     def _end_backward(self) -> None:
         duration_ns = self._timeline.end_backward()
+        if self._manual is not None:
+            self._manual.after_backward()
         self._expect_model()
         if duration_ns and self.reductions.replicas:
             for reduction in self.reductions.after_backward(duration_ns):
@@ -253,7 +264,19 @@ class StepHooks:
         if self._stepped_in_backward:
             self._end_steps_in_backward()
 
+    def end_manual_step(self) -> None:
+        """End the step under way, if no optimizer steps."""
+        if self._manual is not None:
+            self._manual.end_step()
+
+    def _leave_manual_steps(self) -> None:
+        """From now on optimizers end the steps."""
+        self._manual = None
+        self._model_calls.follow(None)
+
     def _before_update(self, optimizer: Any) -> None:
+        if self._manual is not None:
+            self._leave_manual_steps()
         self._forward.before_update()
         self._callbacks.before_update(optimizer)
         if self._checks.is_enabled:
@@ -268,6 +291,8 @@ class StepHooks:
 
     def _after_partial_update(self, optimizer: Any) -> None:
         """Handle a step inside a scaler step or backward pass, which reports the whole step itself."""
+        if self._manual is not None:
+            self._leave_manual_steps()
         self._timeline.end_update()
         if self._checks.is_tracking:
             self._checks.after_update(optimizer)

@@ -17,6 +17,7 @@ from leadline.rules.registry import BUILT_IN, DEFAULT
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
+from leadline.rules.tensors.no_gradient import NoGradient
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.tensors.output_collapse import OutputCollapse
@@ -76,7 +77,7 @@ class TestLossSpike(RuleContract):
 def starting_at(loss: float) -> tuple[Capture, ...]:
     return (
         captured(0, {"CrossEntropyLoss_input_0": {"abs_max": 1.0}}),
-        *numbers("CrossEntropyLoss_output_0", [loss] * 3),
+        *numbers("CrossEntropyLoss_output_0", [loss] * 10),
     )
 
 
@@ -99,6 +100,12 @@ class TestProbabilitiesAsLogits(RuleContract):
 
 LOOP = {"SGD/lr": {"value": 0.1}, "SGD/steps_without_zero_grad": {"value": 0.0}}
 PUSHED = {"gradient/a.weight": {"abs_max": 1.0}}
+
+
+class TestNoGradient(RuleContract):
+    rule = NoGradient
+    fires_on = parameters({"gradient/a.weight": {"abs_max": 0.0}, "a.weight": {"update_ratio": 0.0}})
+    silent_on = parameters({**PUSHED, "a.weight": {"update_ratio": 0.1}})
 
 
 class TestNoLearning(RuleContract):
@@ -165,8 +172,8 @@ class TestLearningRate(RuleContract):
 
 class TestMetricNotImproving(RuleContract):
     rule = MetricNotImproving
-    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(60)])
-    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(60)])
+    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(240)])
+    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(1600)])
 
 
 SKIPS = tuple(skipped(step) for step in range(10, 30))

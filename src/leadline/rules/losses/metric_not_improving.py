@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MAX_BLOCKS: Final = 128
-_MIN_BLOCKS: Final = 40
+_MIN_VALUES: Final = 200
+"""Values of a metric that are required; those of evaluations must also be of two of them."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
 _UP: Final = re.compile(
@@ -31,7 +32,7 @@ _UP: Final = re.compile(
 _DOWN: Final = re.compile(
     r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
 )
-_ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)", re.IGNORECASE)
+_ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
 _SQUARES: Final = re.compile(r"mse_?loss", re.IGNORECASE)
 
 
@@ -44,12 +45,24 @@ class _BlockMeans:
 
     is_upward: bool
     length: int = 1
+    values: int = 0
+    """The number of values so far."""
+    evaluations: int = 0
+    """The number of evaluations that they are from."""
     means: list[float] = field(default_factory=list)
     _sum: float = 0.0
     _count: int = 0
+    _train_step: int = -1
 
-    def add(self, value: float) -> bool:
-        """Add a value; return whether it completes a block."""
+    def add(self, value: float, train_step: int) -> bool:
+        """Add a value; return whether it completes a block.
+
+        Args:
+            train_step: The train step that had been finished; values of one evaluation share it.
+        """
+        self.values += 1
+        self.evaluations += train_step != self._train_step
+        self._train_step = train_step
         self._sum += value
         self._count += 1
         if self._count < self.length:
@@ -102,10 +115,10 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         A training that has converged is finished; one that stays at the level of guessing has not begun to learn,
         and more epochs will not change that.
     How it decides:
-        The values of a metric are averaged over 64 to 128 blocks of equal length (at least 40 at the start of a
-        run). It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
+        The values of a metric, at least 200 and of at least two evaluations, are averaged over 64 to 128 blocks of equal
+        length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is not better than the trivial level by two standard errors. The trivial
-        level is the entropy of the labels for a cross entropy, their variance for a mean squared error, the share
+        level is the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean squared error, the share
         of the most frequent label for an accuracy, and otherwise, or without captured labels, the first tenth of
         the metric. Whether higher or lower is better is taken from the name (accuracy, f1, auc, reward …; loss,
         error, perplexity …); metrics with other names are not evaluated.
@@ -136,7 +149,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
     @property
     def least_observations(self) -> int:
-        return _MIN_BLOCKS
+        return _MIN_VALUES
 
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
@@ -147,7 +160,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
                 continue
             key = (reading.worker, reading.mode, reading.tensor)
             curve = known.curves.setdefault(key, _BlockMeans(is_upward))
-            if curve.add(reading.value) and len(curve.means) >= _MIN_BLOCKS:
+            is_whole = curve.add(reading.value, window.step)
+            if is_whole and curve.values >= _MIN_VALUES and curve.evaluations > 1:
                 known.levels[key] = self._evaluate_level(curve, reading, known.labels.get(reading.worker, _Labels()))
         return known
 
@@ -163,8 +177,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         if judged:
             return Clear()
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
-        values = max((len(window.memory.curves[key].means) for key in keys if key in window.memory.curves), default=0)
-        return too_few(values, _MIN_BLOCKS, "values of a metric or loss") if values else Undecided(_NO_METRIC)
+        values = max((window.memory.curves[key].values for key in keys if key in window.memory.curves), default=0)
+        return too_few(values, _MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
     def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: _Labels) -> _Level:
         half = curve.means[len(curve.means) // 2 :]

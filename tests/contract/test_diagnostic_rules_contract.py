@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from rule_scenarios import INFOS, captured, skipped
 
+from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.rules.losses.learning_rate import LearningRate
 from leadline.rules.losses.loss_at_start import LossAtStart
 from leadline.rules.losses.loss_spike import LossSpike
@@ -26,7 +27,7 @@ from leadline.rules.tensors.skipped_steps import SkippedSteps
 from leadline.rules.tensors.unscaled_input import UnscaledInput
 from leadline.rules.tensors.unused_parameter import UnusedParameter
 from leadline.rules.tensors.weight_saturation import WeightSaturation
-from leadline.testing.contracts import RuleContract
+from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 
@@ -100,6 +101,12 @@ class TestProbabilitiesAsLogits(RuleContract):
 
 LOOP = {"SGD/lr": {"value": 0.1}, "SGD/steps_without_zero_grad": {"value": 0.0}}
 PUSHED = {"gradient/a.weight": {"abs_max": 1.0}}
+
+
+class TestClosingRemarks(TableRuleContract):
+    rule = ClosingRemarks
+    fires_on = numbers("loss", [2.0 * 0.99**step for step in range(60)])
+    silent_on = numbers("loss", [1.0] * 120)
 
 
 class TestNoGradient(RuleContract):

@@ -15,6 +15,7 @@ from leadline.rules.rule import Rule
 from leadline.testing.runs import Part
 
 RULES: dict[str, Callable[[], Rule]] = {
+    "closing_remarks": find_rule("closing_remarks"),
     "nonfinite_origin": find_rule("nonfinite_origin"),
     "exploding_gradient": partial(find_rule("exploding_gradient"), factor=5.0, window=4, patience=1, warmup=2),
     "loss_spike": partial(find_rule("loss_spike"), k=2.0, window=3, patience=2),

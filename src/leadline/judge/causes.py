@@ -35,7 +35,7 @@ class FiredRule:
         return self.findings[0].first_step
 
     def may_lead_to(self, other: FiredRule) -> bool:
-        """Return whether the rule declares to explain another rule, and what it found began no later than that rule fired."""
+        """Return whether it declares to explain another rule, and what it found began no later than that rule fired."""
         if other.rule not in self.explains or other.alias == self.alias:
             return False
         return any(

@@ -13,6 +13,7 @@ BUILT_IN: Final = {
     "batch_size": "leadline.rules.system.batch_size:BatchSize",
     "check_input_images": "leadline.rules.tensors.check_input_images:CheckInputImages",
     "class_imbalance": "leadline.rules.losses.class_imbalance:ClassImbalance",
+    "closing_remarks": "leadline.rules.losses.closing_remarks:ClosingRemarks",
     "confusion": "leadline.rules.losses.confusion:Confusion",
     "cpu_bottleneck": "leadline.rules.system.cpu_bottleneck:CPUBottleneck",
     "cpu_utilization": "leadline.rules.system.cpu_utilization:CPUUtilization",
@@ -129,6 +130,7 @@ DEFAULT: Final = (
     "straggler",
     "memory_growth",
     "gpu_throttling",
+    "closing_remarks",
 )
 """Rules without false alarms on healthy runs; they are evaluated unless configured otherwise."""
 

@@ -24,10 +24,10 @@ _CALL_STEPS: Final = 2
 _RISE: Final = 1.1
 """The smallest ratio to the first loss that is no noise."""
 _RISE_UNKNOWN: Final = 10.0
-"""The same for losses of which it is not known what guessing gives: those of a policy may rise in a healthy training."""
+"""The same for losses whose guess is not known: those of a policy may rise in a healthy training."""
 _SUM: Final = (0.5, 2.0)
-"""A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; that of a
-regression also below, since its guess is not a lower bound."""
+"""A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; one of a
+regression also below, since labels may be small."""
 
 
 @dataclass(slots=True)
@@ -76,8 +76,9 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
     Blind spots:
         A training that starts from a checkpoint begins below guessing, and one that is warmed up stays there; neither
         fires. A loss that is between half and twice the number of labels times that of guessing (in a regression, up to
-        twice) may be a sum over the batch, and is not compared with guessing. Terms added to the loss hide the loss call, and so does a compiled
-        model: only a rise is seen then. A margin or a scale within the logits (ArcFace) starts far above ln C.
+        twice) may be a sum over the batch, and is not compared with guessing. Terms added to the loss hide the loss
+        call, and so does a compiled model: only a rise is seen then. A margin or a scale within the logits (ArcFace)
+        starts far above ln C.
     Args:
         factor: How many times ln C is too much, > 1.
         label_factor: How many times the size of the labels is too large an error, > 1.

@@ -201,6 +201,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             suggestion=suggestion,
             worker=worker,
             evidence={"kind": kind, "since_step": since, "parameters": len(names), "steps": self.steps},
+            since_step=since,
         )
 
 

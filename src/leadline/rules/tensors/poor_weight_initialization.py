@@ -168,12 +168,12 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
     def _widest(self, readings: list[TensorReading], worker: str) -> tuple[TensorReading, TensorReading] | None:
         """Return the two layers of a worker that differ most, the larger first, if they differ too much."""
         inputs = [reading for reading in readings if reading.worker == worker]
-        pairs = [
-            (abs(at - other), *sorted((inputs[at], inputs[other]), key=_value, reverse=True))
-            for at in range(len(inputs))
-            for other in range(at)
-        ]
-        wide = [(large, small) for distance, large, small in pairs if _ratio(large, small) > self.threshold**distance]
+        wide = []
+        for at, one in enumerate(inputs):
+            for distance, other in enumerate(reversed(inputs[:at]), start=1):
+                large, small = (one, other) if one.value > other.value else (other, one)
+                if _ratio(large, small) > self.threshold**distance:
+                    wide.append((large, small))
         return max(wide, key=lambda pair: _ratio(*pair)) if wide else None
 
     def _gradients(self, ranges: list[tuple[TensorReading, float]], known: _Known) -> Fired | None:
@@ -248,7 +248,3 @@ def _ratio(large: TensorReading, small: TensorReading) -> float:
 
 def _is_finite(values: Floats) -> Choices:
     return abs(values) < math.inf
-
-
-def _value(reading: TensorReading) -> float:
-    return reading.value

@@ -5,6 +5,7 @@ The faulty ones are captured as by default; of the healthy ones everything that 
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 
@@ -39,7 +40,7 @@ def step(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
 
 def net(*sizes: int, activation: type[nn.Module] = nn.ReLU) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for width, following in zip(sizes, sizes[1:], strict=False):
+    for width, following in itertools.pairwise(sizes):
         layers += [nn.Linear(width, following), activation()]
     return nn.Sequential(*layers[:-1])
 

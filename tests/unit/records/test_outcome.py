@@ -194,7 +194,9 @@ def test_a_finding_whose_cause_is_unknown_stands_alone() -> None:
 
 def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     remark = "the loss was still falling after 60 updates"
-    assert text(DONE, *CLEAR, remarks=(remark,)).endswith("(12 rules clear, 1 undecided). Remark: the loss was still falling after 60 updates.")
+    assert text(DONE, *CLEAR, remarks=(remark,)).endswith(
+        "(12 rules clear, 1 undecided). Remark: the loss was still falling after 60 updates."
+    )
     assert "Remark" not in text(DONE, SPIKE, remarks=(remark,))
     assert "Remark" not in text(RunStatus("InProgress"), *CLEAR, remarks=(remark,))
     outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE,), remarks=(remark,)), [WORKER])

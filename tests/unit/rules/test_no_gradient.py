@@ -117,11 +117,9 @@ def test_a_loss_of_zero_with_gradients_is_clear() -> None:
     assert judge(step(at, HEALTHY, loss=0.0) for at in range(4))[-1] == Clear()
 
 
-@pytest.mark.parametrize(
-    ("losses", "verdict"), [([3.0, 2.0, 1e-3, 0.0, 0.0], Clear), ([3.0, 2.0, 2.0, 2.0, 2.0], Fired)]
-)
+@pytest.mark.parametrize(("losses", "verdict"), [([3.0, 2.0, *[1e-3] * 6], Clear), ([3.0, *[2.0] * 7], Fired)])
 def test_gradients_that_end_at_convergence_are_clear(losses: list[float], verdict: type[Verdict]) -> None:
-    sizes = [0.5, 0.5, 0.0, 0.0, 0.0]
+    sizes = [0.5, 0.5, *[0.0] * 6]
     parts = [
         step(at, dict.fromkeys(LAYERS, size), loss=loss)
         for at, (size, loss) in enumerate(zip(sizes, losses, strict=True))

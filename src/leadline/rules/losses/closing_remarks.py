@@ -85,9 +85,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             (
                 TensorNeed("losses", statistics=("value",), modes=modes),
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
-                TensorNeed(
-                    "labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True
-                ),
+                TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
             )
         )
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.losses.guess import Guess, LossCall, guess_of
 from leadline.rules.messages import suspected, too_few
 from leadline.rules.rule import Rule
@@ -132,6 +133,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         losses = window.readings("value")
         if not losses:
             return Undecided("no loss was captured at this step")
+        if all(map(is_from_booster, losses)):
+            return NotApplicable("boosted trees start from a constant prediction")
         judged = [(reading, window.memory[reading.worker]) for reading in losses if math.isfinite(reading.value)]
         for reading, start in judged:
             fired = self._compared(reading, start) or self._risen(reading, start)

@@ -75,10 +75,10 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         Parameters without a gradient do not train. Nothing fails: the loop runs, and the loss stays where it is or
         falls a little because of the layers that still have a gradient.
     How it decides:
-        Fires if one of these conditions holds at ``patience`` captures in a row: the norm of all gradients of an
-        optimizer is exactly 0; every parameter of an optimizer has a gradient of exactly 0, or none at all; the same
-        holds for the first layers of the model, up to some layer, for at least 10 steps (at 10 captures in a row, if
-        they had a gradient before); every loss is exactly 0, from the first step on, and no gradient is known. A
+        Fires if one of these conditions holds at ``patience`` captures in a row (twice as many after a gradient): the
+        norm of all gradients of an optimizer is exactly 0; every parameter of an optimizer has a gradient of exactly 0,
+        or none at all; the same holds for the first layers of the model, up to some layer, for at least 10 steps (at 10
+        captures in a row, if they had a gradient before); every loss is exactly 0, from the first step on, and no gradient is known. A
         parameter without a gradient counts only if the step of the optimizer did not change it. Steps at which every
         learning rate is 0 do not count. It is clear where the gradients ended because the loss has fallen to less than
         a thousandth of its largest value.
@@ -164,7 +164,7 @@ class NoGradient(Rule, frozen=True, kw_only=True):
 
     def _norm(self, known: _Known) -> _Break | None:
         for name, streak in known.norms.items():
-            if streak.captures >= self.patience:
+            if streak.captures >= self._needed(known, name):
                 label = name.removesuffix(_NORM).rstrip("/")
                 subject = f"every gradient of {label}" if label else "every gradient"
                 return _Break("all", (name,), streak.since, f"{subject} is exactly 0 since step {streak.since:,}")
@@ -198,7 +198,11 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         return _Break("layers", tuple(names), since, message)
 
     def _is_dead(self, known: _Known, name: str) -> bool:
-        return name in known.parameters and known.parameters[name].captures >= self.patience
+        return name in known.parameters and known.parameters[name].captures >= self._needed(known, name)
+
+    def _needed(self, known: _Known, name: str) -> int:
+        """Return the captures in a row that count: twice as many for what had a gradient, and may rest."""
+        return self.patience * (2 if name in known.had_gradient else 1)
 
     def _are_off(self, known: _Known, layer: list[str], step: int) -> bool:
         """Return whether a layer has no gradient while others may have one."""

@@ -155,13 +155,15 @@ def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Ju
 
 
 def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judged:
-    results, seen, logits = [], {}, set()
+    results, seen, logits, counts_of = [], {}, set(), {}
     for step in trained(scenario):
         if step.mode_step >= 41:
             continue
         losses = step.of("value", "losses")
         if step.mode_step < 2:
             logits |= {worker for worker, name in step.of("abs_max", "predictions") if name.startswith("Cross")}
+            known_labels = step.of("variance", "labels").items()
+            counts_of |= {worker: 8 for (worker, _), value in known_labels if is_finite(value)}
         for key, value in losses.items():
             seen.setdefault(key, []).append(value)
         fired, counts, is_rising = False, [], False
@@ -171,15 +173,18 @@ def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judg
             values = seen[worker, name]
             counts.append(len(values))
             known = classes or (2 if worker in logits and name.startswith("Cross") else None)
-            lowest = min([x for x in values if not math.isnan(x)]) if is_finite(values[0]) else math.nan
-            fired |= bool(known) and len(values) >= 10 and lowest > factor * math.log(known or 2)
+            level = math.log(known or 2)
+            labels = counts_of.get(worker, 0) if name.startswith("Cross") else 0
+            level *= labels if labels and 0.5 <= values[0] / (level * labels) <= 2 else 1
+            lowest = min((x for x in values[1:] if not math.isnan(x)), default=math.inf)
+            fired |= bool(known) and len(values) >= 10 and factor * level < lowest < math.inf
             after = {
                 key: min((x for x in rest if not math.isnan(x)), default=math.inf)
                 for key, (_, *rest) in seen.items()
                 if key[0] == worker
             }
             rising = all(low > 1.1 * abs(seen[key][0]) for key, low in after.items()) and values[0] > 0
-            bound = 1.1 * math.log(known) if known else 10 * values[0]
+            bound = 1.1 * level if known else 10 * values[0]
             is_rising |= rising and after[worker, name] > bound
         count = max(counts, default=0)
         results.append((step.step, verdict_name(fired, count >= 10 and not is_rising)))

@@ -31,7 +31,7 @@ FOUND = {
     "dead_units": ("no_gradient", 10),
     "one_class": ("no_gradient", 2),
     "new_loss_tensor": ("no_gradient", 2),
-    "huge_rate": ("loss_at_start", 40),
+    "huge_rate": ("loss_at_start", 9),
     "unscaled_pixels": ("loss_at_start", 9),
 }
 """By faulty training, the rule that finds the fault by default, and the latest step."""

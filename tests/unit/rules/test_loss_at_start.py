@@ -49,6 +49,15 @@ def test_fires_at_the_tenth_loss_and_is_clear_on_its_bound() -> None:
     assert results[-1].since_step == 0
 
 
+def test_fires_at_the_tenth_loss_if_all_after_the_first_are_far_above_guessing() -> None:
+    results = judge([2.3] + [9.0] * 9)
+    assert [type(verdict) for verdict in results[-2:]] == [Undecided, Fired]
+    assert (
+        results[-1].message == "CrossEntropyLoss_output_0 started at 2.3, and stayed above 9 for the 9 steps after that"
+    )
+    assert not isinstance(judge([2.3] + [6.0] * 9)[-1], Fired)
+
+
 def test_one_low_loss_is_enough() -> None:
     assert judge([9.0, 2.0] + [9.0] * 8)[-1] == Clear()
     assert [type(verdict) for verdict in judge([9.0] * 10 + [2.0])][-2:] == [Fired, Clear]

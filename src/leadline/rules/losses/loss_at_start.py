@@ -31,20 +31,27 @@ _SUM: Final = (0.5, 2.0)
 regression also below, since labels may be small."""
 
 
+_START_ADVICE: Final = (
+    "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer (or zeros); "
+    "usually inputs are not scaled, the last layer starts too large, or the loss is not averaged"
+)
+_RISE_ADVICE: Final = (
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first updates are far "
+    "too large, or the sign of the loss is wrong"
+)
+
+
 @dataclass(slots=True)
 class _Curve:
     """The first values of a loss."""
 
     first: float
     count: int = 1
-    lowest: float = math.inf
-    """The lowest value, including the first one."""
     lowest_after: float = math.inf
     """The lowest value after the first one."""
 
     def add(self, value: float) -> None:
         self.count += 1
-        self.lowest = min(self.lowest, value)
         self.lowest_after = min(self.lowest_after, value)
 
 
@@ -68,18 +75,18 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         Guessing gives ln C for a cross entropy or negative log likelihood (C is the size of the class dimension, or
         ``classes``), ln 2 for a binary cross entropy, ``mean(labels ** 2) + 1`` for a mean squared error, and
         ``mean(abs(labels)) + 1`` for an absolute, smooth or Huber error: outputs of an untrained model are of size 1.
-        Fires if each of the first 10 losses is above that of guessing: ``factor`` times for classes, and so that
-        errors are ``label_factor`` times the size of the labels (squared for a squared error). Also fires if each loss
-        of the ``steps`` steps after the first one is more than 1.1 times both the first loss and guessing, or 10 times
-        the first loss where guessing is not known; of several losses all must rise.
+        Fires if each loss from the second to the tenth is above that of guessing: ``factor`` times for classes, and so
+        that errors are ``label_factor`` times the size of the labels (squared for a squared error). Also fires if each
+        loss of the ``steps`` steps after the first one is more than 1.1 times both the first loss and guessing, or 10
+        times the first loss where guessing is not known; of several losses all must rise.
     Not a number:
         A loss that is NaN or infinite is not evaluated (see ``exploding_tensor``).
     Blind spots:
         A training that starts from a checkpoint begins below guessing, and one that is warmed up stays there; neither
         fires. A loss that is between half and twice the number of labels times that of guessing (in a regression, up to
-        twice) may be a sum over the batch, and is not compared with guessing. Terms added to the loss hide the loss
-        call, and so does a compiled model: only a rise is seen then. A margin or a scale within the logits (ArcFace)
-        starts far above ln C.
+        twice) may be a sum over the batch, and is compared with such a sum. Terms added to the loss hide the loss call,
+        and so does a compiled model: only a rise is seen then. A margin or a scale within the logits (ArcFace) starts
+        far above ln C.
     Args:
         factor: How many times ln C is too much, > 1.
         label_factor: How many times the size of the labels is too large an error, > 1.
@@ -126,7 +133,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             if reading.tensor in curves:
                 curves[reading.tensor].add(reading.value)
             else:
-                curves[reading.tensor] = _Curve(reading.value, lowest=reading.value)
+                curves[reading.tensor] = _Curve(reading.value)
         return starts
 
     def evaluate(self, window: Window) -> Verdict:
@@ -137,7 +144,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             return NotApplicable("boosted trees start from a constant prediction")
         judged = [(reading, window.memory[reading.worker]) for reading in losses if math.isfinite(reading.value)]
         for reading, start in judged:
-            fired = self._compared(reading, start) or self._risen(reading, start)
+            fired = self._far_above(reading, start) or self._stays_above(reading, start)
             if fired is not None:
                 return fired
         count = max((start.curves[reading.tensor].count for reading, start in judged), default=0)
@@ -150,38 +157,30 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
     def _guess(self, reading: TensorReading, start: _Start) -> Guess | None:
         return guess_of(reading.tensor, start.calls, self.classes)
 
-    def _compared(self, reading: TensorReading, start: _Start) -> Fired | None:
-        """Return the finding if all losses so far are far above guessing."""
+    def _far_above(self, reading: TensorReading, start: _Start) -> Fired | None:
+        """Return the finding if all losses after the first one are far above guessing so far."""
         curve, guess = start.curves[reading.tensor], self._guess(reading, start)
-        if guess is None or curve.count < _FIRST_LOSSES or not math.isfinite(curve.lowest):
+        if guess is None or curve.count < _FIRST_LOSSES or not math.isfinite(curve.lowest_after):
             return None
         factor = self.factor if guess.classes else self.label_factor**guess.power
-        if curve.lowest <= factor * guess.loss or _is_sum(curve.first, guess):
+        limit = factor * _level(guess, curve)
+        if curve.lowest_after <= limit:
             return None
-        suggestion = (
-            "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer (or "
-            "zeros); usually inputs are not scaled, the last layer starts too large, or the loss is not averaged"
-        )
+        if curve.first <= limit:
+            return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
+        lowest = min(curve.first, curve.lowest_after)
         message = (
-            f"{reading.tensor}: each of the first {curve.count} losses is at least {curve.lowest:.4g}, "
-            f"{curve.lowest / guess.loss:.3g} times that of guessing {guess.words}"
+            f"{reading.tensor}: each of the first {curve.count} losses is at least {lowest:.4g}, "
+            f"{lowest / guess.loss:.3g} times that of guessing {guess.words}"
         )
-        return self._fired(reading, curve, guess, message, suggestion)
+        return self._fired(reading, curve, guess, message, _START_ADVICE)
 
-    def _risen(self, reading: TensorReading, start: _Start) -> Fired | None:
+    def _stays_above(self, reading: TensorReading, start: _Start) -> Fired | None:
         """Return the finding if the loss stayed above its start."""
         curve = start.curves[reading.tensor]
         if curve.count <= self.steps or not self._is_rising(reading, start):
             return None
-        message = (
-            f"{reading.tensor} started at {curve.first:.4g}, and stayed above {curve.lowest_after:.4g} for the "
-            f"{curve.count - 1} steps after that"
-        )
-        suggestion = (
-            "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first updates "
-            "are far too large, or the sign of the loss is wrong"
-        )
-        return self._fired(reading, curve, self._guess(reading, start), message, suggestion)
+        return self._fired(reading, curve, self._guess(reading, start), _rise(reading, curve), _RISE_ADVICE)
 
     def _is_rising(self, reading: TensorReading, start: _Start) -> bool:
         if not all(curve.lowest_after > _RISE * abs(curve.first) for curve in start.curves.values()):
@@ -189,15 +188,13 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         curve, guess = start.curves[reading.tensor], self._guess(reading, start)
         if curve.first <= 0:
             return False
-        if guess is None:
-            return curve.lowest_after > _RISE_UNKNOWN * curve.first
-        scale = guess.labels if _is_sum(curve.first, guess) else 1
-        return curve.lowest_after > _RISE * guess.loss * scale
+        bound = _RISE_UNKNOWN * curve.first if guess is None else _RISE * _level(guess, curve)
+        return curve.lowest_after > bound
 
     def _fired(
         self, reading: TensorReading, curve: _Curve, guess: Guess | None, message: str, suggestion: str
     ) -> Fired:
-        evidence = {"first": curve.first, "lowest": curve.lowest, "losses": curve.count}
+        evidence = {"first": curve.first, "lowest_after": curve.lowest_after, "losses": curve.count}
         if guess is not None:
             evidence |= {"guess": guess.loss} | ({"classes": guess.classes} if guess.classes else {})
         return Fired(
@@ -208,6 +205,18 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             worker=reading.worker,
             since_step=reading.mode_step - curve.count + 1,
         )
+
+
+def _rise(reading: TensorReading, curve: _Curve) -> str:
+    return (
+        f"{reading.tensor} started at {curve.first:.4g}, and stayed above {curve.lowest_after:.4g} for the "
+        f"{curve.count - 1} steps after that"
+    )
+
+
+def _level(guess: Guess, curve: _Curve) -> float:
+    """Return what guessing gives, summed over the batch if the loss seems to be."""
+    return guess.loss * (guess.labels if _is_sum(curve.first, guess) else 1)
 
 
 def _is_sum(loss: float, guess: Guess) -> bool:

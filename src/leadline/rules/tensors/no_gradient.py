@@ -78,10 +78,10 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         Fires if one of these conditions holds at ``patience`` captures in a row (twice as many after a gradient): the
         norm of all gradients of an optimizer is exactly 0; every parameter of an optimizer has a gradient of exactly 0,
         or none at all; the same holds for the first layers of the model, up to some layer, for at least 10 steps (at 10
-        captures in a row, if they had a gradient before); every loss is exactly 0, from the first step on, and no gradient is known. A
-        parameter without a gradient counts only if the step of the optimizer did not change it. Steps at which every
-        learning rate is 0 do not count. It is clear where the gradients ended because the loss has fallen to less than
-        a thousandth of its largest value.
+        captures in a row, if they had a gradient before); every loss is exactly 0, from the first step on, and no
+        gradient is known. A parameter without a gradient counts only if the step of the optimizer did not change it.
+        Steps at which every learning rate is 0 do not count. It is clear where the gradients ended because the loss has
+        fallen to less than a thousandth of its largest value.
     Not a number:
         A gradient of NaN is a gradient. Steps that a gradient scaler skipped are not evaluated.
     Blind spots:

@@ -150,7 +150,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             if finding is not None:
                 return self._fired(*finding, worker=worker)
         if not sums:
-            return Undecided("no parameters were captured at this step")
+            return Undecided("no weights were captured")
         followed = max(reading.mode_step - window.memory[reading.worker].first_step for reading in sums)
         if followed < self.steps:
             return too_few(followed, self.steps, "steps between captures of the parameters")

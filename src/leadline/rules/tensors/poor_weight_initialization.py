@@ -66,10 +66,10 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         Variances, percentiles and losses that are NaN or infinite are skipped (see ``exploding_tensor``); with a
         smallest variance of 0 the ratio is infinite.
     Blind spots:
-        After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements; those of fewer than
-        20 elements, and gradients that are mostly 0, are not evaluated. Signals that fade evenly by less than
-        ``threshold`` from layer to layer are not detected, whatever the depth: an initialization by PyTorch's defaults
-        loses a factor of six per layer.
+        After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements; those of vectors
+        and of fewer than 20 elements, and gradients that are mostly 0, are not evaluated. Signals that fade evenly by
+        less than ``threshold`` from layer to layer are not detected, whatever the depth: an initialization by PyTorch's
+        defaults loses a factor of six per layer.
     Args:
         activation_inputs_regex: Regular expression (``re.search``) for the inputs of activations; a pattern such as
             ``.*relu_input`` also selects the inputs of all modules of that kind.
@@ -227,7 +227,7 @@ def _ranges(window: Window) -> list[tuple[TensorReading, float]]:
     ranges = [
         (reading, reading.value - low[reading.worker, reading.tensor])
         for reading in window.readings("p95", where=_is_finite)
-        if reading.elements >= _MIN_ELEMENTS and (reading.worker, reading.tensor) in low
+        if len(reading.shape) > 1 and reading.elements >= _MIN_ELEMENTS and (reading.worker, reading.tensor) in low
     ]
     return [(reading, distance) for reading, distance in ranges if distance > 0]
 

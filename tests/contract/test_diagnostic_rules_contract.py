@@ -10,6 +10,7 @@ from rule_scenarios import INFOS, captured, given_loss, skipped
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
+from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.rules.losses.learning_rate import LearningRate
 from leadline.rules.losses.loss_at_start import LossAtStart
 from leadline.rules.losses.loss_choice import LossChoice
@@ -21,6 +22,7 @@ from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
+from leadline.rules.tensors.no_gradient import NoGradient
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.tensors.output_collapse import OutputCollapse
@@ -29,7 +31,7 @@ from leadline.rules.tensors.skipped_steps import SkippedSteps
 from leadline.rules.tensors.unscaled_input import UnscaledInput
 from leadline.rules.tensors.unused_parameter import UnusedParameter
 from leadline.rules.tensors.weight_saturation import WeightSaturation
-from leadline.testing.contracts import RuleContract
+from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 PAIRS = f"loss/{facts.CONSECUTIVE_LINEAR}"
@@ -82,7 +84,7 @@ class TestLossSpike(RuleContract):
 def starting_at(loss: float) -> tuple[Capture, ...]:
     return (
         captured(0, {"CrossEntropyLoss_input_0": {"abs_max": 1.0}}),
-        *numbers("CrossEntropyLoss_output_0", [loss] * 3),
+        *numbers("CrossEntropyLoss_output_0", [loss] * 10),
     )
 
 
@@ -121,6 +123,18 @@ class TestConsecutiveLinear(RuleContract):
 
 LOOP = {"SGD/lr": {"value": 0.1}, "SGD/steps_without_zero_grad": {"value": 0.0}}
 PUSHED = {"gradient/a.weight": {"abs_max": 1.0}}
+
+
+class TestClosingRemarks(TableRuleContract):
+    rule = ClosingRemarks
+    fires_on = numbers("loss", [2.0 * 0.99**step for step in range(60)])
+    silent_on = numbers("loss", [1.0] * 120)
+
+
+class TestNoGradient(RuleContract):
+    rule = NoGradient
+    fires_on = parameters({"gradient/a.weight": {"abs_max": 0.0}, "a.weight": {"update_ratio": 0.0}})
+    silent_on = parameters({**PUSHED, "a.weight": {"update_ratio": 0.1}})
 
 
 class TestNoLearning(RuleContract):
@@ -187,8 +201,8 @@ class TestLearningRate(RuleContract):
 
 class TestMetricNotImproving(RuleContract):
     rule = MetricNotImproving
-    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(60)])
-    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(60)])
+    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(240)])
+    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(1600)])
 
 
 SKIPS = tuple(skipped(step) for step in range(10, 30))

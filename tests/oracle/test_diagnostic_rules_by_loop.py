@@ -155,21 +155,39 @@ def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Ju
 
 
 def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judged:
-    results, seen, logits = [], {}, set()
+    results, seen, logits, counts_of = [], {}, set(), {}
     for step in trained(scenario):
-        if step.mode_step >= 3:
+        if step.mode_step >= 41:
             continue
-        if step.mode_step < 1:
+        losses = step.of("value", "losses")
+        if step.mode_step < 2:
             logits |= {worker for worker, name in step.of("abs_max", "predictions") if name.startswith("Cross")}
-        fired = judged = False
-        for (worker, name), value in step.of("value", "losses").items():
-            losses = seen.setdefault((worker, name), [])
-            losses.append(value)
+            known_labels = step.of("variance", "labels").items()
+            counts_of |= {worker: 8 for (worker, _), value in known_labels if is_finite(value)}
+        for key, value in losses.items():
+            seen.setdefault(key, []).append(value)
+        fired, counts, is_rising = False, [], False
+        for (worker, name), value in losses.items():
+            if not is_finite(value):
+                continue
+            values = seen[worker, name]
+            counts.append(len(values))
             known = classes or (2 if worker in logits and name.startswith("Cross") else None)
-            if len(losses) == 3 and known and is_finite(sum(losses)):
-                judged = True
-                fired |= sum(losses) / 3 > factor * math.log(known)
-        results.append((step.step, verdict_name(fired, judged)))
+            level = math.log(known or 2)
+            labels = counts_of.get(worker, 0) if name.startswith("Cross") else 0
+            level *= labels if labels and 0.5 <= values[0] / (level * labels) <= 2 else 1
+            lowest = min((x for x in values[1:] if not math.isnan(x)), default=math.inf)
+            fired |= bool(known) and len(values) >= 10 and factor * level < lowest < math.inf
+            after = {
+                key: min((x for x in rest if not math.isnan(x)), default=math.inf)
+                for key, (_, *rest) in seen.items()
+                if key[0] == worker
+            }
+            rising = all(low > 1.1 * abs(seen[key][0]) for key, low in after.items()) and values[0] > 0
+            bound = 1.1 * level if known else 10 * values[0]
+            is_rising |= rising and after[worker, name] > bound
+        count = max(counts, default=0)
+        results.append((step.step, verdict_name(fired, count >= 10 and not is_rising)))
     return results
 
 
@@ -227,7 +245,8 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
         sums = step.of("checksum", "weights", "biases")
         rates = step.of("value", "hyperparameters", ends="/lr")
         lost = step.of("value", "checks", ends="/outside_optimizers")
-        if not sums and not rates and not lost and not step.of("abs_max", "gradients"):
+        captured = step.of("abs_max", "gradients") | step.of("value", "losses")
+        if not sums and not rates and not lost and not captured:
             continue
         fired, now = False, step.mode_step
         for (worker, _), value in lost.items():
@@ -309,7 +328,10 @@ def saturated(scenario: Sequence[Part]) -> Judged:
         if not sizes:
             continue
         fired = judged = False
+        updated = step.of("update_ratio", "weights")
         for (worker, name), size in sizes.items():
+            if updated and (worker, name) not in updated:
+                continue
             ends = [abs(step.numbers[worker, name, one]) for one in ("p0.5", "p99.5")]
             finite_ends = [one for one in ends if is_finite(one)]
             if is_finite(size) and finite_ends:
@@ -328,7 +350,7 @@ def rated(scenario: Sequence[Part], low: float, high: float, patience: int) -> J
         fired = judged = False
         for worker in {worker for worker, _ in ratios}:
             known = [value for (who, _), value in ratios.items() if who == worker and is_finite(value)]
-            if not known:
+            if not known or not statistics.median(known):
                 continue
             latest = past.setdefault(worker, [])
             latest.append(statistics.median(known))
@@ -456,7 +478,7 @@ def test_a_constant_metric_equals_a_plain_loop() -> None:
             if len(means) == 128:
                 means = [(means[2 * at] + means[2 * at + 1]) / 2 for at in range(64)]
                 length *= 2
-            if len(means) >= 40:
+            if step >= 199:
                 half = means[len(means) // 2 :]
                 rises = sum((b > a) - (b < a) for i, a in enumerate(half) for b in half[i + 1 :])
                 n = len(half)

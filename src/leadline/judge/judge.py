@@ -14,6 +14,7 @@ from leadline.actions.action import TrainingProgress
 from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.action_dispatcher import ActionDispatcher
 from leadline.judge.added_rules import AddedRules, rules_of
+from leadline.judge.coverage import missing_data
 from leadline.judge.delivery import JobContext, WorkerProgress
 from leadline.judge.notifications import Notifications
 from leadline.judge.report_renderer import ReportRenderer, render_command
@@ -23,7 +24,6 @@ from leadline.judge.rule_results import RuleResultStore
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.liveness import RunWatch
-from leadline.records import describe
 from leadline.records.documents import WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
@@ -251,7 +251,7 @@ class Judge:
         """Record for each rule whether a worker dropped data that it needs, or disabled capture."""
         for alias, needs in self._needs.items():
             has_phases = alias in self._reads_phases
-            reasons = [_missing(document, needs, has_phases=has_phases) for _, document in sorted(workers.items())]
+            reasons = [missing_data(document, needs, has_phases=has_phases) for _, document in sorted(workers.items())]
             self._rule_results.set_missing_data(alias, next((reason for reason in reasons if reason), ""))
 
     def _receive(self, seconds: float) -> None:
@@ -300,10 +300,12 @@ class Judge:
             self._rule_results.restart(alias)
             self._notifications.restart(alias)
         self._progress.update(answer["seen"])
-        for alias, event in answer["events"]:
-            finding = self._rule_results.add(alias, event)
-            if self._is_acting:
-                self._handle_finding(finding, is_opening=event["event"] == "opened")
+        findings = [
+            (self._rule_results.add(alias, event), event["event"] == "opened") for alias, event in answer["events"]
+        ]
+        causes = self._rule_results.causes() if findings and self._is_acting else {}
+        for finding, is_opening in findings if self._is_acting else ():
+            self._handle_finding(finding, causes, is_opening=is_opening)
         for alias, state in answer["rules"].items():
             self._rule_results.update(alias, state)
             if alias in self._renderers:
@@ -312,15 +314,20 @@ class Judge:
         self._rule_results.judged_step = min(self._steps.values())
         self._damage.update(dict.fromkeys(answer["damage"]))
 
-    def _handle_finding(self, finding: Finding, *, is_opening: bool) -> None:
-        """Dispatch a finding that opened or closed, and announce it in the terminal if it opened."""
+    def _handle_finding(self, finding: Finding, causes: Mapping[str, str], *, is_opening: bool) -> None:
+        """Dispatch a finding that opened or closed, and announce it in the terminal if it opened.
+
+        Args:
+            causes: The rules whose findings others explain, with the rule at the root.
+        """
         action = None
         if self._dispatcher.queues and (is_opening or self._dispatcher.needs_statuses):
             kind: NotificationKind = "finding" if is_opening else "closed"
-            notification = self._notifications.of_finding(finding, kind, self._rule_results.states())
+            states, cause = self._rule_results.states(), causes.get(finding.rule)
+            notification = self._notifications.of_finding(finding, kind, states, explained_by=cause)
             action = self._dispatcher.dispatch(notification)
         if is_opening:
-            self._rule_results.announce(finding, action)
+            self._rule_results.announce(finding, action, causes)
 
     def _running(self) -> tuple[TrainingProgress, ...]:
         return self._progress.progress(read_workers(self._run), self._gone)
@@ -365,16 +372,6 @@ def _not_written(error: OSError) -> LeadlineError:
     if error.errno in _NO_SPACE:
         return StoreFullError(f"{message}; free disk space and judge again")
     return LeadlineError(f"{message}; judge again")
-
-
-def _missing(worker: WorkerDocument, needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:
-    """Return why data that a rule needs is missing; empty: none is."""
-    off, lost = worker.off, worker.lost
-    if off and (needs or has_phases):
-        return describe.disabled_capture(off)
-    if lost and ((lost.rows and (needs or has_phases)) or (lost.tensors and any(need.raw for need in needs))):
-        return describe.dropped_data(lost)
-    return ""
 
 
 def _changed_ns(path: str) -> int:

@@ -13,6 +13,7 @@ BUILT_IN: Final = {
     "batch_size": "leadline.rules.system.batch_size:BatchSize",
     "check_input_images": "leadline.rules.tensors.check_input_images:CheckInputImages",
     "class_imbalance": "leadline.rules.losses.class_imbalance:ClassImbalance",
+    "closing_remarks": "leadline.rules.losses.closing_remarks:ClosingRemarks",
     "confusion": "leadline.rules.losses.confusion:Confusion",
     "consecutive_linear": "leadline.rules.tensors.consecutive_linear:ConsecutiveLinear",
     "cpu_bottleneck": "leadline.rules.system.cpu_bottleneck:CPUBottleneck",
@@ -43,6 +44,7 @@ BUILT_IN: Final = {
     "metric_not_improving": "leadline.rules.losses.metric_not_improving:MetricNotImproving",
     "missing_zero_grad": "leadline.rules.tensors.missing_zero_grad:MissingZeroGrad",
     "nlp_sequence_ratio": "leadline.rules.tensors.nlp_sequence_ratio:NLPSequenceRatio",
+    "no_gradient": "leadline.rules.tensors.no_gradient:NoGradient",
     "no_learning": "leadline.rules.tensors.no_learning:NoLearning",
     "nonfinite_origin": "leadline.rules.tensors.nonfinite_origin:NonfiniteOrigin",
     "operator_time": "leadline.rules.system.operator_time:OperatorTime",
@@ -116,7 +118,9 @@ DEFAULT: Final = (
     "exploding_tensor",
     "nonfinite_origin",
     "exploding_gradient",
+    "loss_at_start",
     "loss_spike",
+    "no_gradient",
     "no_learning",
     "missing_zero_grad",
     "unused_parameter",
@@ -130,6 +134,7 @@ DEFAULT: Final = (
     "straggler",
     "memory_growth",
     "gpu_throttling",
+    "closing_remarks",
 )
 """Rules without false alarms on healthy runs; they are evaluated unless configured otherwise."""
 

@@ -12,6 +12,7 @@ import msgspec
 from leadline.records.names import Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import and_more, clear_if_complete, too_few
 from leadline.rules.rule import Rule
 
@@ -55,12 +56,14 @@ class _Known:
     """The step at which parameters were first captured."""
     zero_since: int | None = None
     """The step since which every learning rate is 0."""
+    levels: LossLevels = field(default_factory=LossLevels)
 
     def has_converged(self, parameter: str, gradient: float) -> bool:
-        """Note a gradient; return whether it, or the learning rate, is far below its largest value so far."""
+        """Note a gradient; return whether it, the loss or the learning rate is far below its largest value so far."""
         largest = max(gradient, self.largest_gradients.get(parameter, 0.0))
         self.largest_gradients[parameter] = largest
-        return gradient < _CONVERGED * largest or _rate(self) < _CONVERGED * self.highest_rate
+        is_small = gradient < _CONVERGED * largest or _rate(self) < _CONVERGED * self.highest_rate
+        return is_small or self.levels.have_converged()
 
 
 class NoLearning(Rule, frozen=True, kw_only=True):
@@ -78,7 +81,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         each capture. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the first
         steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
         bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of
-        a parameter or the learning rate has fallen below a thousandth of its largest value, nothing needs to change.
+        a parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs
+        to change.
     Not a number:
         A gradient with NaN or infinity should not change anything (a gradient scaler skips such steps): the count
         is reset.
@@ -113,15 +117,20 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 TensorNeed("gradients", statistics=("abs_max",), modes=("train",)),
                 TensorNeed("hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",)),
                 TensorNeed("checks", regex=f"{_UNMANAGED}$", statistics=("value",), modes=("train",), every=_EVERY),
+                TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
             )
         )
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Known]:
         known: dict[str, _Known] = memory or {}
+        rates = []
         for reading in window.readings("value"):
             if reading.tensor.endswith(_UNMANAGED):
                 _note_unmanaged(known.setdefault(reading.worker, _Known()), reading)
-        rates = [reading for reading in window.readings("value") if not reading.tensor.endswith(_UNMANAGED)]
+            elif "losses" in reading.collections:
+                known.setdefault(reading.worker, _Known()).levels.add([reading])
+            else:
+                rates.append(reading)
         for worker in {reading.worker for reading in rates}:
             _note_rates(known.setdefault(worker, _Known()), [reading for reading in rates if reading.worker == worker])
         gradients = {(reading.worker, reading.tensor): reading.value for reading in window.readings("abs_max")}
@@ -145,7 +154,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             if finding is not None:
                 return self._fired(*finding, worker=worker)
         if not sums:
-            return Undecided("no parameters were captured at this step")
+            return Undecided("no weights were captured")
         followed = max(reading.mode_step - window.memory[reading.worker].first_step for reading in sums)
         if followed < self.steps:
             return too_few(followed, self.steps, "steps between captures of the parameters")
@@ -197,6 +206,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             suggestion=suggestion,
             worker=worker,
             evidence={"kind": kind, "since_step": since, "parameters": len(names), "steps": self.steps},
+            since_step=since,
         )
 
 

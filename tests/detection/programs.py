@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import msgspec
 from false_alarms import Told
 from launching import PATIENCE, SCRIPTS, environment
 
@@ -54,6 +55,11 @@ class Result:
     def fired(self) -> dict[str, Told]:
         """The rules that fired."""
         return {name: told for name, told in self.rules.items() if told.findings}
+
+    @property
+    def remarked(self) -> dict[str, Told]:
+        """The rules that remarked something at the end, without a finding."""
+        return {name: told for name, told in self.rules.items() if told.remarks and not told.findings}
 
 
 def mistaken(path: Path) -> Program:
@@ -100,6 +106,6 @@ def _run_in_a_process(programs: Sequence[Program], folder: Path) -> dict[str, Re
     results = {}
     for line in ended.stdout.splitlines():
         result = json.loads(line)
-        rules = {name: Told(**{**told, "findings": tuple(told["findings"])}) for name, told in result["rules"].items()}
+        rules = {name: msgspec.convert(told, Told) for name, told in result["rules"].items()}
         results[result["name"]] = Result(result["error"], rules)
     return results

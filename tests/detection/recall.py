@@ -25,9 +25,9 @@ _HEAD = """# Recall
 {mistakes} small programs with mistakes that people ask about in public were run with the default captures, the default
 rules and the default budget of {budget}, each with its repaired twin. They are in `tests/detection/mistakes`: lines
 that end in `# mistake` are not in the twin, and those after `# repaired:` only there. The table of causes was written
-before the first run: a mistake is *found* if a default rule of its cause fired, and did not fire on the twin. Under
-*other rules* are mistakes that only rules of other causes found. `python tests/detection/recall.py` regenerates this
-page.
+before the first run: a mistake is *found* if a default rule of its cause fired, or remarked something at the end, and
+did neither on the twin. Under *other rules* are mistakes that only rules of other causes found. `python
+tests/detection/recall.py` regenerates this page.
 
 """
 _HEALTHY_HEAD = """
@@ -60,9 +60,9 @@ class Cause:
     rules: tuple[str, ...]
 
     def found(self, result: Result) -> dict[str, Told]:
-        """Return the rules of this cause that fired, the first to fire first."""
-        told = {name: told for name, told in result.fired.items() if name in self.rules}
-        return dict(sorted(told.items(), key=lambda pair: pair[1].step or 0))
+        """Return the rules of this cause that fired, the first to fire first, then those that remarked something."""
+        fired = sorted(result.fired.items(), key=lambda pair: pair[1].step or 0)
+        return {name: told for name, told in [*fired, *result.remarked.items()] if name in self.rules}
 
     @property
     def title(self) -> str:
@@ -119,12 +119,16 @@ class Outcome:
     @property
     def found(self) -> dict[str, Told]:
         """The rules that name the cause and are silent on the twin, the first to fire first."""
-        return {name: told for name, told in self.cause.found(self.mistaken).items() if name not in self.repaired.fired}
+        return {name: told for name, told in self.cause.found(self.mistaken).items() if name not in self._of_twin}
 
     @property
     def others(self) -> list[str]:
         """The other rules that fired on the mistake and not on the twin."""
-        return [name for name in self.mistaken.fired if name not in self.found and name not in self.repaired.fired]
+        return [name for name in self.mistaken.fired if name not in self.found and name not in self._of_twin]
+
+    @property
+    def _of_twin(self) -> set[str]:
+        return {*self.repaired.fired, *self.repaired.remarked}
 
 
 def recall(names: Iterable[str] = MISTAKES) -> dict[str, Outcome]:
@@ -152,7 +156,7 @@ def class_table(outcomes: Mapping[str, Outcome]) -> str:
         chosen = [outcome for name, outcome in outcomes.items() if kind in (MISTAKES[name].parent.name, "all")]
         found = [outcome for outcome in chosen if outcome.found]
         others = sum(bool(outcome.others) for outcome in chosen if not outcome.found)
-        steps = [next(iter(outcome.found.values())).step or 0 for outcome in found]
+        steps = [step for outcome in found if (step := next(iter(outcome.found.values())).step) is not None]
         twins = sum(bool(outcome.repaired.fired) for outcome in chosen)
         median = f"{statistics.median(steps):g}" if steps else ""
         missed = len(chosen) - len(found) - others
@@ -166,7 +170,7 @@ def program_table(outcomes: Mapping[str, Outcome]) -> str:
     lines = ["| program | cause | found by | step | other rules |", "|---|---|---|---|---|"]
     for name, outcome in outcomes.items():
         found = outcome.found
-        step = next(iter(found.values())).step if found else ""
+        step = _step(next(iter(found.values()), None))
         by, others = ", ".join(map(_named, found)), ", ".join(outcome.others)
         lines.append(f"| {name} | {outcome.cause.title} | {by} | {step} | {others} |")
     return "\n".join(lines) + "\n"
@@ -194,11 +198,20 @@ def public_table(results: Mapping[str, Result]) -> str:
     for mistake in PUBLIC_MISTAKES:
         found = mistake.cause.found(results[mistake.cause.name])
         first = next(iter(found.values()), None)
-        message = first.findings[0].partition(": ")[2].replace("|", "\\|") if first else ""
-        step = first.step if first else ""
+        message = _message(first).replace("|", "\\|") if first else ""
+        step = _step(first)
         by = ", ".join(map(_named, found))
         lines.append(f"| {mistake.cause.title} | {mistake.program} | {by} | {step} | {message} |")
     return "\n".join(lines) + "\n"
+
+
+def _step(told: Told | None) -> str:
+    """Return the step of the first finding; of a remark the end."""
+    return "" if told is None else "end" if told.step is None else f"{told.step:,}"
+
+
+def _message(told: Told) -> str:
+    return told.findings[0].partition(": ")[2] if told.findings else told.remarks[0]
 
 
 def cause_table() -> str:

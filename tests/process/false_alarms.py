@@ -82,6 +82,8 @@ class Told:
     why: str
     step: int | None = None
     """The train step of the first finding."""
+    remarks: tuple[str, ...] = ()
+    """What the rule remarks without a finding."""
 
 
 def train(kinds: Iterable[str], seeds: Iterable[int], folder: Path, *options: str) -> str:
@@ -127,6 +129,7 @@ def judge(run: Path) -> dict[str, Told]:
             tuple(f"step {event['step']}: {event['message']}" for event in opened.get(alias, ())),
             state["error"] or state["why"],
             next((event["step"] for event in opened.get(alias, ())), None),
+            tuple(state["product"].get("remarks", ())),
         )
         for alias, state in progress.rules.items()
     }

@@ -119,6 +119,7 @@ DEFAULT: Final = (
     "missing_zero_grad",
     "unused_parameter",
     "probabilities_as_logits",
+    "unscaled_input",
     "skipped_steps",
     "replica_divergence",
     "stalled_training",

@@ -435,7 +435,7 @@ def test_works_as_pid_1(run: Path, tmp_path: Path, background: Any) -> None:
 def test_a_python_that_cannot_import_leadline_is_reported_first(run: Path, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     other = tmp_path / "bin" / "python3"
-    other.write_text('#!/bin/sh\n[ "$1" = -c ] && exit 1\necho "ran with [$PYTHONPATH]"\n')
+    other.write_text('#!/bin/sh\n[ "$2" = -c ] && exit 1\necho "ran with [$PYTHONPATH]"\n')
     other.chmod(0o700)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     done = launch(run, str(other), "train", env=environment)

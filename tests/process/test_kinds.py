@@ -166,7 +166,7 @@ def test_all_kinds_are_listed(watch: Watched) -> None:
     assert sorted(done.out.split()) == sorted(KINDS)
 
 
-MODE_LEFT = frozenset({"adversarial", "fast_path", "within_backward"})
+MODE_LEFT = frozenset({"fast_path", "within_backward"})
 """Kinds that end while Leadline's function mode is inactive but still on the stack until the next forward pass."""
 
 

@@ -97,7 +97,7 @@ def test_a_command_without_python_is_monitored(tmp_path: Path) -> None:
     assert "err\n" in ended.err
     said = ended.show()
     assert (said["status"], said["exit_status"], said["workers"], said["steps"]) == ("Failed", 4, [], {})
-    assert any("no training step was seen" in line for line in ended.said)
+    assert any("Failed with exit status 4 before the first step" in line for line in ended.said)
     metrics = ended.run.system_metrics().to_pylist()
     assert any(row["kind"] == "cpu" for row in metrics)
 

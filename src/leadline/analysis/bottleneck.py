@@ -18,6 +18,8 @@ from leadline.records.names import OTHER, OVERHEAD, PARTS
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
 _BOTTLENECK_SHARE: Final = 0.3
 """A phase with at least this share of the step time is the bottleneck."""
+_LEAST_SECONDS: Final = 0.002
+"""A phase other than computing that takes less time per step is no bottleneck: such steps are Python calls."""
 _FULL_PERCENT: Final = 95.0
 _IDLE_PERCENT: Final = 50.0
 _COMPUTING: Final = ("forward", "backward", "optimizer")
@@ -88,10 +90,10 @@ def find_bottleneck(
 
     Checked in this order: memory (it grows steadily, or is full); a straggling rank; the largest of waiting for data,
     the host's work before the model is called, collectives, checkpoints, Leadline itself and time between the phases,
-    if it is at least 30 % of the step time; a compute phase of that size in which the training's thread waits; a GPU
-    that is idle for more than half of the compute phases, which means that the host is too slow; compute, if it is at
-    least 30 % of the step time. Time before ``backward`` counts as compute only where the call of the model was
-    observed, or a data loader delivers the batches.
+    if it is at least 30 % of the step time, and 2 ms; a compute phase of that size in which the training's thread
+    waits; a GPU that is idle for more than half of the compute phases, which means that the host is too slow; compute,
+    if it is at least 30 % of the step time. Time before ``backward`` counts as compute only where the call of the model
+    was observed, or a data loader delivers the batches.
 
     Args:
         fired: The rules with findings.
@@ -108,7 +110,7 @@ def find_bottleneck(
     bottleneck = (
         _memory(system, fired, evidence)
         or (_waiting(ranks.straggler, evidence) if ranks is not None and ranks.straggler is not None else None)
-        or _largest(shares, evidence)
+        or _largest(shares, evidence, later.seconds() / later.count())
         or _blocked(shares, evidence)
         or _idle_gpu(system, later, evidence)
         or (_computing(shares, evidence) if is_boosted_run or _is_forward_known(later, shares) else None)
@@ -147,7 +149,7 @@ def _waiting(straggler: SlowRank, evidence: dict[str, Any]) -> Bottleneck:
     )
 
 
-def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
+def _largest(shares: dict[str, float], evidence: dict[str, Any], step_seconds: float) -> Bottleneck | None:
     is_wait = evidence["cpu_shares"].get("host", 1.0) < _WAITING_SHARE
     candidates = {
         "host": (INPUT, "a wait of the script before it calls the model: for its data, most likely", _TRY["host wait"])
@@ -161,7 +163,8 @@ def _largest(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck |
         OTHER: (HOST, "spent on the host between the phases", _TRY[OTHER]),
     }
     name = max(candidates, key=lambda phase: shares.get(phase, 0.0))
-    if shares.get(name, 0.0) < _BOTTLENECK_SHARE:
+    share = shares.get(name, 0.0)
+    if share < _BOTTLENECK_SHARE or share * step_seconds < _LEAST_SECONDS:
         return None
     kind, description, suggestion = candidates[name]
     message = f"{100 * shares[name]:.0f} % of the step time is {description}{_format_long_steps(evidence, name)}"

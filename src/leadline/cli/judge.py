@@ -24,8 +24,8 @@ from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundErro
 from leadline.judge.added_rules import rules_of
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_plan import default_rules, resolve_rules
-from leadline.judge.rule_results import RuleResult
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records.formatting import counted

@@ -248,6 +248,8 @@ class Evaluator:
             self._grid.restart()
         is_done = [self._judge_points(group, progress, until) for group in self._groups]
         progress.has_more = not (all(is_done) and self._judge_scans(progress, until))
+        if is_over and not progress.has_more:  # how often a rule's data were captured also follows from later steps
+            self._dirty.update(track.alias for track in self._tracks)
         for group in self._groups[:1]:
             progress.judged_step, progress.seen = group.feed.judged_step, dict(group.feed.seen)
             damage = [line for line in self._grid.damage if line not in group.feed.damage]

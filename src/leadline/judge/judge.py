@@ -17,8 +17,9 @@ from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.delivery import JobContext, WorkerProgress
 from leadline.judge.notifications import Notifications
 from leadline.judge.report_renderer import ReportRenderer, render_command
+from leadline.judge.rule_entry import Results
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
-from leadline.judge.rule_results import Results, RuleResult, RuleResultStore
+from leadline.judge.rule_results import RuleResultStore
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.liveness import RunWatch
@@ -124,7 +125,7 @@ class Judge:
         self._rule_results.finish()
         if self._rule_results.write_error is not None:
             raise _not_written(self._rule_results.write_error)
-        return self._results()
+        return self._rule_results.results(self._damage)
 
     def _finish_deliveries(self) -> None:
         """Wait for the pending deliveries, then give up."""
@@ -332,25 +333,6 @@ class Judge:
             return False
         workers = read_workers(self._run)
         return not workers or bool(set(workers) - liveness.finished_workers(self._run, workers))
-
-    def _results(self) -> Results:
-        results = []
-        for alias, entry in self._rule_results.entries.items():
-            results.append(
-                RuleResult(
-                    alias,
-                    entry.spec.rule,
-                    entry.parameters,
-                    entry.status(is_complete=True),
-                    entry.current_verdict(is_complete=True),
-                    entry.reason,
-                    entry.judged_steps,
-                    tuple(entry.findings[number] for number in sorted(entry.findings)),
-                    entry.product,
-                    entry.sampling,
-                )
-            )
-        return Results(tuple(results), tuple(self._damage))
 
 
 def judge_run(

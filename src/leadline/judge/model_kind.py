@@ -51,7 +51,8 @@ class ModelKind:
         is_of_trees = any(need.collection in TREE_COLLECTIONS for need in needs)
         if self.are_trees and not is_of_trees and is_network_collection(needs[0].collection):
             is_of_loop = needs[0].collection == CHECKS
-            return f"boosted trees have no {'loop that is checked' if is_of_loop else 'gradients, weights or layers'}"
+            missing = "backward passes and optimizers" if is_of_loop else "gradients, weights or layers"
+            return f"boosted trees have no {missing}"
         is_of_network = any(is_network_collection(need.collection) for need in needs)
         if self.has_network and not self.has_trees and is_of_trees and not is_of_network:
             return "no boosted trees are trained"

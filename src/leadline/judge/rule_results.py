@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from leadline.judge.causes import FiredRule, causes
+from leadline.judge.rule_entry import Results, RuleEntry
 from leadline.records.documents import Announcement, PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
@@ -25,103 +26,9 @@ _COUNTS_A_SECOND = 20
 """The number of documents rewritten in a second only for new counts; with more rules their interval grows."""
 _RETRY_SECONDS = 1.0
 _MAX_PHASES = 4
-_STOPPED = "its evaluation was ended early; complete it with: leadline judge"
 _BEAT_SECONDS = 1.0
 _MAX_ANNOUNCED = 100
 """So many findings of one rule are announced; all of them are written."""
-
-
-@dataclass(frozen=True, slots=True)
-class RuleResult:
-    """The result of one rule."""
-
-    name: str
-    """Its alias."""
-    rule: str
-    parameters: Mapping[str, Any]
-    status: str
-    verdict: str | None
-    """``clear``, ``fired``, ``undecided``, ``not_applicable``; None: it failed."""
-    why: str
-    """Why it is undecided or not applicable, or how it failed."""
-    judged_steps: int
-    findings: tuple[Finding, ...]
-    product: Mapping[str, Any] = field(default_factory=dict)
-    """What it has collected beside its verdict."""
-    sampling: str = ""
-    """How often its data was captured, if less often than requested."""
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """The results of all rules of a run."""
-
-    rules: tuple[RuleResult, ...]
-    damage: tuple[str, ...]
-    """One line for each part of the run that could not be read."""
-
-
-@dataclass(slots=True)
-class RuleEntry:
-    """The results of one rule."""
-
-    spec: RuleSpec
-    parameters: Mapping[str, Any]
-    """The parameters that were given; all parameters once the rule was constructed."""
-    explains: tuple[str, ...] = ()
-    """The names of rules whose findings may follow from those of this one."""
-    severity: Severity = "warning"
-    verdict: str | None = None
-    why: str = ""
-    sampling: str = ""
-    judged_steps: int = 0
-    error: str | None = None
-    product: Mapping[str, Any] = field(default_factory=dict)
-    """The data that a rule that never fires has collected."""
-    findings: dict[int, Finding] = field(default_factory=dict)
-    """The findings by id, closed ones in their final state."""
-    open_ids: set[int] = field(default_factory=set)
-    """The ids of the findings that are open."""
-    changed_ns: int = 0
-    """When an update of the rule arrived last."""
-    missing_data: str = ""
-    """Why data that the rule needs is not in the run; without a finding the rule is undecided then."""
-    has_stopped: bool = False
-    """Whether its evaluation was ended before the end of the run."""
-
-    def status(self, *, is_complete: bool) -> str:
-        """Return the status under its name in SageMaker."""
-        if self.error is not None:
-            return "Error"
-        if self.findings:
-            return "IssuesFound"
-        if self.has_stopped:
-            return "Stopped"
-        return "NoIssuesFound" if is_complete else "InProgress"
-
-    def current_verdict(self, *, is_complete: bool) -> str | None:
-        """Return ``clear``, ``fired``, ``undecided`` or ``not_applicable``; None: it failed, or is not decided yet."""
-        if self.findings:
-            return "fired"
-        if self.error is not None:
-            return None
-        if self.verdict == "not_applicable":
-            return self.verdict
-        if self.has_stopped:
-            return "undecided"
-        verdict = "undecided" if self.missing_data else self.verdict
-        return (verdict or "undecided") if is_complete or verdict == "clear" else None
-
-    @property
-    def reason(self) -> str:
-        """Why it is not applicable or has no verdict; empty: it has one."""
-        if self.error is not None or self.findings:
-            return self.error or ""
-        if self.verdict == "not_applicable":
-            return self.why
-        if self.has_stopped:
-            return _STOPPED
-        return self.missing_data or ("" if self.verdict == "clear" else self.why)
 
 
 class RuleResultStore:
@@ -329,6 +236,14 @@ class RuleResultStore:
         """Write the summary every second, so that the agent sees that the judge is at work."""
         self._is_stale = self._is_stale or time.monotonic() - self._summary_at >= _BEAT_SECONDS
 
+    def results(self, damage: Iterable[str]) -> Results:
+        """Return the results of all rules; the run is over.
+
+        Args:
+            damage: One line for each part of the run that could not be read.
+        """
+        return Results(tuple(entry.result() for entry in self.entries.values()), tuple(damage))
+
     def states(self) -> tuple[RuleState, ...]:
         """Return the states of all rules, as actions receive them."""
         return tuple(self._state(alias, entry) for alias, entry in self.entries.items())
@@ -379,6 +294,7 @@ class RuleResultStore:
             verdict=state[1],
             why=entry.reason,
             sampling=entry.sampling,
+            severity=entry.severity,
             judged_steps=entry.judged_steps,
             findings=len(entry.findings),
             updated_ns=time.time_ns(),

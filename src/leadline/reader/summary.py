@@ -78,9 +78,9 @@ class _Worker(msgspec.Struct):
 
 
 class _Rules(msgspec.Struct):
+    rules: tuple[SummarizedRule, ...]
     complete: bool = False
     time: TimeSummary | None = None
-    rules: tuple[SummarizedRule, ...] = ()
 
 
 T = TypeVar("T")
@@ -103,9 +103,9 @@ def summarize(path: str) -> RunSummary | None:
     workers, unread = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
     if rules is None and (summary := read_rule_summary(path)) is not None:
-        rules = _Rules(summary.complete, summary.time, summary.rules)
+        rules = _Rules(summary.rules, summary.complete, summary.time)
         unread.append(layout.RULE_SUMMARY)
-    rules = rules or _Rules()
+    rules = rules or _Rules(())
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
         unread.append(layout.STATUS)
     state = RunStatus(

@@ -223,11 +223,15 @@ def _walk(call: _Call) -> Iterator[_Call]:
 
 
 def _link_backward(calls: Sequence[_Call]) -> None:
-    """Assign the module of the forward operator to the backward operators that it caused."""
+    """Assign the module of the forward operator to the backward operators that it caused.
+
+    Operators without gradients, such as those of a capture after a module, have the sequence number of the next
+    operator with a gradient: the last operator with a number is the one that is differentiated.
+    """
     modules: dict[int, str] = {}
     for call in calls:
         if call.sequence is not None and call.module is not None and call.phase != "backward":
-            modules.setdefault(call.sequence, call.module)
+            modules[call.sequence] = call.module
     for call in calls:
         if call.phase == "backward" and call.module is None and call.sequence in modules:
             _assign_module(call, modules[call.sequence])

@@ -262,6 +262,7 @@ class RuleDocument(Document):
     why: str = ""
     sampling: str = ""
     """As in ``SummarizedRule``."""
+    severity: Severity = "warning"
     judged_steps: int | None = None
     findings: int = 0
     updated_ns: int = 0

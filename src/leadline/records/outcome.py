@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from leadline.records import describe
 from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted, number, signal_name
-from leadline.records.names import JOB_ENDED, SEVERITIES
+from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
 from leadline.records.totals import steps_by_mode
 
 Level = Literal["fatal", "warning", "advice", "clear", "unknown"]
@@ -234,10 +234,11 @@ def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str
 def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
     """Return the rule (if one found it), what slows the training down, and what to try; empty: nothing known.
 
-    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it.
+    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it. Leadline's own
+    overhead is not told here: each surface shows it beside the outcome.
     """
     bound = summary.time.bound if summary.time is not None else None
-    if bound and bound.get("kind") != "compute":
+    if bound and bound.get("kind") != "compute" and bound.get("phase") != OVERHEAD:
         return "", f"{bound.get('kind')}-bound: {bound.get('message')}", bound.get("try", "")
     for rule in fired[:1]:
         start = "input-bound" if rule.rule == "input_bound" else rule.name

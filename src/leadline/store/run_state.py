@@ -172,6 +172,8 @@ def read_rule_summary(run: str) -> RuleSummary | None:
         return None
     documents = {alias: read_document(os.path.join(run, layout.rule_status(alias))) for alias in _rule_names(run)}
     rules = tuple(_summarized(run, RuleDocument.from_dict(rule)) for rule in documents.values() if _is_rule(rule))
+    if not rules:
+        return None
     is_complete = len(rules) == len(documents) and all(rule.status != "InProgress" for rule in rules)
     return RuleSummary(complete=is_complete, rules=tuple(sorted(rules, key=lambda rule: not rule.findings)))
 

@@ -9,8 +9,8 @@ from toy import classifier, fit, images, points, validate
 def class_imbalance(*, healthy: bool) -> None:
     """A filter has dropped 19 of 20 examples of one class; in the twin all classes are equally frequent.
 
-    leadline run --capture labels:every=10 --rule class_imbalance faults.py class_imbalance
-    step 70  class_imbalance: cross_entropy_input_1: class 0 has 179 of 512 labels, class 3 only 8 (1 to 22.4)
+    leadline run --capture labels:every=1 --rule class_imbalance faults.py class_imbalance
+    step 24  class_imbalance: cross_entropy_input_1: class 2 has 536 of 1,600 labels, class 3 only 30 (1 to 17.9)
     names cross_entropy_input_1
     """
     model = classifier()
@@ -24,16 +24,16 @@ def confusion(*, healthy: bool) -> None:
     """Half of class 3 is mislabelled as class 2.
 
     leadline run --rule confusion faults.py confusion
-    step 100  confusion: cross_entropy_input_1: 5% of the 22 labels of class 3 are predicted as it, less than 90%;
-        19 as class 2
+    step 100  confusion: cross_entropy_input_1: 32% of the 22 labels of class 3 are predicted as it, less than 90%;
+        15 as class 2
     names cross_entropy_input_1
     """
     model = classifier()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for step, (inputs, labels) in enumerate(points(110, size=200, spread=0.5)):
+    for step, (inputs, labels) in enumerate(points(111, size=200, spread=0.5)):
         if not healthy:
             labels[(labels == 3) & (torch.rand(200) < 0.5)] = 2
-        if step < 100:
+        if step <= 100:
             fit(model, optimizer, [(inputs, labels)])
         else:
             validate(model, [(inputs, labels)])
@@ -98,7 +98,7 @@ def unchanged_tensor(*, healthy: bool) -> None:
     """``next(iter(loader))`` in the loop creates a new iterator and returns the first batch at every step.
 
     leadline run --capture inputs:every=10 --rule unchanged_tensor:collection_names=inputs faults.py unchanged_tensor
-    step 20  unchanged_tensor: Sequential_input_0 has not changed over its last 3 saved steps
+    step 2  unchanged_tensor: Sequential_input_0 has not changed over its last 3 saved steps
     names Sequential_input_0
     """
     loader = DataLoader(TensorDataset(*next(points(1, size=6400))), batch_size=64)

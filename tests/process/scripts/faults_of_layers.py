@@ -170,8 +170,8 @@ def output_collapse(*, healthy: bool) -> None:
     """A dropout probability of 1.0 (meant as the share to keep) drops everything: the output is the last bias.
 
     leadline run --rule output_collapse:patience=3 faults.py output_collapse
-    step 100  output_collapse: Sequential_output_0: the same for every sample (standard deviation over the batch 0,
-        mean absolute value 0.0588), 3 captured steps in a row
+    step 2  output_collapse: Sequential_output_0: the same for every sample (standard deviation over the batch 0,
+        mean absolute value 0.0728), 3 captures in a row
     names Sequential_output_0
     """
     model = classifier()

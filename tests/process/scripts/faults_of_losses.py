@@ -77,7 +77,7 @@ def overfit(*, healthy: bool) -> None:
     """64 examples are repeated and memorized; the twin has new examples at every step.
 
     leadline run --rule overfit:patience=3 faults.py overfit
-    step 52  overfit: cross_entropy_output_0: validation loss 0.2944 is 19.5% above training loss 0.2464
+    step 29  overfit: cross_entropy_output_0: validation loss 0.2944 is 19.5% above training loss 0.2464
     names cross_entropy_output_0
     """
     model = classifier(width=64)
@@ -93,8 +93,8 @@ def overtraining(*, healthy: bool) -> None:
     """The training continues long after the loss has converged; the twin stops when validation does not improve.
 
     leadline run --rule overtraining:patience_train=30,patience_validation=5 faults.py overtraining
-    step 59  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.2052 now, 0.1865 at
-        step 4
+    step 49  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.2052 now, 0.1865 at
+        step 24
     names cross_entropy_output_0
     """
     model = classifier()

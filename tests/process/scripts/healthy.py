@@ -49,7 +49,8 @@ def main() -> None:
         loss.backward()
         optimizer.step()
         kept.append(loss.item())
-        time.sleep(given.sleep)
+        if given.sleep:
+            time.sleep(given.sleep)
     if given.losses:
         with open(given.losses, "w") as file:
             json.dump(kept, file)

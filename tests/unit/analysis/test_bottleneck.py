@@ -63,6 +63,12 @@ def test_time_before_the_model_is_called_is_never_compute(tmp_path, cpu_ms, kind
     assert words in bottleneck.message
 
 
+@pytest.mark.parametrize("waited_ms", [1.9, 2.1])
+def test_short_waits_are_no_bottleneck(tmp_path, waited_ms: float) -> None:
+    bottleneck = bottleneck_of(tmp_path, training([{"data": waited_ms, "host": 0.1, "forward": 2.0}] * 30))
+    assert bottleneck.kind == ("input" if waited_ms > 2 else "compute")
+
+
 @pytest.mark.parametrize(("cpu_ms", "is_waiting"), [(19.0, True), (20.0, False)])
 def test_a_compute_phase_without_processor_time_is_a_wait(tmp_path, cpu_ms: float, is_waiting: bool) -> None:
     steps = [{"host": 1.0, "forward": 100.0, "backward": 3.0}] * 30

@@ -127,6 +127,7 @@ def test_a_thousand_workers_are_counted() -> None:
     summary = {
         "name": "big",
         "status": "InProgress",
+        "status_note": None,
         "outcome": RunOutcome("Running: 5 steps").to_dict(),
         "stopped_by": None,
         "ended": None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_a_worker_that_cannot_be_started_leaves_no_open_descriptor(
     worker: ActionProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = os.listdir("/proc/self/fd")
-    monkeypatch.setattr(action_transports.sys, "executable", "/no/such/python")
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
     with pytest.raises(FileNotFoundError):
         worker.start()
     assert worker.descriptor is None

@@ -46,6 +46,7 @@ FINDING = Notification(
     0,
     rule="e",
     step=7,
+    global_step=7,
     worker="rank0-1",
     tensors=(TensorSnapshot("loss"),),
 )

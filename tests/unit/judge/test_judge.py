@@ -17,8 +17,8 @@ from timelines import training
 from leadline.errors import DamagedRunError, LeadlineError, RunNotFoundError, StoreFullError
 from leadline.judge import rule_results
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_entry import Results, RuleResult
 from leadline.judge.rule_pool import WorkerLimits
-from leadline.judge.rule_results import Results, RuleResult
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout

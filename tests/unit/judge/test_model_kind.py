@@ -14,7 +14,7 @@ from leadline.rules.registry import DEFAULT, find_rule
 from leadline.testing.runs import START_NS, Capture, Part, RunWriter
 
 WHY = "boosted trees have no gradients, weights or layers"
-OF_LOOP = "boosted trees have no loop that is checked"
+OF_LOOP = "boosted trees have no backward passes and optimizers"
 OF_NETWORKS = {
     "exploding_gradient": WHY,
     "no_learning": WHY,

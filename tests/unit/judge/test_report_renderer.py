@@ -181,4 +181,4 @@ def test_closing_kills_the_running_process(tmp_path: Path, hand: Hand) -> None:
 
 
 def test_the_command_renders_a_report_of_the_run() -> None:
-    assert render_command("/run", "profiling")[1:] == ["-m", "leadline.reports", "/run", "profiling"]
+    assert render_command("/run", "profiling")[1:] == ["-P", "-m", "leadline.reports", "/run", "profiling"]

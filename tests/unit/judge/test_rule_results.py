@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leadline.judge.rule_results import RuleEntry, RuleResultStore
+from leadline.judge.rule_entry import RuleEntry
+from leadline.judge.rule_results import RuleResultStore
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from leadline.judge.judge import Judge
+from leadline.judge.rule_entry import Results, RuleResult
 from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses, WorkersClosedError
-from leadline.judge.rule_results import Results, RuleResult
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, RunWriter
 

@@ -98,7 +98,7 @@ def test_a_step_is_returned_after_every_worker_has_passed_it(tmp_path) -> None:
 def test_the_last_record_of_a_run_that_has_ended_is_a_moment() -> None:
     grid = TimeGrid(START_NS)
     for tenths, step in ((3, 1), (13, 5)):
-        grid.add_records(np.array([START_NS + tenths * SECOND_NS // 10]), np.array([step]))
+        grid.add_records(np.array([START_NS + tenths * SECOND_NS // 10]), np.array([step]), np.array([step]))
     assert list(grid.scans()) == []
     grid.finish()
     moments = [((each.time_ns - START_NS) * 10 // SECOND_NS, each.last_step, each.is_last) for each in grid.scans()]

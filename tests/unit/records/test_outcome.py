@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
+from leadline.records.names import OVERHEAD
 from leadline.records.outcome import RuleCounts, ranked, run_outcome
 
 WORKER = WorkerDocument(steps={"train": 603, "eval": 60})
@@ -75,6 +76,8 @@ def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model(
     assert text(DONE, rule("a"), SLOW, time=time).endswith(bound), "the whole run goes before a part of it"
     assert "waiting" not in text(DONE, SPIKE, SLOW, time=time)
     assert "compute" not in text(DONE, rule("a"), time=TimeSummary(bound={**INPUT, "kind": "compute"}))
+    own = TimeSummary(bound={**INPUT, "kind": "host", "phase": OVERHEAD})
+    assert "bound" not in text(DONE, rule("a"), time=own), "the overhead is told beside the outcome"
 
 
 @pytest.mark.parametrize(

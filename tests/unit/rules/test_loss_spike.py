@@ -42,6 +42,13 @@ def median_deviation() -> float:
     return sorted(abs(value - 1.0) for value in NOISE)[len(NOISE) // 2]
 
 
+def test_a_jump_that_undoes_little_of_what_was_learned_is_clear() -> None:
+    fallen = [*[2.0] * 20, *[0.001] * 100]
+    bound = 0.001 + (2.0 - 0.001) / 10
+    assert judge([*fallen, *[bound] * 5])[-1] == Clear()
+    assert isinstance(judge([*fallen, *[math.nextafter(bound, 2)] * 5])[-1], Fired)
+
+
 def test_a_negative_loss_has_a_bound_above_it() -> None:
     assert judge([*[-2.0] * 30, *[-1.0] * 5])[-1] == Clear()
     assert isinstance(judge([*[-2.0] * 30, *[-0.9] * 5])[-1], Fired)

@@ -43,6 +43,12 @@ def test_a_training_without_a_loader_is_not_clear_if_the_host_works_before_the_m
     assert evaluate(tmp_path / "compute", "input_bound", compute)[0] == "clear"
 
 
+def test_dataloader_does_not_apply_without_a_loader(tmp_path) -> None:
+    without = merge_by_time(training([{"host": 1.0, "forward": 9.0}] * 60), beats())
+    verdict, why, _ = evaluate(tmp_path, "dataloader", without)
+    assert (verdict, why) == ("not_applicable", "the training uses no DataLoader")
+
+
 def test_a_share_on_the_bound_and_short_waits_are_clear(tmp_path) -> None:
     on_bound = training([{"data": 30.0, "forward": 70.0}] * 80)
     assert evaluate(tmp_path, "input_bound", merge_by_time(on_bound, beats()))[0] == "clear"

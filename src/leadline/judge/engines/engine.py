@@ -10,8 +10,8 @@ from typing import Final, Protocol
 
 from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
 from leadline.judge.judge import Judge
+from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses
-from leadline.judge.rule_results import RuleResult
 from leadline.records.manifest import RuleSpec
 
 ENGINES: Final = ("local", "ray")

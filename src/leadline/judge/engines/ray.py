@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.engines.engine import Judged, Task, judge_one
+from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses
-from leadline.judge.rule_results import RuleResult
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.store import layout

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 _MIN_LOSSES: Final = 20
 """Earlier losses that are required."""
+_UNDONE_SHARE: Final = 0.1
+"""A spike undoes at least this share of what was learned."""
 
 
 class LossSpike(Rule, frozen=True, kw_only=True):
@@ -28,8 +31,9 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         happens at all.
     How it decides:
         Fires if the last ``patience`` captured losses are all above ``median + k * 1.4826 * MAD`` and above
-        ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them. At
-        least 20 earlier losses (or ``window``, if that is less) are required; undecided before. Each loss is
+        ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them, and if
+        they undo at least a tenth of what was learned: of the fall from the median of the first 20 losses to this
+        median. At least 20 earlier losses (or ``window``, if that is less) are required; undecided before. Each loss is
         evaluated separately.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
@@ -64,6 +68,15 @@ class LossSpike(Rule, frozen=True, kw_only=True):
     def least_observations(self) -> int:
         return min(_MIN_LOSSES, self.window) + self.patience
 
+    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], list[float]]:
+        """Keep the first losses."""
+        first: dict[tuple[str, str], list[float]] = memory or {}
+        for reading in window.readings("value"):
+            losses = first.setdefault((reading.worker, reading.tensor), [])
+            if len(losses) < _MIN_LOSSES and math.isfinite(reading.value):
+                losses.append(reading.value)
+        return first
+
     def evaluate(self, window: Window) -> Verdict:
         is_judged, known, streak = False, 0, 0
         for reading in window.readings("value"):
@@ -76,17 +89,19 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             if len(before) < min(_MIN_LOSSES, self.window):
                 continue
             is_judged = True
-            bound = spike_bound(before, self.k)[0]
+            start = median(window.memory[reading.worker, reading.tensor])
+            bound, usual, spread = spike_bound(before, self.k)
+            bound = max(bound, usual + _UNDONE_SHARE * (start - usual))
             high = next((count for count, loss in enumerate(reversed(latest)) if loss <= bound), len(latest))
             if high == self.patience:
-                return self._fired(reading, latest, before)
+                return self._fired(reading, latest, (bound, usual, spread))
             streak = max(streak, high)
         if not is_judged:
             return too_few(known, self.least_observations, "losses") if known else Undecided("no loss is finite")
         return suspected(streak, self.patience, "losses") if 2 * streak > self.patience else Clear()
 
-    def _fired(self, reading: TensorReading, latest: list[float], before: list[float]) -> Fired:
-        bound, usual, spread = spike_bound(before, self.k)
+    def _fired(self, reading: TensorReading, latest: list[float], bounds: tuple[float, float, float]) -> Fired:
+        bound, usual, spread = bounds
         return Fired(
             f"{reading.tensor} jumped from {usual:.4g} to {max(latest):.4g} and stayed above {bound:.4g} for "
             f"{self.patience} step{'s' * (self.patience > 1)}",

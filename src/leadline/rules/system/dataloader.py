@@ -11,7 +11,7 @@ import msgspec
 from leadline.errors import ConfigurationError
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import and_more
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes
@@ -40,7 +40,8 @@ class Dataloader(Rule, frozen=True, kw_only=True):
         ``< min_threshold`` or ``> max_threshold``; or if more than ``max_wait_share`` of the time of the last 50
         training steps of a rank was spent waiting for data. Evaluated from the 50th timed step.
     Not a number:
-        If the cores of a node or the workers of a loader are not known, only the waiting time is evaluated.
+        If the cores of a node or the workers of a loader are not known, only the waiting time is evaluated. Not
+        applicable to a training without a DataLoader.
     Blind spots:
         A training with all data in memory needs no workers, and fires all the same: ``input_bound`` evaluates only
         the waiting time. With several loaders, the one used before the first steps counts.
@@ -77,6 +78,8 @@ class Dataloader(Rule, frozen=True, kw_only=True):
         if not judged:
             return Undecided(f"fewer than {_STEPS} training steps were timed")
         findings = [*self._by_cores(window, set(judged)), *self._by_waiting(judged)]
+        if not findings and not _has_loader(window, judged):
+            return NotApplicable("the training uses no DataLoader")
         if not findings:
             return Clear()
         message, _, evidence = findings[0]
@@ -120,3 +123,9 @@ class Dataloader(Rule, frozen=True, kw_only=True):
             for worker, share in shares.items()
             if share > self.max_wait_share
         ]
+
+
+def _has_loader(window: Window, judged: dict[str, deque[Step]]) -> bool:
+    """Return whether the number of data loader workers is known, or time was spent waiting for data."""
+    is_known = any(isinstance(facts.get("dataloader_workers"), int) for facts in window.facts.values())
+    return is_known or any(step.phase_ns("data") for steps in judged.values() for step in steps)

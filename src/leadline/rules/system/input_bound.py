@@ -39,7 +39,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
         Fires if, over the last ``window`` training steps of a worker, ``sum of the waits for data / sum of the step
         times > share``, without the step of the longest wait (workers restart at each epoch), and the mean wait per
         step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
-        before the model is called takes such a share.
+        before the model is called takes such a share and 2 ms.
     Not a number:
         Only times are evaluated.
     Blind spots:
@@ -103,8 +103,9 @@ class InputBound(Rule, frozen=True, kw_only=True):
         steps = [step for latest in workers for step in latest]
         if any(step.phase_ns("data") for step in steps):
             return Clear()
-        share = sum(step.phase_ns("host") for step in steps) / max(sum(step.duration_ns for step in steps), 1)
-        if share <= self.share:
+        host_ns = sum(step.phase_ns("host") for step in steps)
+        share = host_ns / max(sum(step.duration_ns for step in steps), 1)
+        if share <= self.share or host_ns < _MIN_WAIT_NS * len(steps):
             return Clear()
         return Undecided(
             f"no data loader was seen, and {100 * share:.0f} % of the step time precedes the call of the model: data "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from leadline.records.names import PROCESS_MEMORY
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -49,6 +50,7 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
         At each step at which both runs saved a tensor, its ``mean``, ``l2``, ``min`` and ``max`` (the value of a
         scalar) are alike if ``abs(here - there) <= atol + rtol * abs(there)``. The tensor differs if one of them is
         not. With both tolerances 0 the bits are compared, by ``checksum``. Workers are compared by rank.
+        The memory of the process is not compared.
     Not a number:
         NaN is equal to NaN, and an infinity to itself.
     Blind spots:
@@ -105,7 +107,7 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
                 known = {(_rank(reading.worker), reading.tensor): reading for reading in other.readings(statistic)}
                 for here in window.readings(statistic):
                     there = known.get((_rank(here.worker), here.tensor))
-                    if there is not None:
+                    if there is not None and here.tensor not in PROCESS_MEMORY:
                         yield _Comparison(run, here, there, self._is_alike(here.value, there.value))
 
     def _is_alike(self, here: float, there: float) -> bool:

@@ -157,19 +157,18 @@ class Budget:
 
     # --- measured costs ---------------------------------------------------------------------------------------
 
-    def charge(self, groups: Iterable[CaptureGroup], part: Part, cost_ns: int, *, took_ns: int) -> None:
+    def charge(self, groups: Iterable[CaptureGroup], part: Part, cost_ns: int) -> None:
         """Charge a capture, at the end of the step.
 
         Args:
             groups: The captured groups, of which those of the part are charged.
-            cost_ns: The processor time of the training's thread: on a busy machine a capture takes longer, but so does
-                everything else.
-            took_ns: The time that it took, which is part of the overhead.
+            cost_ns: The processor time of the training's thread, which is part of the overhead: on a busy machine a
+                capture takes longer, but so does everything else.
         """
         captured = tuple(group for group in groups if group.part == part)
         if captured:
             self._costs[captured] = self._costs.get(captured, 0) + cost_ns
-            self._captured_ns += took_ns
+            self._captured_ns += cost_ns
 
     def end_step(self) -> None:
         """Charge the captures of the step that ends."""

@@ -73,16 +73,18 @@ class Overhead:
             self.loop_ns = now - self.first_ns
             self.begun_ns = 0
 
-    def add(self, own_ns: int, begun_ns: int) -> None:
-        """Add overhead within the training's own code.
+    def add(self, own_ns: int, begun_ns: int) -> int:
+        """Add overhead within the training's own code; return its processor time.
 
         Args:
             own_ns: Its wall time.
             begun_ns: When it began; 0 if there was none.
         """
-        self.own_ns += own_ns * self._measured_cpu_ns // self._measured_ns
+        own_ns = own_ns * self._measured_cpu_ns // self._measured_ns
+        self.own_ns += own_ns
         if begun_ns:
             self.first_ns = min(self.first_ns or begun_ns, begun_ns)
+        return own_ns
 
     def until(self, now_ns: int) -> int:
         """Return ``own_ns`` including the current span."""

@@ -95,8 +95,8 @@ class StepOutput:
             self._scalars.add_accuracies(forward.accuracy)
         if self._context.writer is None:
             return
-        self._overhead.add(forward.own_ns, forward.begun_ns)
-        begun, begun_cpu = self._overhead.clock(), time.thread_time_ns()
+        in_pass_ns = self._overhead.add(forward.own_ns, forward.begun_ns)
+        begun = time.thread_time_ns()
         row = forward.row()
         if row is not None and self.queue is not None:
             self.queue.put_row(row[0], stamp, row[1], self.has_non_finite)
@@ -111,8 +111,7 @@ class StepOutput:
         budget = self._schedules.budget
         if budget is not None:
             groups = self._schedules.of(stamp.mode).forward.groups(items)
-            took, cost = self._overhead.clock() - begun, time.thread_time_ns() - begun_cpu
-            budget.charge(groups, "forward", cost + forward.own_ns, took_ns=took + forward.own_ns)
+            budget.charge(groups, "forward", time.thread_time_ns() - begun + in_pass_ns)
 
     def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar], losses: LossRow | None = None) -> None:
         """Write the scalars of a step and end it.

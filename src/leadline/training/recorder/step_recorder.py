@@ -273,15 +273,15 @@ class StepRecorder:
         if program is None or output.queue is None:
             return
         watched.running, watched.stamp, watched.items = program, self.clock.stamp(), items
-        begun = self.cost.clock(), time.thread_time_ns()
+        begun = time.thread_time_ns()
         row = program.before()
         if row is not None:
             output.queue.put_row(row[0], watched.stamp, row[1], output.has_non_finite)
-        begun = self._end_part(watched, "tensors", *begun)
+        begun = self._end_part(watched, "tensors", begun)
         form = program.raw_form()
         if form is not None:
             output.put_tensors(form, watched.stamp, program)
-        self._end_part(watched, "raw", *begun)
+        self._end_part(watched, "raw", begun)
 
     def _end_capture(self, watched: _Watched, skipped: bool | bytes | PendingNumbers) -> None:
         program, stamp, queue = watched.running, watched.stamp, self._output.queue
@@ -290,19 +290,18 @@ class StepRecorder:
             return
         if skipped is True:
             return
-        begun = self.cost.clock(), time.thread_time_ns()
+        begun = time.thread_time_ns()
         values = program.after()
         if values is not None:
             queue.put_row(program.update_layout, stamp, values, is_never_urgent, skipped=skipped)
-        self._end_part(watched, "tensors", *begun)
+        self._end_part(watched, "tensors", begun)
 
-    def _end_part(self, watched: _Watched, part: Part, begun_ns: int, begun_cpu_ns: int) -> tuple[int, int]:
-        """Charge a part of a capture; return the time and the thread's processor time, at which the next may begin."""
-        now, now_cpu = self.cost.clock(), time.thread_time_ns()
+    def _end_part(self, watched: _Watched, part: Part, begun_ns: int) -> int:
+        """Charge a part of a capture, in processor time of the thread; return when it ended."""
+        now = time.thread_time_ns()
         if self.budget is not None:
-            groups = watched.schedule.groups(watched.items)
-            self.budget.charge(groups, part, now_cpu - begun_cpu_ns, took_ns=now - begun_ns)
-        return now, now_cpu
+            self.budget.charge(watched.schedule.groups(watched.items), part, now - begun_ns)
+        return now
 
     # --- the end of a step --------------------------------------------------------------------------------
 

@@ -65,6 +65,7 @@ class Session:
     ) -> None:
         from leadline.frameworks.installed import Frameworks
         from leadline.frameworks.loggers.registry import Loggers
+        from leadline.store import codec
         from leadline.training.guard import Guard
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
         from leadline.training.recorder.control_requests import AddedRuleCaptures, ControlRequests
@@ -106,6 +107,7 @@ class Session:
         control.serve(Track, self._trackers.wake)
         control.serve(Profile, self._profiling.handle)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
+        self.guard.run(codec.load)  # some 20 ms, which the first step need not take
         atexit.register(self._close_at_exit)
 
     def add(self, adapter: Adapter) -> None:

@@ -67,8 +67,8 @@ def test_losses_and_accuracy_of_eval_steps(tmp_path: Path, measure: Callable[...
     assert scalars(run, "losses") == {name: pytest.approx(dict(enumerate(loop.losses["train"])))}
     assert scalars(run, "losses", "eval") == {name: pytest.approx(dict(enumerate(loop.losses["eval"])))}
     assert scalars(run, "metrics", "eval") == {"accuracy": pytest.approx(dict(enumerate(loop.accuracies)))}
-    assert run.steps(mode="eval") == [4, 5, 6, 11, 12, 13]
-    assert run.steps(mode="train") == [0, 1, 2, 3, 7, 8, 9, 10]
+    assert run.steps(mode="eval") == list(range(6))
+    assert run.steps(mode="train") == list(range(8))
     assert next(iter(run.worker_documents().values())).steps == {"train": 8, "eval": 6}
 
 
@@ -85,12 +85,12 @@ def test_a_summed_eval_loss_is_reported_as_a_mean(tmp_path: Path) -> None:
 
 def test_schedules_count_the_steps_of_their_mode(tmp_path: Path) -> None:
     loop = Loop(net())
-    run = watch(tmp_path, loop.run, "outputs:every=2,modes=eval,raw=true", "outputs:every=3")
+    run = watch(tmp_path, loop.run, "outputs:every=2,modes=eval,raw=true", "outputs:every=3", preset="light")
     both = run.tensor("Sequential_output_0")
-    assert both.steps(mode="eval") == [4, 6, 12]
-    assert both.steps(mode="train") == [0, 3, 9]
-    for step, index in ((4, 0), (6, 2), (12, 4)):
-        assert torch.equal(torch.tensor(both.value(step)), loop.outputs[index])
+    assert both.steps(mode="train") == [0, 3, 6]
+    assert both.steps(mode="eval") == [0, 2, 4]
+    for step in (0, 2, 4):
+        assert torch.equal(torch.tensor(both.value(step, mode="eval")), loop.outputs[step])
 
 
 def test_evaluation_keeps_pytorchs_fast_paths_and_every_bit(tmp_path: Path) -> None:
@@ -133,7 +133,32 @@ def test_evaluation_with_gradients_counts_unless_a_backward_pass_follows(tmp_pat
 
     run = watch(tmp_path, train, preset="light")
     assert list(scalars(run, "losses", "eval")["cross_entropy_output_0"]) == [0, 1, 2]
-    assert run.steps(mode="train") == [0, 1, 2, 6]
+    assert run.steps(mode="train") == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("has_gradients", [False, True])
+def test_a_train_step_after_an_evaluation_is_captured_whole(tmp_path: Path, *, has_gradients: bool) -> None:
+    loop = Loop(net())
+    outputs: list[torch.Tensor] = []
+
+    def keep(module: nn.Module, args: object, output: torch.Tensor) -> None:
+        if module.training:
+            outputs.append(output.detach().clone())
+
+    def train() -> None:
+        loop.model.register_forward_hook(keep)
+        for _ in range(3):
+            loop.train(2)
+            loop.model.eval()
+            with torch.set_grad_enabled(has_gradients):
+                functional.cross_entropy(loop.model(X[:4]), Y[:4])
+                functional.cross_entropy(loop.model(X[:4]), Y[:4])
+
+    run = watch(tmp_path, train, "outputs:every=2,raw=true,modes=train", preset="light")
+    captured = run.tensor("Sequential_output_0")
+    for step in (0, 2, 4):
+        assert torch.equal(torch.tensor(captured.value(step)), outputs[step])
+    assert run.steps(mode="eval") == list(range(6))
 
 
 def test_a_model_trained_in_eval_mode_has_only_train_steps(tmp_path: Path) -> None:

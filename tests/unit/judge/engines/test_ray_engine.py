@@ -14,8 +14,8 @@ from leadline.judge.engines import ray
 from leadline.judge.engines.engine import Judged, Task
 from leadline.judge.engines.ray import Piece, RayEngine, cut, judge_shard
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_pool import WorkerLimits
-from leadline.judge.rule_results import RuleResult
 from leadline.records.manifest import RuleSpec
 from leadline.records.version import __version__
 from leadline.testing.runs import Capture, RunWriter

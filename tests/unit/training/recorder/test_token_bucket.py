@@ -65,11 +65,11 @@ class Training:
         tensors = self.tensors.advance_to(self.step)
         self._pass(self.base_ns)
         cost = self._capture(tensors, is_raw=False)
-        self.budget.charge(self.tensors.groups(tensors), "tensors", cost, took_ns=cost)
+        self.budget.charge(self.tensors.groups(tensors), "tensors", cost)
         cost = self._capture(tensors, is_raw=True)
-        self.budget.charge(self.tensors.groups(tensors), "raw", cost, took_ns=cost)
+        self.budget.charge(self.tensors.groups(tensors), "raw", cost)
         cost = self._capture(forward, is_raw=False)
-        self.budget.charge(self.forward.groups(forward), "forward", cost, took_ns=cost)
+        self.budget.charge(self.forward.groups(forward), "forward", cost)
         self.budget.end_step()
         self.cost.end(begun)
         self.own.append(self.now - first)
@@ -245,7 +245,7 @@ def test_an_optimizer_that_steps_rarely_is_captured_in_a_job_of_several_ranks() 
         training.now += 50 * MS
         items = training.tensors.advance_to(step)
         training.now += 20 * MS if items else 0
-        training.budget.charge(training.tensors.groups(items), "tensors", 20 * MS, took_ns=20 * MS)
+        training.budget.charge(training.tensors.groups(items), "tensors", 20 * MS)
         training.budget.end_step()
         taken += [step] if items else []
     assert len([step for step in taken if step > 10_000]) >= 60

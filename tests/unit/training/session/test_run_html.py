@@ -114,7 +114,11 @@ def test_data_of_a_run_is_escaped(run: Path) -> None:
         lost={"since_step": HOSTILE, "reason": HOSTILE},
     )
     finding = {"findings": 1, "step": 1, "message": HOSTILE, "suggestion": HOSTILE}
-    rules(run, {"name": HOSTILE, "status": HOSTILE, **finding}, {"name": "x", "verdict": HOSTILE, "why": HOSTILE})
+    rules(
+        run,
+        {"name": HOSTILE, "status": "IssuesFound", **finding},
+        {"name": "x", "status": "NoIssuesFound", "verdict": HOSTILE, "why": HOSTILE},
+    )
     page = shown(run)
     assert "script" not in page.tags
     assert page.text.count(HOSTILE) >= 11

@@ -19,7 +19,7 @@ from leadline.frameworks.torch.capture.device_copy import (
 )
 from leadline.frameworks.torch.capture.forward_row import ForwardRow, untracked_in_full_precision
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
-from leadline.frameworks.torch.capture.requests import Request, Requests
+from leadline.frameworks.torch.capture.requests import Requests, TensorRequest
 from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
@@ -110,7 +110,7 @@ class CapturedTensors:
         if request.arrays or request.is_raw:
             self._add_raw(name, request, values)
 
-    def _add_raw(self, name: str, request: Request, values: torch.Tensor) -> None:
+    def _add_raw(self, name: str, request: TensorRequest, values: torch.Tensor) -> None:
         with untracked_in_full_precision():
             self._raw += named_vectors([name], [values], request.arrays)
             if request.is_raw:
@@ -189,7 +189,7 @@ class _Target:
 
     __slots__ = ("_form", "_info", "request")
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: TensorRequest) -> None:
         self.request = request
         self._form: tuple[torch.Size, torch.dtype] | None = None
         self._info: TensorInfo | None = None
@@ -280,6 +280,16 @@ def loss_collections(base: tuple[str, ...], side: str) -> Callable[[int], tuple[
     if side == "output":
         return lambda index: base
     return lambda index: ("predictions", *base) if index == 0 else ("labels", *base) if index == 1 else base
+
+
+def module_collections(
+    module: torch.nn.Module, kind: str, side: str, *, is_outermost: bool
+) -> Callable[[int], tuple[str, ...]]:
+    """Return the collections of a module's inputs or outputs, by position."""
+    base = ("layers", f"{kind}_{side}")
+    if isinstance(module, torch.nn.modules.loss._Loss):
+        return loss_collections(base, side)
+    return lambda index: (f"{side}s", *base) if is_outermost else base
 
 
 def keyword_tensors(values: Mapping[str, Any]) -> list[torch.Tensor]:

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeGuard
 
 import torch
 
-from leadline.frameworks.torch.capture.requests import ON_UPDATE, Request, Requests
+from leadline.frameworks.torch.capture.requests import ON_UPDATE, Requests, TensorRequest
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.kernels.stacks import are_dense
 from leadline.frameworks.torch.naming.model_names import NamedParameter
@@ -159,7 +159,7 @@ def unrequested_gradients(named: Sequence[NamedParameter], specs: Sequence[Tenso
 def _spec(
     info: TensorInfo,
     parameter: torch.Tensor,
-    request: Request,
+    request: TensorRequest,
     *,
     has_update_ratio: bool = False,
     is_gradient: bool = False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,14 +17,14 @@ from leadline.frameworks.torch.capture.forward_capture import (
     AccuracyCounts,
     CapturedTensors,
     keyword_tensors,
-    loss_collections,
+    module_collections,
     module_kind,
     tensors_in,
 )
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
-from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode
+from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
-from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean
+from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean, model_loss
 from leadline.frameworks.torch.naming.model_names import ModelModules, ModuleNames
 from leadline.frameworks.torch.timing.flops import FlopCount
 from leadline.records.plan import CaptureItem
@@ -67,8 +68,7 @@ class ForwardHooks:
             hook_guard: Runs, and times, everything else.
         """
         self.captured = CapturedTensors(warn)
-        self.losses = LossCalls()
-        self.flops = FlopCount()
+        self.losses, self.flops, self._accuracy = LossCalls(), FlopCount(), AccuracyCounts()
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
@@ -77,21 +77,21 @@ class ForwardHooks:
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
         self._is_training_watched = self._is_eval_mode = self._is_explicit = False
+        self._train_items: Sequence[CaptureItem] = ()
         self._captured_roots: set[int] = set()
+        self._trained_in_train_mode: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
         self._eval_roots: set[int] | None = None
         """Ids of the outermost modules called in the current eval step; None: there is none."""
-        self._is_eval_certain = False
+        self._is_eval_certain = self._is_past_backward = False
         self._false_eval_steps = 0
         self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
         """Called with each outermost module that runs without gradients while hooks are installed."""
-        self._is_past_backward = False
-        self._accuracy = AccuracyCounts()
 
     # --- start and end ------------------------------------------------------------------------------------
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Capture the training step that begins, until ``end``."""
-        self._is_training_watched = True
+        self._is_training_watched, self._train_items = True, items
         self.flops.clear()
         self._begin_pass(items, "train")
         self._register_hooks()
@@ -139,6 +139,7 @@ class ForwardHooks:
         self._eval_roots = None
         self._accuracy.clear()
         self._callbacks.evaluation.discard_step()
+        self.captured.begin((), "train")
         self._false_eval_steps += 1
         if self._false_eval_steps >= _MAX_FALSE_EVAL_STEPS:
             self._is_eval_mode = False
@@ -242,6 +243,10 @@ class ForwardHooks:
         elif self._is_eval_pass(outermost, state.model, is_grad):
             state.is_captured = self._join_eval_step(outermost, is_grad)
         elif self._is_training_watched and (is_grad or outermost.training):
+            if self.captured.mode != "train":  # of an evaluation since the step began
+                self._begin_pass(self._train_items, "train")
+            if is_grad and outermost.training:
+                self._trained_in_train_mode.add(outermost)
             state.is_captured = id(outermost) not in self._captured_roots
             self._captured_roots.add(id(outermost))
             if state.is_captured and is_grad:
@@ -250,7 +255,8 @@ class ForwardHooks:
             state.is_captured = False
 
     def _is_eval_pass(self, outermost: torch.nn.Module, model: ModelModules, is_grad: bool) -> bool:
-        if not self._is_eval_mode or (is_grad and self._is_training_watched):
+        is_training = is_grad and self._is_training_watched and outermost not in self._trained_in_train_mode
+        if is_training or not self._is_eval_mode:
             return False
         return self._is_explicit or (model.is_trained and not outermost.training)
 
@@ -297,39 +303,32 @@ class ForwardHooks:
             return
         kind = module_kind(module)
         self._state.stack.append((name, kind))
-        self._capture_tensors(name, "input", self._collections(module, kind, "input"), args)
+        if self.captured.has_items:
+            collections = module_collections(module, kind, "input", is_outermost=self._state.depth == 1)
+            self._capture_tensors(name, "input", collections, args)
 
     def _capture_outputs(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
-        if not name or output is None:
-            return
-        if kwargs:
-            self._capture_tensors(name, "input", self._collections(module, kind, "input"), tuple(kwargs.values()))
-        captured = self._capture_tensors(name, "output", self._collections(module, kind, "output"), output)
-        is_loss = isinstance(module, torch.nn.modules.loss._Loss)
+        is_outermost, is_loss = self._state.depth == 0, isinstance(module, torch.nn.modules.loss._Loss)
+        if not name or output is None or not (self.captured.has_items or is_outermost or is_loss):
+            return  # without items only losses are needed
+        if kwargs and self.captured.has_items:
+            collections = module_collections(module, kind, "input", is_outermost=is_outermost)
+            self._capture_tensors(name, "input", collections, tuple(kwargs.values()))
+        collections = module_collections(module, kind, "output", is_outermost=is_outermost)
+        captured = self._capture_tensors(name, "output", collections, output)
         if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
             values = (*args, *kwargs.values())
             self._accuracy.add(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
-        elif self._state.depth == 0:
-            self._record_model_loss(captured, output)
-
-    def _collections(self, module: torch.nn.Module, kind: str, side: str) -> Callable[[int], tuple[str, ...]]:
-        """Return the collections of a module's inputs or outputs, by position."""
-        base = ("layers", f"{kind}_{side}")
-        if isinstance(module, torch.nn.modules.loss._Loss):
-            return loss_collections(base, side)
-        if self._state.depth == (1 if side == "input" else 0):
-            return lambda index: (f"{side}s", *base)
-        return lambda index: base
+        elif is_outermost and (loss := model_loss(output)) is not None:
+            self._record_model_loss(captured, loss)
 
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
-        if side == "input" and not self.captured.has_items:
-            return []  # only the outputs of loss calls are needed
         captured = []
         with torch._C.DisableTorchFunction():
             for index, tensor in enumerate(tensors_in(values)):
@@ -347,21 +346,19 @@ class ForwardHooks:
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         start_ns = time.perf_counter_ns()
         stem = self._state.function_stem(kind)
-        if stem is not None:
-            base = ("layers", f"{kind.replace('_', '')}_input")
-            collections = loss_collections(base, "input") if kind in LOSS_KINDS else lambda index: base
-            self._capture_tensors(stem, "input", collections, (*args, *keyword_tensors(kwargs)))
+        if stem is not None and self.captured.has_items:
+            values = (*args, *keyword_tensors(kwargs))
+            self._capture_tensors(stem, "input", function_collections(kind, "input"), values)
         self.captured.own_ns += time.perf_counter_ns() - start_ns
         return stem
 
     def after_call(
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
-        if not isinstance(token, str):
+        if not isinstance(token, str) or not (self.captured.has_items or kind in LOSS_KINDS):
             return
         start_ns = time.perf_counter_ns()
-        base = ("layers", f"{kind.replace('_', '')}_output")
-        captured = self._capture_tensors(token, "output", lambda index: base, output)
+        captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
             self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
             self._accuracy.add(kind, token, (*args, *kwargs.values()), kwargs)
@@ -388,11 +385,7 @@ class ForwardHooks:
                 target = args[1] if len(args) > 1 else kwargs.get("target")
                 self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
 
-    def _record_model_loss(self, captured: list[tuple[str, torch.Tensor]], output: Any) -> None:
-        """Record the loss that a model itself returns: a single number, or ``loss`` in its output."""
-        loss = output.get("loss") if isinstance(output, Mapping) else output
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1 or not loss.is_floating_point():
-            return
+    def _record_model_loss(self, captured: list[tuple[str, torch.Tensor]], loss: torch.Tensor) -> None:
         name = next((name for name, tensor in captured if tensor is loss), None)
         if name is None:
             return

@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
-from leadline.frameworks.torch.capture.forward_capture import LOSS_FUNCTIONS
+from leadline.frameworks.torch.capture.forward_capture import LOSS_FUNCTIONS, loss_collections
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.model_names import ModelModules
@@ -81,6 +81,12 @@ def _function_kinds() -> dict[Any, str]:
 
 
 KINDS: Final = _function_kinds()
+
+
+def function_collections(kind: str, side: str) -> Callable[[int], tuple[str, ...]]:
+    """Return the collections of a function's inputs or outputs, by position."""
+    base = ("layers", f"{kind.replace('_', '')}_{side}")
+    return loss_collections(base, side) if kind in LOSS_KINDS else lambda index: base
 
 
 class FunctionListener(Protocol):

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from leadline.frameworks.torch.kernels.stacks import Block, StackPlan
+from leadline.frameworks.torch.kernels.stacks import StackBlock, StackPlan
 from leadline.statistics.definitions import find_statistic
 
 Vector = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ def norms_of_change(
 class _Kernels:
     """Runs kernels on the elements of one block; their results have one number per segment."""
 
-    def __init__(self, block: Block, elements: Vector, scratch: Vector) -> None:
+    def __init__(self, block: StackBlock, elements: Vector, scratch: Vector) -> None:
         """
         Args:
             scratch: Memory that the kernels may overwrite, at least as large as the elements.

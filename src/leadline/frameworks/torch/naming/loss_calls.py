@@ -156,3 +156,10 @@ def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> DeviceScalar
         value = number_of(output.detach().double().mean())
         targets: int = target.numel() if reduction == "sum" and isinstance(target, torch.Tensor) else 0
         return value / targets if targets and value is not None else value
+
+
+def model_loss(output: Any) -> torch.Tensor | None:
+    """Return the loss that a model itself returns: a single number, or ``loss`` in its output."""
+    loss = output.get("loss") if isinstance(output, Mapping) else output
+    is_loss = isinstance(loss, torch.Tensor) and loss.numel() == 1 and loss.is_floating_point()
+    return loss if is_loss else None

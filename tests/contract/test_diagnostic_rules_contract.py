@@ -48,7 +48,8 @@ def parameters(values: Mapping[str, Mapping[str, float]], count: int = 7, every:
 def inputs(means: list[float], stds: list[float]) -> tuple[Part, ...]:
     infos = {**INFOS, "Net_input_0": replace(INFOS["Net_input_0"], shape=(100, 2))}
     batch = {"Net_input_0": {"unit_mean": means, "unit_std": stds}}
-    rows = [Capture(step, {"Net_input_0": {"abs_max": 1.0}}, infos=infos) for step in range(8)]
+    sizes = {name: {"min": -1.0, "abs_max": 1.0} for name in ("Net_input_0", "a_input_0")}
+    rows = [Capture(step, sizes, infos=infos) for step in range(8)]
     return tuple(part for row in rows for part in (row, ArrayStatistics(row.step, batch, infos=infos)))
 
 

@@ -401,32 +401,48 @@ def replicas(scenario: Sequence[Part]) -> Judged:
 
 def scaled(scenario: Sequence[Part], ratio: float, offset: float, scale: float) -> Judged:
     results: Judged = []
-    pools: dict[str, list[tuple[list[float], list[float]]]] = {}
+    pools: dict[str, list[tuple[list[float], list[float], float, float]]] = {}
+    given: set[str] = set()
     for step in trained(scenario):
         if not step.of("abs_max", "inputs"):
             continue
-        fired = judged = False
-        for worker, name in step.of("abs_max", "inputs"):
-            means = step.arrays[worker, name, "unit_mean"]
-            stds = step.arrays[worker, name, "unit_std"]
+        fired, most = False, 0
+        for (worker, name), size in step.of("abs_max", "inputs").items():
+            means, stds = (step.arrays[worker, name, statistic] for statistic in ("unit_mean", "unit_std"))
             pool = pools.setdefault(worker, [])
-            if all(map(is_finite, means + stds)) and 250 * len(pool) < 500:
-                pool.append((means, stds))
-            if 250 * len(pool) < 500:
-                continue
-            judged = True
-            mean = [sum(m[unit] for m, _ in pool) / len(pool) for unit in range(2)]
-            square = [sum(s[unit] ** 2 + m[unit] ** 2 for m, s in pool) / len(pool) for unit in range(2)]
-            std = [math.sqrt(max(square[unit] - mean[unit] ** 2, 0.0)) for unit in range(2)]
-            alive = [unit for unit in range(2) if std[unit] > 1e-9 * max(abs(mean[unit]), 1e-300)]
-            whole = math.sqrt(max(sum(square) / 2 - (sum(mean) / 2) ** 2, 0.0))
-            if alive:
-                sizes = [std[unit] for unit in alive]
-                fired |= max(sizes) / min(sizes) > ratio
-                fired |= any(abs(mean[unit]) / std[unit] > offset for unit in alive)
-            fired |= not 1 / scale <= whole <= scale
-        results.append((step.step, verdict_name(fired, judged)))
+            if all(map(is_finite, means + stds)):
+                if size / 3 <= step.numbers[worker, "a_input_0", "abs_max"] <= size * 3:
+                    given.add(worker)
+                if 40 * len(pool) < 64:
+                    pool.append((means, stds, step.numbers[worker, name, "min"], size))
+            if worker in given:
+                most = max(most, len(pool))
+            if worker in given and 40 * len(pool) >= 64:
+                fired |= is_unscaled(pool, ratio, offset, scale)
+        decided = verdict_name(fired, 40 * most >= 64)
+        results.append((step.step, decided if most else "notapplicable"))
     return results
+
+
+def is_unscaled(
+    pool: list[tuple[list[float], list[float], float, float]], ratio: float, offset: float, scale: float
+) -> bool:
+    mean = [sum(means[unit] for means, *_ in pool) / len(pool) for unit in range(2)]
+    square = [sum(stds[unit] ** 2 + means[unit] ** 2 for means, stds, *_ in pool) / len(pool) for unit in range(2)]
+    std = [math.sqrt(max(square[unit] - mean[unit] ** 2, 0.0)) for unit in range(2)]
+    alive = [unit for unit in range(2) if std[unit] > 1e-6 * abs(mean[unit]) and std[unit] > 0]
+    if not alive:
+        return False
+    whole = math.sqrt(max(sum(square) / 2 - (sum(mean) / 2) ** 2, 0.0))
+    largest, lowest = max(size for *_, size in pool), min(low for *_, low, _ in pool)
+    sizes = [std[unit] for unit in alive]
+    return (
+        (max(sizes) / min(sizes) > ratio and max(sizes) > 10)
+        or any(abs(mean[unit]) > 10 and abs(mean[unit]) / std[unit] > offset for unit in alive)
+        or whole > scale
+        or (whole < 1 / scale and largest < 10 / scale)
+        or (lowest >= 0 and 127 < largest <= 255 and whole > 16)
+    )
 
 
 CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tuple[object, ...]]] = {

@@ -34,7 +34,8 @@ INFOS: Final = {
         TensorInfo("b.bias", ("biases",), (4,), "float32"),
         TensorInfo("gradient/a.weight", ("gradients",), (4, 4), "float16"),
         TensorInfo("gradient/b.bias", ("gradients",), (4,), "float32"),
-        TensorInfo("Net_input_0", ("layers", "inputs"), (250, 2), "float32"),
+        TensorInfo("Net_input_0", ("layers", "inputs"), (40, 2), "float32"),
+        TensorInfo("a_input_0", ("layers", "linear_input"), (40, 2), "float32"),
         TensorInfo("a_output_0", ("layers", "linear_output"), (8, 4), "float32"),
         TensorInfo("Net_output_0", ("layers", "outputs"), (8, 2), "float32"),
         TensorInfo("CrossEntropyLoss_input_0", ("predictions",), (8, 2), "float32"),
@@ -56,6 +57,8 @@ _SCALES = st.sampled_from([65536.0, 1.0, 0.5, _NAN])
 _STDS = st.sampled_from([0.0, 1e-7, 1e-5, 0.3, _NAN])
 _ACTIVATIONS = st.sampled_from([0.0, 1.0, 1.0, 2.0, 3.0, 6.0, _NAN])
 _SHARES = st.sampled_from([0.0, 0.1, 0.2, 1.0, _NAN])
+_LOWEST = st.sampled_from([0.0, -1.0])
+_LARGEST = st.sampled_from([0.05, 0.05, 1.0, 200.0, 200.0])
 _METRICS = st.sampled_from([0.1, 0.5, 0.5, 0.6, 0.9, _NAN])
 
 
@@ -136,7 +139,8 @@ def _facts(draw: Any) -> dict[str, float]:
 
 def _tensors(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
     forward = {
-        "Net_input_0": {"nonfinite_count": draw(_BAD), "abs_max": 1.0},
+        "Net_input_0": {"nonfinite_count": draw(_BAD), "min": draw(_LOWEST), "abs_max": draw(_LARGEST)},
+        "a_input_0": {"abs_max": draw(_LARGEST)},
         "a_output_0": {"nonfinite_count": draw(_BAD)},
         "Net_output_0": {"nonfinite_count": draw(_BAD), "batch_std": draw(_STDS), "abs_mean": draw(_STDS)},
         "CrossEntropyLoss_input_0": {"abs_max": 1.0},

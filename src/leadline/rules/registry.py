@@ -127,6 +127,7 @@ DEFAULT: Final = (
     "loss_input",
     "loss_choice",
     "consecutive_linear",
+    "unscaled_input",
     "skipped_steps",
     "replica_divergence",
     "stalled_training",

@@ -105,6 +105,7 @@ def test_an_evaluation_is_no_train_step(tmp_path: Path) -> None:
 
 def test_backward_passes_without_an_update_are_micro_batches(tmp_path: Path) -> None:
     loop = Loop(in_place)
+    torch.optim.SGD(loop.model.parameters(), lr=RATE)  # never steps, but makes the first passes uncertain
 
     def train() -> None:
         for _ in range(6):

@@ -99,6 +99,7 @@ class ManualSteps:
         if not self._is_pending:
             return
         self._is_pending = False
+        self._backwards += 1
         is_updated = self._versions.have_advanced()
         if is_updated and self._updates is None:
             self._updates = ManualUpdates(self._versions.tensors(), self._names)
@@ -116,7 +117,6 @@ class ManualSteps:
 
     def _is_over(self, *, is_updated: bool) -> bool:
         """Return whether the step is over: after an update, or as many backward passes as ever preceded one."""
-        self._backwards += 1
         if is_updated:
             self._usual_backwards = max(self._usual_backwards, self._backwards)
         is_over = is_updated or self._backwards >= self._usual_backwards

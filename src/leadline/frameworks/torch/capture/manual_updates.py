@@ -97,7 +97,7 @@ class GradientRenewals:
             return
         tensor, gradient = self._last[0](), self._last[1]()
         current = tensor.grad if tensor is not None else None
-        is_same = current is not None and current is gradient and current._version == self._last[2]
+        is_same = current is gradient and current is not None and current._version == self._last[2]
         self.count = 0 if is_same else self.count + 1
 
 
@@ -105,7 +105,7 @@ def leaves_of(outputs: Iterable[Any], at_most: int | None = None) -> list[torch.
     """Return the leaf tensors that a backward pass from these outputs reaches, or some of them."""
     pending = [output.grad_fn for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
     seen = set(pending)
-    leaves = []
+    leaves: list[torch.Tensor] = []
     while pending and (at_most is None or len(leaves) < at_most):
         node = pending.pop()
         leaf = getattr(node, "variable", None)  # of the nodes that accumulate gradients

@@ -16,6 +16,7 @@ from leadline.judge.action_dispatcher import ActionDispatcher
 from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.coverage import missing_data
 from leadline.judge.delivery import JobContext, WorkerProgress
+from leadline.judge.episodes import Event
 from leadline.judge.notifications import Notifications
 from leadline.judge.report_renderer import ReportRenderer, render_command
 from leadline.judge.rule_entry import Results
@@ -25,7 +26,6 @@ from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.liveness import RunWatch
 from leadline.records.documents import WorkerDocument
-from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.needs import TensorNeed
 from leadline.records.notification import NotificationKind
@@ -300,12 +300,7 @@ class Judge:
             self._rule_results.restart(alias)
             self._notifications.restart(alias)
         self._progress.update(answer["seen"])
-        findings = [
-            (self._rule_results.add(alias, event), event["event"] == "opened") for alias, event in answer["events"]
-        ]
-        causes = self._rule_results.causes() if findings and self._is_acting else {}
-        for finding, is_opening in findings if self._is_acting else ():
-            self._handle_finding(finding, causes, is_opening=is_opening)
+        self._add_findings(answer["events"])
         for alias, state in answer["rules"].items():
             self._rule_results.update(alias, state)
             if alias in self._renderers:
@@ -314,20 +309,30 @@ class Judge:
         self._rule_results.judged_step = min(self._steps.values())
         self._damage.update(dict.fromkeys(answer["damage"]))
 
-    def _handle_finding(self, finding: Finding, causes: Mapping[str, str], *, is_opening: bool) -> None:
-        """Dispatch a finding that opened or closed, and announce it in the terminal if it opened.
+    def _add_findings(self, events: Sequence[tuple[str, Event]]) -> None:
+        """Add findings that opened or closed, dispatch them, and announce in the terminal those that opened.
 
-        Args:
-            causes: The rules whose findings others explain, with the rule at the root.
+        Each is dispatched with the states of the rules at that moment; what explains it may be found later.
         """
-        action = None
-        if self._dispatcher.queues and (is_opening or self._dispatcher.needs_statuses):
-            kind: NotificationKind = "finding" if is_opening else "closed"
-            states, cause = self._rule_results.states(), causes.get(finding.rule)
-            notification = self._notifications.of_finding(finding, kind, states, explained_by=cause)
-            action = self._dispatcher.dispatch(notification)
-        if is_opening:
-            self._rule_results.announce(finding, action, causes)
+        added = []
+        for alias, event in events:
+            is_opening = event["event"] == "opened"
+            finding = self._rule_results.add(alias, event)
+            is_dispatched = bool(self._dispatcher.queues) and (is_opening or self._dispatcher.needs_statuses)
+            states = self._rule_results.states() if self._is_acting and is_dispatched else None
+            added.append((finding, is_opening, states))
+        if not self._is_acting or not added:
+            return
+        causes = self._rule_results.causes()
+        for finding, is_opening, states in added:
+            action = None
+            if states is not None:
+                kind: NotificationKind = "finding" if is_opening else "closed"
+                cause = causes.get(finding.rule)
+                notification = self._notifications.of_finding(finding, kind, states, explained_by=cause)
+                action = self._dispatcher.dispatch(notification)
+            if is_opening:
+                self._rule_results.announce(finding, action, causes)
 
     def _running(self) -> tuple[TrainingProgress, ...]:
         return self._progress.progress(read_workers(self._run), self._gone)

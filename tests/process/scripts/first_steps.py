@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Iterator
 
 import torch
-from healthy_trainings import watched
 from torch import nn
 from torch.nn import functional as F
+from watched_runs import watched
 
 Batch = tuple[torch.Tensor, torch.Tensor]
 STEPS = 120

@@ -1,7 +1,7 @@
 """A training in a process without any PyTorch optimizer, whose loss is NaN from step 30 on.
 
-The first argument says how parameters are updated: ``in_place`` under ``no_grad``, through ``data``, or by the
-optimizer of a ``foreign`` library, which steps and zeroes gradients as fastai's does.
+The first argument says how parameters are updated: ``in_place`` under ``no_grad``, or by the optimizer of a
+``foreign`` library, which steps and zeroes gradients as fastai's does.
 """
 
 import math
@@ -46,9 +46,6 @@ def main() -> None:
         if kind == "foreign":
             foreign.step()
             foreign.zero_grad()
-        elif kind == "data":
-            for parameter in model.parameters():
-                parameter.data.add_(parameter.grad, alpha=-0.05)
         else:
             with torch.no_grad():
                 for parameter in model.parameters():

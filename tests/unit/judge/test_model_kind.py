@@ -21,6 +21,7 @@ OF_NETWORKS = {
     "no_learning": WHY,
     "unused_parameter": WHY,
     "replica_divergence": WHY,
+    "unscaled_input": WHY,
     "loss_input": OF_LOOP,
     "loss_choice": OF_LOOP,
     "consecutive_linear": OF_LOOP,

@@ -356,11 +356,7 @@ class RecordsProfiles(Protocol):
         """Return a recording of every operator call of a window."""
 
     def watch_data_loading(self, folder: str, guard: Guard) -> Opener:
-        """Make the workers of data loaders look for profile windows; return the opener of their recordings.
-
-        Args:
-            folder: The profiles folder of the run.
-        """
+        """Let the workers of data loaders find windows in the run's profiles folder; return the recordings' opener."""
 
 
 @runtime_checkable

@@ -13,7 +13,13 @@ from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, Labels, is_upward, note_labels, trivial_level
+from leadline.rules.losses.trivial_level import (
+    LABEL_STATISTICS,
+    LabelDistribution,
+    is_upward,
+    note_labels,
+    trivial_level,
+)
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
@@ -47,7 +53,7 @@ class _Known:
     updates: int = 0
     losses: dict[_Key, list[float]] = field(default_factory=dict)
     """The first training losses."""
-    labels: dict[str, Labels] = field(default_factory=dict)
+    labels: dict[str, LabelDistribution] = field(default_factory=dict)
     evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
 
 
@@ -62,7 +68,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         the Mann-Kendall test at a significance of 0.01) and ends more than 1 % lower than it began. It remarks that the
         mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
         reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
-        squared error, the share of the most frequent label for an accuracy. Labels are those of the first 5 train
+        squared error, the share of the most frequent label for an accuracy. LabelDistribution are those of the first 5 train
         steps, at least 100 of them. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out.
@@ -127,7 +133,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
     def _of_validation(self, known: _Known, key: _Key) -> str:
         """Return the remark on a validation metric that is no better than guessing; empty: none."""
         worker, name = key
-        labels = known.labels.get(worker, Labels())
+        labels = known.labels.get(worker, LabelDistribution())
         trivial, is_up = trivial_level(name, labels), is_upward(name)
         if trivial is None or is_up is None or 0 < sum(labels.counts.values()) < _MIN_LABELS:
             return ""

@@ -10,7 +10,13 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, Labels, is_upward, note_labels, trivial_level
+from leadline.rules.losses.trivial_level import (
+    LABEL_STATISTICS,
+    LabelDistribution,
+    is_upward,
+    note_labels,
+    trivial_level,
+)
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
@@ -87,7 +93,7 @@ class _Level:
 class _Memory:
     curves: dict[tuple[str, str, str], _BlockMeans] = field(default_factory=dict)
     levels: dict[tuple[str, str, str], _Level] = field(default_factory=dict)
-    labels: dict[str, Labels] = field(default_factory=dict)
+    labels: dict[str, LabelDistribution] = field(default_factory=dict)
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):
@@ -144,7 +150,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             curve = known.curves.setdefault(key, _BlockMeans(is_up))
             is_whole = curve.add(reading.value, window.step)
             if is_whole and curve.values >= _MIN_VALUES and curve.evaluations > 1:
-                known.levels[key] = self._evaluate_level(curve, reading, known.labels.get(reading.worker, Labels()))
+                known.levels[key] = self._evaluate_level(
+                    curve, reading, known.labels.get(reading.worker, LabelDistribution())
+                )
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -164,7 +172,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             return Undecided("the values of two evaluations are needed", stage="too few")
         return too_few(values, _MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
-    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: Labels) -> _Level:
+    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelDistribution) -> _Level:
         half = curve.means[len(curve.means) // 2 :]
         level = sum(half) / len(half)
         error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5

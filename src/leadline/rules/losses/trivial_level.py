@@ -26,7 +26,7 @@ _SQUARES: Final = re.compile(r"mse_?loss", re.IGNORECASE)
 
 
 @dataclass(slots=True)
-class Labels:
+class LabelDistribution:
     """The distribution of a worker's labels."""
 
     counts: dict[int, float] = field(default_factory=dict)
@@ -35,13 +35,13 @@ class Labels:
     """The variance of the labels of each batch."""
 
 
-def note_labels(known: MutableMapping[str, Labels], window: Window) -> None:
+def note_labels(known: MutableMapping[str, LabelDistribution], window: Window) -> None:
     """Add the labels of a step to those known of each worker."""
     for reading in window.readings("variance"):
         if math.isfinite(reading.value):
-            known.setdefault(reading.worker, Labels()).variances.append(reading.value)
+            known.setdefault(reading.worker, LabelDistribution()).variances.append(reading.value)
     for vector in window.vectors("class_counts"):
-        counts = known.setdefault(vector.worker, Labels()).counts
+        counts = known.setdefault(vector.worker, LabelDistribution()).counts
         for label, count in enumerate(vector.values.tolist()):
             if count:
                 counts[label] = counts.get(label, 0.0) + count
@@ -54,7 +54,7 @@ def is_upward(name: str) -> bool | None:
     return True if _UP.search(name) else None
 
 
-def trivial_level(name: str, labels: Labels) -> tuple[float, str] | None:
+def trivial_level(name: str, labels: LabelDistribution) -> tuple[float, str] | None:
     """Return the value that a predictor without input would reach, and its description; None: not known."""
     total = sum(labels.counts.values())
     if total and _ENTROPY.search(name):

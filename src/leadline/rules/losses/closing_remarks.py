@@ -68,7 +68,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         the Mann-Kendall test at a significance of 0.01) and ends more than 1 % lower than it began. It remarks that the
         mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
         reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
-        squared error, the share of the most frequent label for an accuracy. LabelDistribution are those of the first 5 train
+        squared error, the share of the most frequent label for an accuracy. Labels are those of the first 5 train
         steps, at least 100 of them. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out.

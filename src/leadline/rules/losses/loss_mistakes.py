@@ -77,8 +77,8 @@ def _broadcast(loss: GivenLoss) -> Mistake | None:
         return None
     return Mistake(
         "broadcast",
-        f"{loss.loss} compares each prediction with every label of the batch: shapes (N, 1) and (N,) are broadcast to "
-        "(N, N)",
+        f"{loss.loss} compares each prediction with every label of the batch: shapes such as (N, 1) and (N,) are "
+        "broadcast to (N, N)",
         "predictions.squeeze(1), or labels.unsqueeze(1), so that both have the same shape; usually the model's last "
         "layer has one unit, and the labels have no dimension for it",
         facts.IS_BROADCAST,

@@ -106,6 +106,7 @@ MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
     "labels beyond a relu, huber": ("labels_out_of_reach", lambda: F.huber_loss(NUMBERS, out(1, nn.ReLU()))),
     "broadcast, l1": ("broadcast", lambda: F.l1_loss(out(1), NUMBERS[:, 0])),
     "broadcast, smooth l1": ("broadcast", lambda: F.smooth_l1_loss(out(1).squeeze(), NUMBERS)),
+    "broadcast, three dimensions": ("broadcast", lambda: F.smooth_l1_loss(nn.Linear(8, 1)(X[:, None]), NUMBERS)),
     "broadcast, mse": ("broadcast", lambda: F.mse_loss(out(1), NUMBERS[:, 0])),
     "broadcast, by hand": ("broadcast", lambda: ((out(1) - NUMBERS[:, 0]) ** 2).mean()),
     "broadcast, by hand, product": ("broadcast", lambda: squared_by_product(out(1) - NUMBERS[:, 0])),

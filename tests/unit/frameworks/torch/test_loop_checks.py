@@ -287,7 +287,7 @@ def test_modules_in_a_plain_list_belong_to_no_optimizer(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_wrong", [True, False])
 def test_a_discriminator_whose_optimizer_holds_the_generator(tmp_path: Path, *, is_wrong: bool) -> None:
-    generator, discriminator = nn.Linear(2, 4), nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    generator, discriminator = nn.Sequential(nn.Linear(2, 4)), nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
     trained = generator if is_wrong else discriminator
     optimizers = [torch.optim.Adam(generator.parameters()), torch.optim.Adam(trained.parameters())]
 
@@ -302,7 +302,7 @@ def test_a_discriminator_whose_optimizer_holds_the_generator(tmp_path: Path, *, 
             optimizers[0].step()
 
     found = unmanaged(check_values(tmp_path, train))
-    assert found == ({"Sequential.0.weight": 1.0, "Sequential.0.bias": 1.0} if is_wrong else {})
+    assert found == ({"Sequential_1.0.weight": 1.0, "Sequential_1.0.bias": 1.0} if is_wrong else {})
 
 
 @pytest.mark.parametrize("kind", ["frozen", "eval", "no_grad", "detached"])

@@ -308,21 +308,25 @@ def _is_of_loss(edge: Edge) -> bool:
 
 
 def _is_outer(edge: Edge, result: tuple[int, ...] | None) -> bool:
-    """Whether N predictions, one for each sample, are expanded to N x N."""
+    """Whether N predictions, one for each sample, are expanded to N x N; other dimensions are of size 1."""
     node = edge[0]
-    if node is None or not result or len(result) != 2 or result[0] != result[1] or result[0] < 2:
+    sizes = [size for size in result or () if size != 1]
+    if node is None or len(sizes) != 2 or sizes[0] != sizes[1] or sizes[0] < 2:
         return False
     own = shape_of(edge)
     if kind_of(node) == "ExpandBackward0":
         own, node = sizes_of(node, "self"), node.next_functions[0][0]
-    if own not in ((result[0],), (result[0], 1)) or node is None:
+    if own is None or own[:1] != (sizes[0],) or any(size != 1 for size in own[1:]) or node is None:
         return False
     return kind_of(node) not in ("IndexBackward0", "UnsqueezeBackward0", "ViewBackward0") or _is_layer_output(node, own)
 
 
 def _is_layer_output(node: Any, own: tuple[int, ...]) -> bool:
-    """Whether a view only drops the dimension of a layer's single output; others may be made to compare pairs."""
-    return kind_of(node) == "ViewBackward0" and len(own) == 1
+    """Whether a view drops the dimension of a layer's single output or is part of the layer; others may make pairs."""
+    if kind_of(node) != "ViewBackward0":
+        return False
+    viewed = node.next_functions[0][0]
+    return len(own) == 1 or (viewed is not None and kind_of(viewed) in ("AddmmBackward0", "MmBackward0"))
 
 
 def _is_expanded(labels: torch.Tensor | None) -> bool:

@@ -73,12 +73,13 @@ class CalledModules:
 
     Another model, such as a discriminator whose optimizer holds the generator's parameters; and modules that their
     model does not know, since they are in a plain list. Their names are ``Discriminator.0.weight`` and
-    ``layers[0].weight``.
+    ``layers[0].weight``; of the second model of a class ``Sequential_1.0.weight``.
     """
 
     def __init__(self) -> None:
         self.parameters = UnmanagedParameters()
-        self._known: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
+        self._known: weakref.WeakKeyDictionary[torch.nn.Module, str] = weakref.WeakKeyDictionary()
+        """The modules with their names."""
 
     def add_model(self, root: torch.nn.Module) -> None:
         """Add a model that was called."""
@@ -97,12 +98,12 @@ class CalledModules:
             self._add(f"{name}.{place}" if name else place, module)
 
     def _is_new(self, module: torch.nn.Module) -> bool:
-        if not module.training or module in self._known or len(self._known) >= _MAX_MODULES:
-            return False
-        self._known.add(module)
-        return True
+        return module.training and module not in self._known and len(self._known) < _MAX_MODULES
 
     def _add(self, name: str, module: torch.nn.Module) -> None:
+        taken = set(self._known.values())
+        candidates = (name, *(f"{name}_{number}" for number in range(1, len(taken) + 1)))
+        name = self._known[module] = next(candidate for candidate in candidates if candidate not in taken)
         self.parameters.add({f"{name}.{inner}": parameter for inner, parameter in clean_named_parameters(module)})
 
 

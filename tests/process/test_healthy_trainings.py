@@ -16,7 +16,6 @@ NOT_CLEAR = {
     "straggler": ("not_applicable", set(KINDS)),
     "replica_divergence": ("not_applicable", set(KINDS)),
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
-    "probabilities_as_logits": ("not_applicable", {"vae", "policy_gradient", "regression"}),
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""
 

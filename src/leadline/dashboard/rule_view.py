@@ -89,8 +89,10 @@ class RuleView:
 
 
 def rule_views(run: Run) -> list[RuleView]:
-    """Return every rule, ordered by verdict: fired ones by rank, then failed, undecided and clear ones."""
-    ranks = {rule.name: rank for rank, rule in enumerate(outcome_of(run).findings_ranked)}
+    """Return every rule, ordered by verdict: fired ones by rank, each cause with its effects, then failed ones …"""
+    problems = outcome_of(run).problems
+    ranked = [rule.name for problem in problems for rule in (problem.cause, *problem.effects)]
+    ranks = {name: rank for rank, name in enumerate(ranked)}
     summary = read_rule_summary(run.path) or RuleSummary()
     summaries = {rule.name: rule for rule in summary.rules}
     specs = {spec.alias: spec for spec in run.manifest.rules}

@@ -123,7 +123,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         outcome=run.outcome.text,
         level=run.outcome.level,
         worst=_worst(rule.status for rule in run.rules),
-        fired=tuple(rule.name for rule in run.outcome.findings_ranked),
+        fired=tuple(problem.cause.name for problem in run.outcome.problems),
         rules=len(run.rules),
         preset=run.preset,
         command=_format_command(run.command),

@@ -99,8 +99,11 @@ class StepCallbacks(Protocol):
     def captures_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""
 
-    def record_checks(self, values: Mapping[str, float]) -> None:
-        """Record the results of the loop checks; called after ``before_update``."""
+    def loss_facts_step(self) -> int | None:
+        """Return the current train step if facts about its loss calls are captured; None: they never are again."""
+
+    def record_checks(self, values: Mapping[str, object]) -> None:
+        """Record the results of the loop checks, and facts about loss calls: numbers, possibly device scalars."""
 
     def record_loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         """Record the scalar at which a backward pass begins.
@@ -313,6 +316,14 @@ class Evaluates(Protocol):
 
 
 @runtime_checkable
+class EndsStepsLater(Protocol):
+    """The capability to end a step later than its update, where the update itself cannot be observed."""
+
+    def end_step(self) -> None:
+        """End the step whose update may have been made, if there is one."""
+
+
+@runtime_checkable
 class DeviceScalars(Protocol):
     """The capability to read numbers that may still be on a device."""
 
@@ -345,11 +356,7 @@ class RecordsProfiles(Protocol):
         """Return a recording of every operator call of a window."""
 
     def watch_data_loading(self, folder: str, guard: Guard) -> Opener:
-        """Make the workers of data loaders look for profile windows; return the opener of their recordings.
-
-        Args:
-            folder: The profiles folder of the run.
-        """
+        """Let the workers of data loaders find windows in the run's profiles folder; return the recordings' opener."""
 
 
 @runtime_checkable

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
 from leadline.judge.rule_entry import Results, RuleEntry
-from leadline.records.documents import Announcement, PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
+from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
@@ -27,8 +27,6 @@ _COUNTS_A_SECOND = 20
 _RETRY_SECONDS = 1.0
 _MAX_PHASES = 4
 _BEAT_SECONDS = 1.0
-_MAX_ANNOUNCED = 100
-"""So many findings of one rule are announced; all of them are written."""
 
 
 class RuleResultStore:
@@ -49,7 +47,7 @@ class RuleResultStore:
         self.is_complete = self._is_final = False
         self._run, self._is_written = run, is_written
         self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
-        self._announcements: list[Announcement] = []
+        self._announcements = Announcements()
         self._time: TimeSummary | None = None
         self._written: dict[str, tuple[str, str | None, int]] = {}
         self._changed: set[str] = set(self.entries)
@@ -117,18 +115,9 @@ class RuleResultStore:
         self._mark_changed(alias)
         return finding
 
-    def announce(self, finding: Finding, action: str | None) -> None:
-        """Announce a new finding in the terminal, once."""
-        known = {
-            (announcement.step, announcement.message)
-            for announcement in self._announcements
-            if announcement.rule == finding.rule and announcement.kind is None
-        }
-        if (finding.step, finding.message) in known or len(known) >= _MAX_ANNOUNCED:
-            return
-        number = len(self._announcements) + 1
-        self._announcements.append(Announcement(number, finding.step, finding.rule, finding.message, action))
-        self._is_stale = True
+    def announce(self, finding: Finding, action: str | None, causes: Mapping[str, str]) -> None:
+        """Announce a new finding in the terminal; see ``Announcements.add_finding``."""
+        self._is_stale |= self._announcements.add_finding(finding, action, causes)
 
     def write(self, *, at_once: bool = False) -> None:
         """Write what changed: statuses at once, mere counts every second or two, the summary every 50 ms.
@@ -168,10 +157,16 @@ class RuleResultStore:
             delivering=tuple(self.delivering),
             judged_step=self.judged_step,
             updated_ns=time.time_ns(),
-            announcements=tuple(self._announcements),
+            announcements=tuple(self._announcements.lines),
             time=self._time,
+            remarks=self._remarks() if self.is_complete else (),
             rules=(*fired, *(rule for rule in rules if rule not in fired)),
         )
+
+    def _remarks(self) -> tuple[str, ...]:
+        """Return what rules remark beside their verdicts."""
+        remarks = (entry.product.get("remarks", ()) for entry in self.entries.values() if entry.error is None)
+        return tuple(dict.fromkeys(str(remark) for each in remarks for remark in each))
 
     def causes(self) -> dict[str, str]:
         """Return the alias of the root cause of each rule whose findings are explained by another rule."""
@@ -257,11 +252,7 @@ class RuleResultStore:
 
     def announce_action(self, rule: str, message: str, is_failure: bool) -> None:
         """Announce the outcome of an action in the terminal, once."""
-        kind = "failure" if is_failure else "action"
-        line = Announcement(len(self._announcements) + 1, rule=rule, message=message, kind=kind)
-        if all(replace(announcement, id=line.id) != line for announcement in self._announcements):
-            self._announcements.append(line)
-            self._is_stale = True
+        self._is_stale |= self._announcements.add_action(rule, message, is_failure)
 
     def _time_breakdown(self) -> TimeSummary | None:
         """Return the largest phases and the bottleneck, for the summary in the terminal; None: no step was timed."""
@@ -307,7 +298,7 @@ class RuleResultStore:
 
     def _begin_documents(self) -> None:
         before = read_rule_summary(self._run)
-        self._announcements = list(before.announcements) if before is not None else []
+        self._announcements.restore(before.announcements if before is not None else ())
         make_folder(os.path.join(self._run, layout.RULES))
         for alias in self.entries:
             self._begin_document(alias)

@@ -81,6 +81,7 @@ class _Rules(msgspec.Struct):
     rules: tuple[SummarizedRule, ...]
     complete: bool = False
     time: TimeSummary | None = None
+    remarks: tuple[str, ...] = ()
 
 
 T = TypeVar("T")
@@ -103,7 +104,7 @@ def summarize(path: str) -> RunSummary | None:
     workers, unread = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
     if rules is None and (summary := read_rule_summary(path)) is not None:
-        rules = _Rules(summary.rules, summary.complete, summary.time)
+        rules = _Rules(summary.rules, summary.complete, summary.time, summary.remarks)
         unread.append(layout.RULE_SUMMARY)
     rules = rules or _Rules(())
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
@@ -113,6 +114,7 @@ def summarize(path: str) -> RunSummary | None:
     )
     if state.status not in JOB_ENDED:
         state = liveness.effective_document(path)
+    judged = RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules, remarks=rules.remarks)
     return RunSummary(
         name=start.name,
         path=path,
@@ -125,7 +127,7 @@ def summarize(path: str) -> RunSummary | None:
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
         cost_ratio=step_share(workers),
         rules=rules.rules,
-        outcome=run_outcome(state, RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules), workers),
+        outcome=run_outcome(state, judged, workers),
         damage=tuple(unread),
     )
 

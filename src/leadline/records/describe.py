@@ -139,7 +139,9 @@ def advice(suggestion: str) -> str:
 def announcement(line: Announcement) -> str:
     """Return a new finding, or the outcome of an action, in one line."""
     prefix = f"step {line.step:,}  " if line.step is not None and line.step >= 0 else ""
-    message = f"{prefix}{line.rule}: {line.message}"
+    message = f"{prefix}{line.rule}: {line.message}" + (
+        f" (explains {', '.join(line.explains)})" if line.explains else ""
+    )
     if line.kind:
         return message
     return f"{message} → {line.action}" if line.action else f"{message}      leadline show"

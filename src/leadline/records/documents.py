@@ -193,6 +193,8 @@ class Announcement(Document):
     """What an action does about the finding."""
     kind: str | None = None
     """``action`` or ``failure``: the outcome of an action; None: a finding."""
+    explains: tuple[str, ...] = ()
+    """The rules announced before whose findings follow from this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +252,8 @@ class RuleSummary(Document):
     announcements: tuple[Announcement, ...] = ()
     time: TimeSummary | None = None
     rules: tuple[SummarizedRule, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """At the end of a run: what is worth knowing, but no problem."""
 
 
 @dataclass(frozen=True, slots=True)

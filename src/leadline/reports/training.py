@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -109,13 +109,23 @@ def findings(sources: Sources) -> Section:
     ranks = {rule.name: rank for rank, rule in enumerate(sources.outcome.findings_ranked)}
     rows = sources.run.findings().to_pylist()
     rows.sort(key=lambda row: (ranks.get(row["rule"], len(ranks)), row["time_ns"], row["step"]))
+    causes = {rule.name: rule.explained_by for rule in sources.outcome.findings_ranked}
+    effects: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        effects.setdefault(causes.get(row["rule"]) or "", []).append(row)
+    folded = len(rows)
+    rows = effects.pop("", [])
+    folded -= len(rows)
     if not rows:
         rules = sources.summary["rules"]
         why = "the rules have no findings" if rules else "no rules were evaluated; evaluate them with: leadline judge"
         return empty("findings", "Findings", why)
-    parts = tuple(_part(sources, index, row) for index, row in enumerate(rows[:_MAX_DETAILED]))
+    parts = tuple(
+        _part(sources, index, row, effects.get(row["rule"], ())) for index, row in enumerate(rows[:_MAX_DETAILED])
+    )
     more = len(rows) - _MAX_DETAILED
     text = [f"{counted(len(rows), 'finding')}, the worst first."]
+    text += [f"{counted(folded, 'finding')} that follow from them are listed with their cause."] if folded else []
     text += [f"Details of the first {_MAX_DETAILED} follow."] if more > 0 else []
     return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
 
@@ -142,22 +152,23 @@ def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
     return table_of(shown, columns, limit=200)
 
 
-def _part(sources: Sources, index: int, row: dict[str, Any]) -> Section:
+def _part(sources: Sources, index: int, row: dict[str, Any], effects: Sequence[dict[str, Any]]) -> Section:
     documentation = read_documentation(_rule_of(sources, row["rule"]))
     text = [f"{row['message']}."]
     text += [f"Why it matters: {documentation.section('Why it matters')}"] if documentation else []
-    cause = next((rule["explained_by"] for rule in sources.summary["rules"] if rule["name"] == row["rule"]), None)
-    if cause:
-        text.append(f"Probably caused by the finding of {cause}.")
-    elif row["suggestion"]:
+    if row["suggestion"]:
         text.append(f"Try: {row['suggestion']}.")
     if row["tensor_count"]:
         names = ", ".join(row["tensors"][:_MAX_TENSORS])
         more = row["tensor_count"] - len(row["tensors"][:_MAX_TENSORS])
         text.append(f"Affected: {names}{f' and {more:,} more' if more > 0 else ''}.")
+    tables = _evidence(row)
+    if effects:
+        text.append(f"It explains {counted(len(effects), 'finding')} of other rules, listed below.")
+        tables += (_table(sources, list(effects)),)
     chart = chart_of(sources, row) if index < _MAX_FINDING_CHARTS else None
     title = f"Step {row['step']:,}: {row['rule']}"
-    return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), _evidence(row))
+    return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), tables)
 
 
 def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:

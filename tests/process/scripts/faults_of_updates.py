@@ -46,6 +46,23 @@ def no_learning(*, healthy: bool) -> None:
     fit(model, optimizer, points())
 
 
+def no_gradient(*, healthy: bool) -> None:
+    """The loss is given the rounded output, and rounding has a gradient of 0 everywhere.
+
+    leadline run --rule no_gradient faults.py no_gradient
+    step 2  no_gradient: every gradient is exactly 0 since step 0
+    names gradient_norm
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for inputs, labels in points():
+        output = model(inputs)
+        loss = F.cross_entropy(output if healthy else output.round(), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+
 class Branches(nn.Module):
     """A classifier with a second branch."""
 

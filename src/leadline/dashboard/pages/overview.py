@@ -219,14 +219,25 @@ def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
     return {name: rows for name, rows in operators.items() if rows}
 
 
-def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
-    """Divide the rules that apply into ``with_findings`` (or an error) and ``without_findings``."""
+def rule_groups(views: Sequence[RuleView]) -> dict[str, list[tuple[RuleView, list[RuleView]]]]:
+    """Divide the rules that apply into ``with_findings`` (or an error) and ``without_findings``.
+
+    Each comes with the rules whose findings follow from its own; these are in no group themselves.
+    """
     views = [view for view in views if view.verdict != "not_applicable"]
-    has_issue = [view.verdict in ("fired", "error") or bool(view.findings) for view in views]
-    return {
-        "with_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if is_issue],
-        "without_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if not is_issue],
-    }
+    aliases = {view.alias for view in views}
+    effects: dict[str, list[RuleView]] = {}
+    for view in views:
+        if view.explained_by in aliases and view.findings:
+            effects.setdefault(str(view.explained_by), []).append(view)
+    folded = [view for group in effects.values() for view in group]
+    groups: dict[str, list[tuple[RuleView, list[RuleView]]]] = {"with_findings": [], "without_findings": []}
+    for view in views:
+        if view not in folded:
+            has_issue = view.verdict in ("fired", "error") or bool(view.findings)
+            group = groups["with_findings" if has_issue else "without_findings"]
+            group.append((view, effects.get(view.alias, [])))
+    return groups
 
 
 def cost(run: Run) -> dict[str, Any]:

@@ -64,6 +64,7 @@ class DoctorProbe:
         self.cost = recorder.cost
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
+        self.loss_facts_step = recorder.loss_facts_step
         self.log, self.record_event = recorder.log, recorder.record_event
         self.capture_last_step = recorder.capture_last_step
         self.begin_training, self.end_training = recorder.begin_training, recorder.end_training

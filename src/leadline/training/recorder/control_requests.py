@@ -15,6 +15,7 @@ from leadline.training.step_context import StepContext
 T = TypeVar("T", bound=Request)
 
 _CHECK_NS: Final = 50_000_000
+_NEVER_NS: Final = 1 << 62
 
 
 class ControlRequests:
@@ -55,6 +56,10 @@ class ControlRequests:
                 self._is_stop_acknowledged = True
                 self._acknowledge(stop)
             raise TrainingStopped(f"stopped by Leadline at step {self._context.train_step - 1}: {stop.reason}")
+
+    def close(self) -> None:
+        """Obey no further request: the training is over."""
+        self._checked_ns, self._stop = _NEVER_NS, None
 
     def _check(self) -> None:
         for request in self._inbox.take():

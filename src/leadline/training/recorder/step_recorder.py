@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
+from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import StepStamp
@@ -140,6 +141,10 @@ class StepRecorder:
 
     # --- callbacks ----------------------------------------------------------------------------------------
 
+    def loss_facts_step(self) -> int | None:
+        step = self.clock.mode_step("train")
+        return step if step < FACT_STEPS and self._schedules.has_loss_facts() else None
+
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         cost = self.cost
         begun = 0 if cost.begun_ns else cost.begin()
@@ -209,7 +214,9 @@ class StepRecorder:
         begun = 0 if cost.begun_ns else cost.begin()
         skipped = is_skipped if isinstance(is_skipped, bool) else self._frameworks.row([is_skipped])
         watched = self._watched.get(optimizer)
-        if watched is not None and watched.running is not None:
+        if watched is None:
+            self._watch(optimizer)
+        elif watched.running is not None:
             self._end_capture(watched, skipped)
         if is_part:
             cost.end(begun)
@@ -250,6 +257,8 @@ class StepRecorder:
 
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
+        self._control.close()
+        self._frameworks.end_step()
         self.evaluation.is_finished = True
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()

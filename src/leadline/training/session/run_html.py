@@ -10,7 +10,7 @@ from typing import Final
 from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted
-from leadline.records.outcome import RunOutcome, run_outcome
+from leadline.records.outcome import Problem, RunOutcome, run_outcome
 from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 
@@ -88,16 +88,19 @@ def _warnings(workers: Sequence[WorkerDocument]) -> list[str]:
 def _rules(outcome: RunOutcome, rules: Sequence[SummarizedRule], planned: int) -> str:
     if not rules:
         return _quiet(f"{counted(planned, 'rule')}, not evaluated yet") if planned else ""
-    others = [rule for state in _STYLES for rule in rules if describe.rule_state(rule) == state != "fired"]
-    return f"<table>{''.join(map(_row, [*outcome.findings_ranked, *others]))}</table>"
+    others = [Problem(rule) for state in _STYLES for rule in rules if describe.rule_state(rule) == state != "fired"]
+    return f"<table>{''.join(map(_row, [*outcome.problems, *others]))}</table>"
 
 
-def _row(rule: SummarizedRule) -> str:
+def _row(problem: Problem) -> str:
+    rule = problem.cause
     style = _STYLES[describe.rule_state(rule)]
     has_fired = style == "found"
     message = escape((rule.message if has_fired else rule.why) or "")
     if has_fired and rule.suggestion:
         message += f"<br>{_quiet(describe.advice(rule.suggestion))}"
+    if problem.effects:
+        message += f"<br>{_quiet(problem.explains)}"
     place = escape(describe.rule_place(rule))
     return f"<tr><td>{escape(rule.name)}</td><td class={style}>{place}</td><td>{message}</td></tr>"
 

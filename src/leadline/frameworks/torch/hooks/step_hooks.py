@@ -15,9 +15,11 @@ from torch.optim import optimizer as torch_optimizer
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
@@ -67,19 +69,26 @@ class StepHooks:
         guard: HookGuard,
         forward: ForwardHooks,
         checks: LoopChecks,
+        loss_inputs: LossInputs,
         model_calls: ModelCallHook,
+        manual: ManualSteps,
         on_compile: Callable[[], None],
     ) -> None:
         """
         Args:
             forward: Receives backward passes, and knows the loss calls that they start from.
             checks: Receives backward passes and steps.
+            loss_inputs: Receives backward passes.
             model_calls: Observes the next forward pass after each backward pass and step.
+            manual: Ends the steps until an optimizer steps.
             on_compile: Called before each compilation.
         """
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
-        self._expect_model = model_calls.expect
+        self._loss_inputs = loss_inputs
+        self._model_calls, self._expect_model = model_calls, model_calls.expect
+        self._manual: ManualSteps | None = manual
+        """None as soon as an optimizer has stepped."""
         self.reductions = GradientReductions()
         self._local = _Local()
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
@@ -92,6 +101,8 @@ class StepHooks:
 
     def install(self) -> None:
         """Install the hooks."""
+        if self._manual is not None:
+            self._model_calls.follow(self._manual.begin_forward)
         self._handles = [
             torch_optimizer.register_optimizer_step_pre_hook(self._make_pre_hook()),
             torch_optimizer.register_optimizer_step_post_hook(self._make_post_hook()),
@@ -225,21 +236,27 @@ class StepHooks:
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
         callbacks, forward = self._callbacks, self._forward
+        if self._manual is not None:
+            self._manual.before_backward(outputs)
         if forward.is_watching:
             self._timeline.end_forward(*forward.capture_times())
-            forward.before_backward()
+            forward.before_backward(outputs)
         else:
             self._timeline.end_forward()
         if self._checks.is_tracking:
             self._checks.before_backward()
         if callbacks.wants_loss():
             self._report_losses(outputs, caller)
+        if self._loss_inputs.is_active:
+            self._loss_inputs.before_backward(outputs, _call_site(caller))
         if not callbacks.listener.is_idle:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()
 
     def _end_backward(self) -> None:
         duration_ns = self._timeline.end_backward()
+        if self._manual is not None:
+            self._manual.after_backward()
         self._expect_model()
         if duration_ns and self.reductions.replicas:
             for reduction in self.reductions.after_backward(duration_ns):
@@ -247,7 +264,19 @@ class StepHooks:
         if self._stepped_in_backward:
             self._end_steps_in_backward()
 
+    def end_manual_step(self) -> None:
+        """End the step under way, if no optimizer steps."""
+        if self._manual is not None:
+            self._manual.end_step()
+
+    def _leave_manual_steps(self) -> None:
+        """From now on optimizers end the steps."""
+        self._manual = None
+        self._model_calls.follow(None)
+
     def _before_update(self, optimizer: Any) -> None:
+        if self._manual is not None:
+            self._leave_manual_steps()
         self._forward.before_update()
         self._callbacks.before_update(optimizer)
         if self._checks.is_enabled:
@@ -262,6 +291,8 @@ class StepHooks:
 
     def _after_partial_update(self, optimizer: Any) -> None:
         """Handle a step inside a scaler step or backward pass, which reports the whole step itself."""
+        if self._manual is not None:
+            self._leave_manual_steps()
         self._timeline.end_update()
         if self._checks.is_tracking:
             self._checks.after_update(optimizer)

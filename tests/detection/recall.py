@@ -36,8 +36,8 @@ tests/detection/recall.py` regenerates this page; the tests run a part of the pr
 _NOT_FOUND = """
 ## Not found, and why
 
-- `rare_class`, `rare_class_of_four`: data with rare classes is healthy more often than not, so that `class_imbalance` is
-  not a default rule.
+- `rare_class`, `rare_class_of_four`: data with rare classes is healthy more often than not, so that `class_imbalance`
+  is not a default rule.
 - `eval_mode_left_on`, `validation_in_train_mode`: frozen batch normalization and Monte Carlo dropout look the same, so
   that `eval_in_train_mode` is not a default rule.
 - `negated_loss`: adversaries maximize a loss on purpose.

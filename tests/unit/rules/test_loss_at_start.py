@@ -135,6 +135,16 @@ def test_a_small_rise_is_clear(first: float, later: float) -> None:
     assert judge([first] + [later] * 40)[-1] == Clear()
 
 
+def test_fires_if_half_of_the_losses_are_far_above_the_start() -> None:
+    fired = judge([2.4, 2.3] + [4.0] * 39)[-1]
+    assert isinstance(fired, Fired)
+    assert fired.message == "CrossEntropyLoss_output_0 started at 2.4, and half of the 40 losses after that are above 4"
+    assert isinstance(judge([2.4, 2.3] + [3.5] * 39)[-1], Clear)
+    assert isinstance(judge([2.4] + [2.3] * 20 + [9.0] * 20)[-1], Fired)
+    assert isinstance(judge([2.4] + [2.3] * 21 + [9.0] * 19)[-1], Clear)
+    assert isinstance(judge([2.4, 2.3] + [4.0] * 39, others=[1.0] * 41)[-1], Clear)
+
+
 def test_of_several_losses_all_must_rise() -> None:
     rising = [0.7] + [2.0] * 40
     assert judge(rising, "BCELoss", (8, 1), others=[1.4] + [0.6] * 40)[-1] == Clear()

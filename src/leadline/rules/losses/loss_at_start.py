@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -24,8 +25,10 @@ _CALL_STEPS: Final = 2
 """The number of first steps at which the loss calls are looked at."""
 _RISE: Final = 1.1
 """The smallest ratio to the first loss that is no noise."""
+_MOSTLY: Final = 1.5
+"""The same for half of the losses."""
 _RISE_UNKNOWN: Final = 10.0
-"""The same for losses whose guess is not known: those of a policy may rise in a healthy training."""
+"""The smallest ratio for losses whose guess is not known: those of a policy may rise in a healthy training."""
 _SUM: Final = (0.5, 2.0)
 """A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; one of a
 regression also below, since labels may be small."""
@@ -47,12 +50,21 @@ class _Curve:
 
     first: float
     count: int = 1
-    lowest_after: float = math.inf
-    """The lowest value after the first one."""
+    after: list[float] = field(default_factory=list)
+    """The values after the first one, without NaN."""
 
     def add(self, value: float) -> None:
         self.count += 1
-        self.lowest_after = min(self.lowest_after, value)
+        if not math.isnan(value):
+            self.after.append(value)
+
+    @property
+    def lowest_after(self) -> float:
+        return min(self.after, default=math.inf)
+
+    @property
+    def median_after(self) -> float:
+        return statistics.median(self.after) if self.after else math.nan
 
 
 @dataclass(slots=True)
@@ -78,7 +90,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         Fires if each loss from the second to the tenth is above that of guessing: ``factor`` times for classes, and so
         that errors are ``label_factor`` times the size of the labels (squared for a squared error). Also fires if each
         loss of the ``steps`` steps after the first one is more than 1.1 times both the first loss and guessing, or 10
-        times the first loss where guessing is not known; of several losses all must rise.
+        times the first loss where guessing is not known; or if half of them are more than 1.5 times both, where
+        guessing is known. Of several losses all must rise.
     Not a number:
         A loss that is NaN or infinite is not evaluated (see ``exploding_tensor``).
     Blind spots:
@@ -177,10 +190,18 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
     def _stays_above(self, reading: TensorReading, start: _Start) -> Fired | None:
         """Return the finding if the loss stayed above its start."""
-        curve = start.curves[reading.tensor]
-        if curve.count <= self.steps or not self._is_rising(reading, start):
+        curve, guess = start.curves[reading.tensor], self._guess(reading, start)
+        if curve.count <= self.steps:
             return None
-        return self._fired(reading, curve, self._guess(reading, start), _rise(reading, curve), _RISE_ADVICE)
+        if self._is_rising(reading, start):
+            return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
+        if guess is not None and _is_mostly_above(curve, guess, start):
+            message = (
+                f"{reading.tensor} started at {curve.first:.4g}, and half of the {curve.count - 1} losses after that "
+                f"are above {curve.median_after:.4g}"
+            )
+            return self._fired(reading, curve, guess, message, _RISE_ADVICE)
+        return None
 
     def _is_rising(self, reading: TensorReading, start: _Start) -> bool:
         if not all(curve.lowest_after > _RISE * abs(curve.first) for curve in start.curves.values()):
@@ -205,6 +226,12 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             worker=reading.worker,
             since_step=reading.mode_step - curve.count + 1,
         )
+
+
+def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:
+    """Return whether half of the losses, and of each other loss, are far above the first one and guessing."""
+    are_high = all(each.median_after > _MOSTLY * abs(each.first) for each in start.curves.values())
+    return are_high and curve.first > 0 and curve.median_after > _MOSTLY * _level(guess, curve)
 
 
 def _rise(reading: TensorReading, curve: _Curve) -> str:

@@ -25,7 +25,6 @@ CLASSIFIER = (
     "loss_at_start",
     "loss_input",
     "loss_spike",
-    "metric_not_improving",
     "missing_zero_grad",
     "output_collapse",
     "stalled_training",
@@ -118,8 +117,11 @@ def together(names: tuple[str, ...]) -> list[str]:
 
 
 def found_live(example: Example, folder: Path) -> dict[str, Any]:
-    """Run a fault until its finding is on the terminal; return the output of ``show`` at the end."""
-    options = (*example.options, "--name", "faulty")
+    """Run a fault until its finding is on the terminal; return the output of ``show`` at the end.
+
+    Without other default rules: a finding that one of them explains is told with it.
+    """
+    options = (*example.options, "--no-default-rules", "--name", "faulty")
     said = folder / "stderr"
     with said.open("w") as terminal:
         words = command(options, *training(example.rule, "--until", "seen"), root=folder)

@@ -20,6 +20,8 @@ def vanishing_gradient(*, healthy: bool) -> None:
         layers.append(nn.Sequential(nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 16)))
         if not healthy:
             layers[-1] = nn.Sequential(nn.Sigmoid(), nn.Linear(16, 16))
+    if healthy:
+        layers.append(nn.ReLU())
     model = nn.Sequential(*layers, nn.Linear(16, 4))
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 

@@ -35,7 +35,7 @@ def no_learning(*, healthy: bool) -> None:
     """Fine-tuning: the head is replaced after the optimizer was created, which keeps updating the old one.
 
     leadline run --preset full --rule no_learning faults.py no_learning
-    step 20  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
+    step 5  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
     names 2.weight/outside_optimizers, 2.bias/outside_optimizers
     """
     model = classifier()

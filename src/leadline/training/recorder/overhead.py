@@ -19,7 +19,7 @@ class Overhead:
 
     The processor time of all spans of a step that captures is measured, and of one span in eight elsewhere: reading it
     is a system call, which takes longer than many a span. The time of the rest is the wall time, multiplied by the
-    share of the measured spans in which the thread had a processor: what other processes take is not Leadline's.
+    share of the latter in which the thread had a processor: what other processes take is not Leadline's.
     """
 
     own_ns: int = 0
@@ -67,8 +67,9 @@ class Overhead:
             if self._begun_cpu_ns >= 0:
                 assert self.cpu_clock is not None
                 own_ns = min(self.cpu_clock() - self._begun_cpu_ns, now - begun_ns)
-                self._measured_ns += now - begun_ns
-                self._measured_cpu_ns += own_ns
+                if not self.measures_all or now - begun_ns < _LONG_NS:  # captures also wait, for files and threads
+                    self._measured_ns += now - begun_ns
+                    self._measured_cpu_ns += own_ns
                 self._begun_cpu_ns = -1
             else:
                 own_ns = (now - begun_ns) * self._measured_cpu_ns // self._measured_ns

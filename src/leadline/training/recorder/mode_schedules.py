@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.records.loss_facts import ACTIVATION
+from leadline.records.loss_facts import ACTIVATION, CONSECUTIVE_LINEAR
 from leadline.records.names import (
     CHECKS,
     GRADIENT_NORMS,
@@ -87,9 +87,10 @@ class PlanSchedules:
         return any(item.collection == CHECKS for item in self._items)
 
     def has_loss_facts(self) -> bool:
-        """Return whether facts about loss calls are captured."""
+        """Return whether facts about loss calls, or pairs of linear layers, are captured."""
         checks = [item for item in self._items if item.collection == CHECKS]
-        return any(item.selects(f"loss/{ACTIVATION}", frozenset({CHECKS})) for item in checks)
+        names = (f"loss/{ACTIVATION}", f"loss/{CONSECUTIVE_LINEAR}")
+        return any(item.selects(name, frozenset({CHECKS})) for item in checks for name in names)
 
     def _schedules(self, mode: str) -> ModeSchedules:
         items = [item for item in self._items if applies_to_mode(item, mode)]

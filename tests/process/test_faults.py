@@ -91,7 +91,8 @@ def test_a_different_run_is_distinguished_from_a_repeated_run(tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ALONE)
 def test_the_healthy_twin_is_clear(tmp_path: Path, name: str) -> None:
-    check_silent(watched(EXAMPLES[name].options, *training(name, healthy=True), folder=tmp_path).show(), [name])
+    ended = watched(EXAMPLES[name].options_with_defaults, *training(name, healthy=True), folder=tmp_path)
+    check_silent(ended.show(), [name])
 
 
 @pytest.mark.parametrize("names", [CLASSIFIER, IMAGES], ids=["classifier", "images"])
@@ -111,17 +112,14 @@ def together(names: tuple[str, ...]) -> list[str]:
     """Return the options of several examples, merged for one launch."""
     found: dict[tuple[str, str], None] = {}
     for name in names:
-        options = EXAMPLES[name].options
+        options = EXAMPLES[name].options_with_defaults
         found |= dict.fromkeys(zip(options[::2], options[1::2], strict=True))
     return [word for pair in found for word in pair]
 
 
 def found_live(example: Example, folder: Path) -> dict[str, Any]:
-    """Run a fault until its finding is on the terminal; return the output of ``show`` at the end.
-
-    Without other default rules: a finding that one of them explains is told with it.
-    """
-    options = (*example.options, "--no-default-rules", "--name", "faulty")
+    """Run a fault until its finding is on the terminal; return the output of ``show`` at the end."""
+    options = (*example.options, "--name", "faulty")
     said = folder / "stderr"
     with said.open("w") as terminal:
         words = command(options, *training(example.rule, "--until", "seen"), root=folder)

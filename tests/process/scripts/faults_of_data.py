@@ -51,7 +51,7 @@ class Convolutional(nn.Sequential):
 def check_input_images(*, healthy: bool) -> None:
     """Images of 0 to 255 are not normalized; the twin subtracts the mean and divides by the standard deviation.
 
-    leadline run --capture inputs:every=5 --rule check_input_images faults.py check_input_images
+    leadline run --no-default-rules --capture inputs:every=5 --rule check_input_images faults.py check_input_images
     step 1  check_input_images: Convolutional_input_0: the mean of channel 1 over 100 images is 83, beyond 0.2
     names Convolutional_input_0
     """

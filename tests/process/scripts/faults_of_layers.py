@@ -29,7 +29,7 @@ def vanishing_gradient(*, healthy: bool) -> None:
 def exploding_tensor(*, healthy: bool) -> None:
     """The logarithm of a softmax: one batch is a hundred times too large, and the log of a probability of 0 is -inf.
 
-    leadline run --preset full --rule exploding_tensor faults.py exploding_tensor
+    leadline run --no-default-rules --preset full --rule exploding_tensor faults.py exploding_tensor
     step 40  exploding_tensor: nll_loss_output_0 is infinite, and 5 more tensors
     names nll_loss_output_0, gradient/0.weight
     """
@@ -136,7 +136,7 @@ def dead_relu(*, healthy: bool) -> None:
 def saturated_activation(*, healthy: bool) -> None:
     """Inputs are a hundred times too large for tanh, which saturates; the twin scales them.
 
-    leadline run --preset full --rule saturated_activation faults.py saturated_activation
+    leadline run --no-default-rules --preset full --rule saturated_activation faults.py saturated_activation
     step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) are within -9.4999 to 9.4999 on fewer than 1 % of
         the samples
     names 1_input_0
@@ -169,7 +169,7 @@ def poor_weight_initialization(*, healthy: bool) -> None:
 def all_zero(*, healthy: bool) -> None:
     """All weights start at zero, so activations and gradients are zero.
 
-    leadline run --preset full --rule all_zero:collection_names=gradients faults.py all_zero
+    leadline run --no-default-rules --preset full --rule all_zero:collection_names=gradients faults.py all_zero
     step 3  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
     names gradient/0.weight, gradient/0.bias, gradient/2.weight
     """

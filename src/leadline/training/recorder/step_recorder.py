@@ -146,11 +146,9 @@ class StepRecorder:
         return step if step < FACT_STEPS and self._schedules.has_loss_facts() else None
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
-        cost = self.cost
-        begun = 0 if cost.begun_ns else cost.begin()
+        begun = self.cost.begin()
         self._add_loss(site, value, name, marks)
-        if begun:
-            cost.end(begun)
+        self.cost.end(begun)
 
     def record_scores(self, scores: Sequence[Score]) -> None:
         begun = self.cost.begin()
@@ -186,8 +184,7 @@ class StepRecorder:
     def before_update(self, optimizer: Any) -> None:
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()
-        cost = self.cost
-        begun = 0 if cost.begun_ns else cost.begin()
+        begun = self.cost.begin()
         queue = self._output.queue
         if queue is not None:
             queue.poll(self.clock.step)
@@ -204,14 +201,12 @@ class StepRecorder:
             if not watched.subject.is_current():
                 watched = self._watch(optimizer, watched.schedule)
             self._begin_capture(watched, items)
-        if begun:
-            cost.end(begun)
+        self.cost.end(begun)
         if not self.listener.is_idle:
             self.listener.mark("optimizer")
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
-        cost = self.cost
-        begun = 0 if cost.begun_ns else cost.begin()
+        begun = self.cost.begin()
         skipped = is_skipped if isinstance(is_skipped, bool) else self._frameworks.row([is_skipped])
         watched = self._watched.get(optimizer)
         if watched is None:
@@ -219,15 +214,14 @@ class StepRecorder:
         elif watched.running is not None:
             self._end_capture(watched, skipped)
         if is_part:
-            cost.end(begun)
+            self.cost.end(begun)
             return
         if skipped is not False and self._output.queue is not None:
             self._output.queue.put_skipped(type(optimizer).__name__, self.clock.stamp(), skipped)
         ends_step = self.clock.owns(optimizer)
         if ends_step:
             self._end_step()
-        if begun:
-            cost.end(begun)
+        self.cost.end(begun)
         self._control.handle_pending(self.clock.step - 1)
         if ends_step and not self.listener.is_idle:
             self.listener.begin_step(self.clock.step)

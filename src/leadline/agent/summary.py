@@ -146,7 +146,7 @@ def _undecided_line(rules: tuple[SummarizedRule, ...], width: int) -> list[str]:
 def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> list[str]:
     """Return the time breakdown; nothing where no step was timed.
 
-    What bounds the run is told where nothing is wrong with the model, and the outcome does not tell it already.
+    What bounds the run is shown where nothing is wrong with the model, unless the outcome says it already.
     """
     if not time:
         return []

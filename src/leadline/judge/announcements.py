@@ -36,12 +36,12 @@ class Announcements:
         """
         if finding.rule in causes and action is None:
             return False
-        told = [line for line in self.lines if line.kind is None]
-        known = {(line.step, line.message) for line in told if line.rule == finding.rule}
+        announced = [line for line in self.lines if line.kind is None]
+        known = {(line.step, line.message) for line in announced if line.rule == finding.rule}
         if (finding.step, finding.message) in known or len(known) >= _MAX_ANNOUNCED:
             return False
         explained = tuple(
-            rule for rule in dict.fromkeys(line.rule for line in told) if causes.get(rule) == finding.rule
+            rule for rule in dict.fromkeys(line.rule for line in announced) if causes.get(rule) == finding.rule
         )
         number = len(self.lines) + 1
         line = Announcement(number, finding.step, finding.rule, finding.message, action, explains=explained)

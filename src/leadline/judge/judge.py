@@ -204,7 +204,7 @@ class Judge:
         """Dispatch the changed states of the job to the actions that follow them.
 
         Args:
-            is_judged: Whether everything is evaluated, so that the end of the job can be told with its outcome.
+            is_judged: Whether everything is evaluated, so that the end of the job can be announced with its outcome.
         """
         if not self._dispatcher.queues:
             return

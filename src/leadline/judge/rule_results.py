@@ -165,8 +165,8 @@ class RuleResultStore:
 
     def _remarks(self) -> tuple[str, ...]:
         """Return what rules remark beside their verdicts."""
-        remarks = (entry.product.get("remarks", ()) for entry in self.entries.values() if entry.error is None)
-        return tuple(dict.fromkeys(str(remark) for each in remarks for remark in each))
+        products = [entry.product for entry in self.entries.values() if entry.error is None]
+        return tuple(dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ())))
 
     def causes(self) -> dict[str, str]:
         """Return the alias of the root cause of each rule whose findings are explained by another rule."""

@@ -280,7 +280,7 @@ def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple
     """Return the rule (if one found it), what slows the training down, and what to try; empty: nothing known.
 
     The bottleneck of the whole run, which is known at its end, goes before findings on parts of it; that the machine
-    is overloaded is told beside both. Leadline's own overhead is not told here: each surface shows it beside the
+    is overloaded follows both. Leadline's own overhead is not part of it: each surface shows it beside the
     outcome.
     """
     time = summary.time or TimeSummary()

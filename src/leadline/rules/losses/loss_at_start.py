@@ -230,7 +230,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
 def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:
     """Return whether half of the losses, and of each other loss, are far above the first one and guessing."""
-    are_high = all(each.median_after > _MOSTLY * abs(each.first) for each in start.curves.values())
+    are_high = all(curve.median_after > _MOSTLY * abs(curve.first) for curve in start.curves.values())
     return are_high and curve.first > 0 and curve.median_after > _MOSTLY * _level(guess, curve)
 
 

@@ -12,6 +12,7 @@ from leadline.records.series import SeriesLayout
 from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.guard import Guard
 from leadline.training.recording import Opener, Recording
+from leadline.training.timeline.deferred_calls import DeferredCalls
 from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -53,7 +54,17 @@ class Score(NamedTuple):
 
 
 class OverheadSpans(Protocol):
-    """The measurement of the overhead; spans within a span count once."""
+    """The measurement of the overhead; spans within a span count once.
+
+    Attributes:
+        own_ns: The overhead so far, without the current span.
+        clock: The clock of the spans.
+    """
+
+    own_ns: int
+
+    @property
+    def clock(self) -> Callable[[], int]: ...
 
     def begin(self) -> int:
         """Begin a span of overhead; return the time, 0 within another span."""
@@ -84,8 +95,24 @@ class StepCallbacks(Protocol):
         """The overhead of the process."""
 
     @property
+    def deferred(self) -> DeferredCalls:
+        """The calls that are made later, of steps at which nothing but losses is captured."""
+
+    @property
     def evaluation(self) -> EvalCallbacks:
         """The calls about eval steps."""
+
+    def defer_quiet_steps(self) -> None:
+        """Allow the next steps to be deferred, as long as nothing but losses is captured."""
+
+    def can_defer(self, optimizer: object) -> bool:
+        """Return whether ``before_update`` may be deferred."""
+
+    def can_defer_end(self) -> bool:
+        """Return whether the end of a step may be deferred: no profile is recorded, and no request waits."""
+
+    def after_quiet_update(self, optimizer: object) -> None:
+        """Handle the end of an optimizer's step in which nothing but losses was captured; it is called later."""
 
     def wants_loss(self) -> bool:
         """Return whether the loss of the current step is captured; called before the loss is read."""

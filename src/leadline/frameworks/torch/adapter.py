@@ -118,7 +118,8 @@ class TorchAdapter:
         self._install(self._clipping)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
-        for kind in (DataLoaderHooks, CheckpointHooks, CollectiveHooks):
+        self._install(DataLoaderHooks(timeline, hook_guard))
+        for kind in (CheckpointHooks, CollectiveHooks):
             self._install(kind(timeline, guard))
 
     def _install(self, hooks: _Hooks) -> None:

@@ -61,7 +61,9 @@ class DoctorProbe:
         self._inventory: dict[str, Any] = {}
         """The latest inventory."""
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
-        self.cost = recorder.cost
+        self.cost, self.deferred = recorder.cost, recorder.deferred
+        self.can_defer_end, self.defer_quiet_steps = recorder.can_defer_end, recorder.defer_quiet_steps
+        self.after_quiet_update = recorder.after_quiet_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
         self.loss_facts_step = recorder.loss_facts_step
@@ -91,6 +93,9 @@ class DoctorProbe:
         if not any(known is optimizer for known in self._optimizers):
             self._optimizers.append(optimizer)
         self._recorder.before_update(optimizer)
+
+    def can_defer(self, optimizer: Any) -> bool:
+        return False
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         clock = self._recorder.clock

@@ -40,6 +40,18 @@ class ControlRequests:
         """
         self._handlers[kind] = handle
 
+    def has_pending(self) -> bool:
+        """Return whether there may be a request that is not handled yet, or a stop."""
+        if self._stop is not None:
+            return True
+        now = time.monotonic_ns()
+        if now - self._checked_ns <= _CHECK_NS:
+            return False
+        if self._inbox.may_have_more():
+            return True
+        self._checked_ns = now
+        return False
+
     def handle_pending(self, step: int) -> None:
         """Handle pending requests at the end of the global ``step``.
 

@@ -77,6 +77,11 @@ class Overhead:
             self.loop_ns = now - self.first_ns
             self.begun_ns = 0
 
+    def discard(self, begun_ns: int) -> None:
+        """End the span that began at ``begun_ns`` without counting it: it was another thread's."""
+        if begun_ns:
+            self.begun_ns, self._begun_cpu_ns = 0, -1
+
     def add(self, own_ns: int, begun_ns: int) -> int:
         """Add overhead within the training's own code; return its processor time.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -25,8 +25,10 @@ from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
 from leadline.training.recorder.step_output import StepOutput, is_never_urgent
 from leadline.training.step_context import StepContext
+from leadline.training.timeline.deferred_calls import DeferredCalls
 from leadline.training.timeline.step_clock import NullListener, StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.training.timeline.thread_clock import steps_until_sample
 
 _LOSSES_NAMED_STEPS: Final = 2
 """Forward passes before this step are watched to learn the names of losses; those of a second optimizer are called in
@@ -109,7 +111,7 @@ class StepRecorder:
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
         self.wants_checks = StepDecision(self.clock, lambda: schedules.of("train").checks)
         self.captures_checks = schedules.has_checks
-        self.log = scalars.log
+        self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
         self.record_checks = scalars.add_checks
         self.record_event = context.record_event
         self._interesting_step = 0
@@ -138,6 +140,11 @@ class StepRecorder:
         self._watched.clear()
         self._interesting_step = 0
         self.begin_step()
+
+    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
+        """See ``StepCallbacks.log``; trackers call it without the session's guard."""
+        self.deferred.stop()
+        self._scalars.log(values, collection, marks)
 
     # --- callbacks ----------------------------------------------------------------------------------------
 
@@ -225,6 +232,19 @@ class StepRecorder:
         self._control.handle_pending(self.clock.step - 1)
         if ends_step and not self.listener.is_idle:
             self.listener.begin_step(self.clock.step)
+
+    def defer_quiet_steps(self) -> None:
+        self.deferred.allow(self._quiet_steps())
+
+    def after_quiet_update(self, optimizer: Any) -> None:
+        if self.clock.owns(optimizer):
+            self._end_step()
+
+    def can_defer(self, optimizer: Any) -> bool:
+        return self.deferred.steps > 0 and self.clock.is_owner(optimizer)
+
+    def can_defer_end(self) -> bool:
+        return not self._control.has_pending()
 
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
@@ -335,6 +355,17 @@ class StepRecorder:
             self._interesting_step = self._next_interesting_step()
         self.begin_step()
         self.timeline.end_step(stamp.step)
+
+    def _quiet_steps(self) -> int:
+        """Return how many of the next steps capture nothing but losses, and need no time of the thread."""
+        step, schedules = self.clock.step, self._schedules.of("train")
+        is_plain = (
+            self.timeline.facts.get("device") == "cpu" and self.listener.is_idle and self.evaluation.stamp is None
+        )
+        if self.clock.train_step < _LOSSES_NAMED_STEPS or not is_plain:
+            return 0
+        interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step
+        return max(min(interesting, steps_until_sample(step) - 1), 0)
 
     def _next_interesting_step(self) -> int:
         schedules = self._schedules.of("train")

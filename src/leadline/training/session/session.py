@@ -98,6 +98,7 @@ class Session:
             listener=self._profiling,
             imported_ns=imported_ns,
         )
+        self.guard.defer(self.recorder.deferred)
         self._doctor_probe = self._make_doctor_probe(control)
         self._loggers = Loggers(self.recorder, frameworks.number, context.note)
         self._loggers.install()
@@ -227,6 +228,7 @@ class Session:
             disk_bytes=plan.disk_bytes,
             document=self._describe,
             guarded=self.guard.wrap,
+            before_flush=self.guard.make_deferred,
         )
 
     def _describe(self) -> WorkerDocument:

@@ -23,6 +23,7 @@ class StepClock:
     def __init__(self, on_owner_change: Callable[[str], None]) -> None:
         self.step = 0
         """The current global step, from 0."""
+        self.wall_clock: Callable[[], int] = time.time_ns
         self.named: str | None = None
         """The mode of steps without an optimizer, if the script has set it: ``eval`` or ``predict``."""
         self.train_step = 0
@@ -44,7 +45,7 @@ class StepClock:
     def stamp(self, mode: str = "train") -> StepStamp:
         """Return the stamp of the current step in a mode."""
         mode_step = self.train_step if mode == "train" else self.mode_step(mode)
-        return StepStamp(self.step, mode, mode_step, time.time_ns())
+        return StepStamp(self.step, mode, mode_step, self.wall_clock())
 
     def last_stamp(self) -> StepStamp:
         """Return the stamp of the last train step; in a process that never trained, of its last step."""
@@ -68,6 +69,10 @@ class StepClock:
             self._have_others_stepped = False
             self._since.clear()
         return True
+
+    def is_owner(self, optimizer: object) -> bool:
+        """Return whether this optimizer's steps are the steps of the training."""
+        return self._owner is not None and self._owner() is optimizer
 
     def claim(self, owner: object) -> bool:
         """Give the clock to a training that announces its end; False if another such training owns it."""

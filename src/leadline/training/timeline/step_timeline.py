@@ -56,7 +56,8 @@ class StepTimeline:
         """Called when the first step begins: with its first batch, forward or backward pass."""
         self.on_exhausted: Callable[[], None] = lambda: None
         """Called when a loader has no batch left, after the first step."""
-        self._own = own
+        self.own, self.is_in_past, self.is_loading = own, False, False
+        """The overhead; whether deferred calls are made, by any thread; whether this one waits for data."""
         self._rows = StepRows(clock(), imported_ns, self._thread_clock)
         self._thread, self._has_stepped = self._rows.thread, False
         self._start_ns = 0
@@ -95,7 +96,7 @@ class StepTimeline:
 
     def is_elsewhere(self) -> bool:
         """Return whether this is not the thread whose steps are timed, or it waits for data already."""
-        return self._data_ns != 0 or (get_ident() != self._thread and not self._is_own_thread())
+        return self.is_loading or (get_ident() != self._thread and (self._has_stepped or not self._is_own_thread()))
 
     def begin_loader(self, workers: int | None, batch_size: int | None) -> None:
         """Begin to create an iterator over a loader, until the next ``end_data``."""
@@ -128,7 +129,7 @@ class StepTimeline:
             sums.nesting |= DATA_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.DATA)
-        self._set_edge(now, self._own.until(now))
+        self._set_edge(now, self.own.until(now))
         if self._is_ready_timed:
             sums.data_ready += self._edge_ready_ns - self._data_ready_ns
 
@@ -150,7 +151,7 @@ class StepTimeline:
         self._end_host(now)
 
     def _end_host(self, now: int) -> None:
-        sums, own = self._sums, self._own.until(now)
+        sums, own = self._sums, self.own.until(now)
         start = max(self._edge_ns, self._start_ns)
         spent = own - self._edge_own_ns
         sums.host_at = sums.host_at or start
@@ -177,7 +178,7 @@ class StepTimeline:
         now = self.clock()
         if not self._start_ns:
             self._begin(forward_begun_ns or self._compiled_ns or now)
-        sums, own = self._sums, self._own.until(now)
+        sums, own = self._sums, self.own.until(now)
         spent = own - self._edge_own_ns + max(forward_own_ns - self._forward_own_ns, 0)
         self._forward_own_ns = forward_own_ns
         start = max(self._edge_ns, self._start_ns)
@@ -199,7 +200,7 @@ class StepTimeline:
         """Begin the backward pass, after ``end_forward``."""
         if get_ident() == self._thread or self._is_own_thread():
             now = self._backward_ns = self.clock()
-            self._backward_own_ns = self._own.until(now)
+            self._backward_own_ns = self.own.until(now)
             if self._is_ready_timed:
                 self._backward_ready_ns = self._thread_clock()
 
@@ -209,7 +210,7 @@ class StepTimeline:
         if not begun or (get_ident() != self._thread and not self._is_own_thread()):
             return 0
         now, sums = self.clock(), self._sums
-        own = self._own.until(now)
+        own = self.own.until(now)
         took = max(now - begun - own + self._backward_own_ns, 0)
         sums.backward_at = sums.backward_at or begun
         sums.backward += took
@@ -230,7 +231,7 @@ class StepTimeline:
         now = self.clock()
         if not self._start_ns:
             self._begin(self._compiled_ns or now)
-        self._update_ns, self._update_own_ns = now, self._own.until(now)
+        self._update_ns, self._update_own_ns = now, self.own.until(now)
         if self._marks is not None:
             self._marks.begin(phases.OPTIMIZER)
         self._set_edge(now, self._update_own_ns)
@@ -243,7 +244,7 @@ class StepTimeline:
             return
         now, sums = self.clock(), self._sums
         sums.optimizer_at = sums.optimizer_at or begun
-        own = self._own.until(now)
+        own = self.own.until(now)
         took = max(now - begun - own + self._update_own_ns, 0)
         sums.optimizer += took
         sums.optimizers += 1
@@ -273,7 +274,7 @@ class StepTimeline:
         self._add_call((phases.CHECKPOINT, "", ""), begun_ns, size)
         if not self._backward_ns and not self._update_ns and self._eval is None:
             now = self.clock()
-            self._set_edge(now, self._own.until(now))
+            self._set_edge(now, self.own.until(now))
             if self._marks is not None:
                 self._marks.cut()
 
@@ -318,7 +319,7 @@ class StepTimeline:
         sums.forward = max(end - start - forward_own_ns, 0)
         if self._rows.calls.totals:
             self._rows.calls.assign(phases.FORWARD, start)
-        own = self._own.until(now)
+        own = self.own.until(now)
         self._put(step, mode, sums, end, own)
         if not self._sums.datas:
             self._edge_ns, self._edge_own_ns, self._is_in_model = now, own, False
@@ -338,7 +339,7 @@ class StepTimeline:
             self._has_stepped = True
         if self._marks is not None:
             self._marks.close()
-        own = self._own.until(now)
+        own = self.own.until(now)
         self._put(step, "train", sums, now, own)
         if sums.datas and "dataloader_workers" not in self.facts:
             self.facts |= {name: value for name, value in self._loader.items() if value is not None}
@@ -381,16 +382,16 @@ class StepTimeline:
                 self._marks = Marks(device, closed.last if closed is not None else device.mark())
 
     def _is_own_thread(self) -> bool:
-        """Return whether the steps of this thread, which is another than before, are timed from now on."""
+        """Return whether this thread, which is another than before, is timed from now on, or makes deferred calls."""
         if not self._has_stepped:
             self._thread = self._rows.take_thread()
-        return not self._has_stepped
+        return not self._has_stepped or self.is_in_past
 
     def _begin(self, now_ns: int) -> None:
         if not self._start_ns:
             self._start_ns = now_ns
             self.on_begin()
-            self._set_edge(now_ns, self._own.until(now_ns))
+            self._set_edge(now_ns, self.own.until(now_ns))
 
     def _set_edge(self, now_ns: int, own_ns: int) -> None:
         self._edge_ns, self._edge_own_ns, self._is_in_model = now_ns, own_ns, False

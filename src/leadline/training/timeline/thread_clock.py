@@ -57,6 +57,11 @@ def is_sampled(step: int) -> bool:
     return step < _FIRST_STEPS or not step % _INTERVAL
 
 
+def steps_until_sample(step: int) -> int:
+    """Return how many steps from ``step`` on come before the next one in which the thread's times are taken."""
+    return 0 if step < _FIRST_STEPS else -step % _INTERVAL
+
+
 @cache
 def _open_statistics(pid: int, thread: int) -> int:
     """Open the scheduler's statistics of a thread; -1 where there are none.

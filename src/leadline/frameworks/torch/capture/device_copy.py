@@ -107,7 +107,7 @@ def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
         None while a CUDA graph is being captured.
     """
     is_plain = type(tensor) is torch.Tensor and not torch._C._len_torch_function_stack()
-    if is_plain and tensor.device.type not in COPIERS:
+    if is_plain and tensor.is_cpu and "cpu" not in COPIERS:
         return float(abs(number)) if isinstance(number := tensor.item(), complex) else float(number)
     with untracked():
         value = tensor.detach()

@@ -158,6 +158,11 @@ class ForwardHooks:
         if self._state.mode is not None:
             self._state.mode.leave()
 
+    @property
+    def is_observing(self) -> bool:
+        """Whether modules or functions are observed."""
+        return self.is_watching or (self._state.mode is not None and self._state.mode.is_on_stack)
+
     def before_update(self) -> None:
         """Spare the optimizer a function mode that no longer observes anything."""
         mode = self._state.mode

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -82,18 +82,18 @@ class LossCalls:
         """Return the name of the loss call whose output a node has computed; None if none was observed."""
         return self._names.get(node._sequence_nr())
 
-    def resolve(self, site: object, node: Any) -> tuple[str | None, float]:
+    def resolve(self, site: object, node: Callable[[], Any]) -> tuple[str | None, float]:
         """Return the name of the loss call that a backward pass starts from, and the factor applied since.
 
         The first result for a call site in the script is kept for later calls.
 
         Args:
-            node: The ``grad_fn`` of the tensor that ``backward`` was called on.
+            node: Returns the ``grad_fn`` of the tensor that ``backward`` was called on.
         """
         loss = self._sites.get(site)
         if loss is None:
-            loss = self._sites[site] = self._find(node)
-        return loss.name, _factor(node, loss.hops) if loss.hops else 1.0
+            loss = self._sites[site] = self._find(node())
+        return loss.name, _factor(node(), loss.hops) if loss.hops else 1.0
 
     def _find(self, node: Any) -> LossName:
         for hops in range(_MAX_HOPS):

@@ -78,7 +78,7 @@ class ModelCallHook:
                 hooks.pop(_KEY, None)
                 if on_call is not None:
                     guard.run(on_call, module, args)
-                guard.run(timeline.begin_model)
+                guard.defer(timeline.begin_model)
 
         return hide_from_dynamo(pre_hook)
 

@@ -97,7 +97,7 @@ def _run_in_a_process(programs: Sequence[Program], folder: Path) -> dict[str, Re
         input="".join(f"{json.dumps(asdict(program))}\n" for program in programs),
         capture_output=True,
         text=True,
-        timeout=8 * PATIENCE,
+        timeout=len(programs) * PATIENCE,
         env=environment(PYTHONPATH=os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)])),
         cwd=folder,
         check=False,

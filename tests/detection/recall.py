@@ -11,7 +11,9 @@ import sys
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+sys.path.append(str(Path(__file__).parents[1] / "process"))
 from false_alarms import Told
 from programs import HEALTHY, HERE, MISTAKES, PUBLIC_CODE, Program, Result, healthy, mistaken, repaired, run
 

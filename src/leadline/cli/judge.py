@@ -21,9 +21,9 @@ from leadline.analysis.overview import format_finding
 from leadline.cli.console import complain, console, echo_json, error_console, status
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
-from leadline.judge.added_rules import rules_of
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_changes import rules_of
 from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_plan import default_rules, resolve_rules
 from leadline.reader import liveness

@@ -14,6 +14,7 @@ from leadline.analysis import comparison
 from leadline.analysis.comparison import ComparedRow, ComparedScalar, ScalarSummary
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import outcome_of
+from leadline.cli.arguments import complete_run
 from leadline.cli.console import LEVEL_STYLES, echo_json, number
 from leadline.cli.table import cut, print_lines, table, table_width
 from leadline.errors import ConfigurationError
@@ -26,7 +27,7 @@ _MIN_CELL_WIDTH: Final = 12
 
 
 def compare(
-    runs: Annotated[list[str], typer.Argument(help="Two to five runs, by name or path.")],
+    runs: Annotated[list[str], typer.Argument(help="Two to five runs, by name or path.", autocompletion=complete_run)],
     show_all: Annotated[bool, typer.Option("--all", help="Also rules and settings that do not differ.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:

@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.analysis.overview import format_finding
+from leadline.cli.arguments import complete_rule, complete_run
 from leadline.cli.console import complain, console, echo_json, error_console, status
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
@@ -42,10 +43,14 @@ _REPORT_SECONDS: Final = 10.0
 def judge(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs by name or path, patterns, folders of runs; default: the latest run."),
+        typer.Argument(
+            help="Runs by name or path, patterns, folders of runs; default: the latest run.",
+            autocompletion=complete_run,
+        ),
     ] = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="[ALIAS=]NAME[:key=value,…]; default: the rules of the run.")
+        list[str] | None,
+        typer.Option(help="[ALIAS=]NAME[:key=value,…]; default: the rules of the run.", autocompletion=complete_rule),
     ] = None,
     follow: Annotated[bool, typer.Option(help="Continue until the run has ended; needs a single run.")] = False,
     engine: Annotated[str, typer.Option(help="Where to evaluate: local (on all cores) or ray.")] = "local",

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from leadline.cli.arguments import complete_run
 from leadline.cli.console import complain
 from leadline.cli.table import print_lines, table, table_width
 from leadline.control.deletion import check_deletable, delete_run, run_bytes
@@ -20,7 +21,9 @@ from leadline.records.formatting import counted, duration, size
 
 
 def rm(
-    runs: Annotated[list[str], typer.Argument(help="Runs by name or path, or patterns ('lr-*').")],
+    runs: Annotated[
+        list[str], typer.Argument(help="Runs by name or path, or patterns ('lr-*').", autocompletion=complete_run)
+    ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without asking.")] = False,
 ) -> int:
     """Delete runs that have ended.

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from leadline.cli.arguments import complete_rule
 from leadline.cli.console import console, echo_json
 from leadline.cli.table import print_lines, table_width
 from leadline.config.options import format_value
@@ -24,7 +25,9 @@ _INDENT: Final = "  "
 
 
 def rules(
-    name: Annotated[str | None, typer.Argument(help="A rule to describe; default: list all rules.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A rule to describe; default: list all rules.", autocompletion=complete_rule)
+    ] = None,
     new: Annotated[str | None, typer.Option(help="Write a template for a custom rule to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:

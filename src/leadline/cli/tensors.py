@@ -9,6 +9,7 @@ import typer
 
 import leadline
 from leadline.analysis.digest import Digest
+from leadline.cli.arguments import RunArgument, complete_collection
 from leadline.cli.console import complain, echo_json
 from leadline.cli.table import print_lines, table, table_width
 from leadline.errors import ConfigurationError, UnknownNameError
@@ -17,8 +18,10 @@ from leadline.records.names import MODES
 
 
 def tensors(
-    run: Annotated[str | None, typer.Argument(help="A run's name or path; default: the latest.")] = None,
-    collection: Annotated[str | None, typer.Option(help="Only members of this collection.")] = None,
+    run: RunArgument = None,
+    collection: Annotated[
+        str | None, typer.Option(help="Only members of this collection.", autocompletion=complete_collection)
+    ] = None,
     regex: Annotated[str | None, typer.Option(help="Only names that contain a match.")] = None,
     step: Annotated[int | None, typer.Option(help="Only tensors captured at this step.")] = None,
     mode: Annotated[str | None, typer.Option(help="Only tensors captured in this mode: train, eval …")] = None,

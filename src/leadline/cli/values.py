@@ -14,6 +14,7 @@ import typer
 from rich.text import Text
 
 import leadline
+from leadline.cli.arguments import complete_tensor
 from leadline.cli.console import echo_json, number
 from leadline.cli.measurements import sparkline
 from leadline.cli.table import print_lines, table, table_width
@@ -30,7 +31,12 @@ _SPARKLINE_WIDTH: Final = 40
 
 
 def values(
-    names: Annotated[list[str], typer.Argument(metavar="[RUN] NAME", help="A tensor's name; default run: the latest.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[RUN] NAME", help="A tensor's name; default run: the latest.", autocompletion=complete_tensor
+        ),
+    ],
     statistic: Annotated[
         list[str] | None, typer.Option(help="Only this statistic; may be given several times.")
     ] = None,

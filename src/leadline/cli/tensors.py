@@ -15,6 +15,7 @@ from leadline.cli.table import print_lines, table, table_width
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.names import MODES
+from leadline.records.series import TensorInfo
 
 
 def tensors(
@@ -62,24 +63,25 @@ def _checked(regex: str | None) -> str | None:
 
 
 def _rows(run: Run, names: list[str]) -> list[dict[str, Any]]:
-    infos, captured = run.archive.infos(), Digest(run).captured()
-    raw = {name for name, stored in run.archive.stored.items() if stored}
+    infos, stored, captured = run.archive.infos(), run.archive.stored, Digest(run).captured()
+    statistics = {name: set(captured.get(name, ())) for name in names}
+    for name, statistic in run.archive.vectors:
+        statistics.setdefault(name, set()).add(statistic)
     rows = []
     for name in names:
-        tensor, info = run.tensor(name), infos.get(name)
-        arrays = (statistic for of, statistic in run.archive.vectors if of == name)
-        statistics = sorted({*captured.get(name, ()), *arrays})
+        raw = stored.get(name, [])
+        info = infos.get(name) or TensorInfo(name, (), raw[0].shape if raw else (), "")
         rows.append(
             {
                 "name": name,
-                "shape": None if tensor.shape is None else list(tensor.shape),
-                "dtype": info.dtype if info is not None else None,
-                "collections": list(tensor.collections),
-                "statistics": [*statistics, *(["raw"] if name in raw else [])],
+                "shape": list(info.shape),
+                "dtype": info.dtype or None,
+                "collections": list(info.collections),
+                "statistics": [*sorted(statistics[name]), *(["raw"] if raw else [])],
             }
         )
     return rows
 
 
-def _shape(shape: list[int] | None) -> str:
-    return "?" if shape is None else "×".join(map(str, shape)) or "scalar"
+def _shape(shape: list[int]) -> str:
+    return "×".join(map(str, shape)) or "scalar"

@@ -63,13 +63,14 @@ def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Set
 
     Args:
         text: Milliseconds.
-        reason: Source of the request in a few words; also used in error messages.
+        reason: Source of the request in a few words.
+        key: The name of the setting, for errors.
     Raises:
         ConfigurationError: The monitor does not support that interval.
     """
     if not text.isdecimal():
         raise ConfigurationError(f"{key} must be an integer, not {text!r}")
-    check_interval(int(text), reason)
+    check_interval(int(text), key)
     return SetInterval(**_by_user(reason), interval_ms=int(text))
 
 

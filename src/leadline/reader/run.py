@@ -270,7 +270,7 @@ class Run(TableQueries, ProfileQueries):
             if not known and not self._is_over:
                 raise NotYetError("nothing was captured yet; use wait_for_step(0) to wait for the first step")
             nearest = closest(name, known)
-            hint = f"did you mean {nearest!r}?" if nearest else "tensor_names() lists the captured tensors"
+            hint = f"did you mean {nearest!r}?" if nearest else "tensor_names() or leadline tensors lists all"
             raise NotCapturedError(f"no tensor named {name!r} was captured; {hint}")
         return Tensor(self, name, info)
 

@@ -22,8 +22,8 @@ from leadline.judge.rule_pool import WorkerProcesses
 from leadline.reader.run import Run
 from leadline.reports.files import render
 from leadline.reports.report import build
+from leadline.store.run_html import verdict_html
 from leadline.store.run_state import read_rule_summary
-from leadline.training.session.run_html import verdict_html
 
 ADDRESS = "http://127.0.0.1:8321"
 

@@ -170,11 +170,11 @@ def rule_block(rules: list[Rule], counts: dict[str, int]) -> RenderableType:
             table.add_row(Text(rule["name"]), status(rule["status"]), findings)
     rest = [rule for rule in rules if not rule["findings"] and rule["status"] != "Error"]
     for sampling, names in _by_sampling(rest).items():
-        label = f"{sampling}: {_names(names)}" if sampling else _names(names)
+        label = f"{_names(names)}: {sampling}" if sampling else _names(names)
         table.add_row(Text(counted(len(names), "rule")), Text("clear", style="green"), Text(label, style="dim"))
     for label, reasons in _by_reason(rest).items():
         for why, names in reasons[:_MAX_REASONS]:
-            text = f"{why}: {_names(names)}" if why else _names(names)
+            text = f"{_names(names)}: {why}" if why else _names(names)
             table.add_row(Text(counted(len(names), "rule")), Text(label, style="dim"), Text(text, style="dim"))
         others = sum(len(names) for _, names in reasons[_MAX_REASONS:])
         if others:

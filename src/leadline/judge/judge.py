@@ -13,12 +13,12 @@ from typing import Any, Final
 from leadline.actions.action import TrainingProgress
 from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.action_dispatcher import ActionDispatcher
-from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.coverage import missing_data
 from leadline.judge.delivery import JobContext, WorkerProgress
 from leadline.judge.episodes import Event
 from leadline.judge.notifications import Notifications
 from leadline.judge.report_renderer import ReportRenderer, render_command
+from leadline.judge.rule_changes import RuleChanges, rules_of
 from leadline.judge.rule_entry import Results
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
 from leadline.judge.rule_results import RuleResultStore
@@ -90,7 +90,7 @@ class Judge:
             RuleProcess(run, manifest, group, self._limits, self._rule_results.mark_failed, worker_processes)
             for group in group_rules(specs)
         ]
-        self._added = AddedRules(run, lambda: self._rule_results.entries, self._add)
+        self._changes = RuleChanges(run, lambda: self._rule_results.entries, self._add, self._remove)
         self._watch = RunWatch(run)
         self._damage: dict[str, None] = {}
         self._steps: dict[int, int] = {}
@@ -218,7 +218,7 @@ class Judge:
     def _check_run(self) -> None:
         """Find out by ``stat`` whether there is new data, and every second whether the run is over."""
         if self._is_acting:
-            self._added.take(self._rule_results.judged_step)
+            self._changes.take(self._rule_results.judged_step)
         now = time.monotonic()
         status_ns = _changed_ns(os.path.join(self._run, layout.STATUS))
         has_changed = self._watch.has_changed()
@@ -246,6 +246,14 @@ class Judge:
             )
             process.start(is_over=self._is_over)
             self._rule_processes.append(process)
+
+    def _remove(self, aliases: Sequence[str]) -> None:
+        """Evaluate rules no longer; what they have found is kept."""
+        self._rule_results.remove_rules(aliases)
+        for process in self._rule_processes:
+            process.remove(aliases)
+        for alias in aliases:
+            self._needs.pop(alias, None)
 
     def _check_missing_data(self, workers: Mapping[str, WorkerDocument]) -> None:
         """Record for each rule whether a worker dropped data that it needs, or disabled capture."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
-from leadline.judge.rule_entry import Results, RuleEntry
+from leadline.judge.rule_entry import ENDED_EARLY, Results, RuleEntry
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
@@ -67,6 +67,12 @@ class RuleResultStore:
                 self._begin_document(spec.alias)
             self._mark_changed(spec.alias)
         self._counts_seconds = max(_COUNTS_SECONDS, len(self.entries) / _COUNTS_A_SECOND)
+
+    def remove_rules(self, aliases: Iterable[str]) -> None:
+        """Keep the results of rules as they are: they are not evaluated any more."""
+        for alias in aliases:
+            self.entries[alias].stopped = f"removed at step {max(0, self.judged_step):,}"
+            self._mark_changed(alias)
 
     def update(self, alias: str, state: Mapping[str, Any]) -> None:
         """Update the state of a rule."""
@@ -221,7 +227,7 @@ class RuleResultStore:
     def end_early(self, unfinished: Iterable[str]) -> None:
         """Write everything: the judge has to end, and some rules are not evaluated to the end of the run."""
         for alias in unfinished:
-            self.entries[alias].has_stopped = True
+            self.entries[alias].stopped = ENDED_EARLY
         self._is_final = True
         self._changed |= set(self.entries)
         self._is_stale = True

@@ -15,7 +15,7 @@ from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocu
 from leadline.records.manifest import Manifest
 from leadline.records.names import Family
 from leadline.records.plan import CapturePlan, may_select_family
-from leadline.records.request import AddRules, Profile, Track
+from leadline.records.request import Profile, Track
 from leadline.store import layout
 from leadline.training.guard import Guard
 
@@ -70,7 +70,7 @@ class Session:
         from leadline.frameworks.loggers.registry import Loggers
         from leadline.store import codec
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
-        from leadline.training.recorder.control_requests import AddedRuleCaptures, ControlRequests
+        from leadline.training.recorder.control_requests import ControlRequests, PlanChanges
         from leadline.training.recorder.step_recorder import StepRecorder
         from leadline.training.session.oom_report import OutOfMemoryReport
         from leadline.training.session.tracker_logging import TrackerLogging
@@ -86,7 +86,7 @@ class Session:
         self.context = context = StepContext(run, lambda: _worker_name(self._frameworks.rank()))
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
         control = ControlRequests(context)
-        self._added_rules = AddedRuleCaptures(context, self._update_plan)
+        self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan)
         openers = framework_openers(frameworks, run, self.guard)
         self._profiling = ProfileRequests(context, started_ns=manifest.started_ns, openers=openers)
         self.recorder = StepRecorder(
@@ -106,7 +106,7 @@ class Session:
         self._trackers = TrackerLogging(context, self._loggers.trackers.find, tracker_guard.wrap)
         self._profiling.begin(manifest.profile, self.recorder.timeline)
         self._oom_report = OutOfMemoryReport(context, frameworks, self.recorder.optimizers)
-        control.serve(AddRules, self._added_rules.handle)
+        self._plan_changes.serve(control)
         control.serve(Track, self._trackers.wake)
         control.serve(Profile, self._profiling.handle)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
@@ -193,7 +193,7 @@ class Session:
     def _plan(self) -> CapturePlan:
         """Return the plan, reduced to the frameworks that are imported."""
         plan, families = self.manifest.plan, self._frameworks.families
-        items = (*plan.items, *self._added_rules.items)
+        items = self._plan_changes.items
         return replace(plan, items=tuple(item for item in items if may_select_family(item, families)))
 
     def _update_plan(self) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
-from leadline.training.session.run_html import verdict_html
+from leadline.store.run_html import verdict_html
 from leadline.training.session.watch import WatchedRun
 
 HOSTILE = "<script>alert('x')</script>&\"<b>"

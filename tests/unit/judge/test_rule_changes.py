@@ -1,16 +1,16 @@
-"""Rules that were added to a running run."""
+"""Rules that were added to a running run or removed from it."""
 
 from __future__ import annotations
 
 import time
 from pathlib import Path
 
-from leadline.judge.added_rules import AddedRules, rules_of
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_changes import RuleChanges, rules_of
 from leadline.records.manifest import RuleSpec
-from leadline.records.request import AddRules, Request, request_to_dict
+from leadline.records.request import AddRules, RemoveRules, Request, request_to_dict
 from leadline.store import layout
-from leadline.store.control import new_request_id, read_acknowledgements
+from leadline.store.control import new_request_id, read_acknowledgements, write_request
 from leadline.store.documents import write_document
 from leadline.testing.runs import Capture, RunWriter
 
@@ -53,7 +53,7 @@ def test_a_request_is_taken_once_and_acknowledged(tmp_path: Path) -> None:
             taken.append(each)
             known.append(each.alias)
 
-    added = AddedRules(writer.path, lambda: known, add)
+    added = RuleChanges(writer.path, lambda: known, add, lambda removed: None)
     first = give(writer.path, RuleSpec("bad", "exploding_tensor"))
     time.sleep(0.01)
     added.take(4)
@@ -71,5 +71,22 @@ def test_a_request_is_taken_once_and_acknowledged(tmp_path: Path) -> None:
         torn.id: ("judge", 5, "refused: it cannot be read"),
         hostile.id: ("judge", 5, "refused: it cannot be read"),
     }
-    assert AddedRules(writer.path, lambda: known, add).take(7) is None
+    assert RuleChanges(writer.path, lambda: known, add, lambda removed: None).take(7) is None
     assert len(taken) == 1, "after a restart what was answered is not asked again"
+
+
+def test_a_removed_rule_is_not_evaluated_again(tmp_path: Path) -> None:
+    writer = losses(tmp_path / "run", RuleSpec("loss_spike", "loss_spike"), RuleSpec("bad", "exploding_tensor"))
+    removed: list[str] = []
+    changes = RuleChanges(writer.path, lambda: ["loss_spike", "bad"], lambda specs: None, removed.extend)
+    request = RemoveRules(new_request_id(), by="user", rules=("bad", "unknown"))
+    write_request(writer.path, request)
+    changes.take(4)
+    changes.take(5)
+    assert removed == ["bad"]
+    (answer,) = read_acknowledgements(writer.path)[request.id]
+    assert (answer.worker, answer.step, str(answer.answer)) == ("judge", 4, "taken")
+    give(writer.path, RuleSpec("bad", "exploding_tensor"))
+    writer.end()
+    assert [spec.alias for spec in rules_of(writer.path, writer.manifest)] == ["loss_spike"]
+    assert [result.name for result in judge_run(writer.path).rules] == ["loss_spike"]

@@ -1,4 +1,4 @@
-"""Rules that were added to a run while it was running, by control requests that stay in the run."""
+"""Rules that were added to a run or removed from it while it was running, by control requests that stay in the run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from leadline.records.manifest import Manifest, RuleSpec
-from leadline.records.request import AddRules, Answer, UnreadableRequest
+from leadline.records.request import AddRules, Answer, RemoveRules, UnreadableRequest
 from leadline.store.control import RequestReader, acknowledge, read_acknowledgements, read_requests
 
 JUDGE: Final = "judge"
@@ -19,26 +19,36 @@ Add = Callable[[Sequence[RuleSpec]], None]
 def rules_of(run: str, manifest: Manifest) -> tuple[RuleSpec, ...]:
     """Return the rules of a run: those of its manifest, then those that were added while it was running.
 
-    Of two rules with the same name the first one counts.
+    Of two rules with the same name the first one counts. A rule that was removed is not evaluated again.
     """
     rules = {spec.alias: spec for spec in manifest.rules}
     for request in read_requests(run):
         if isinstance(request, AddRules) and _has_valid_names(request):
             for spec in request.rules:
                 rules.setdefault(spec.alias, spec)
-    return tuple(rules.values())
+    removed = removed_rules(run)
+    return tuple(spec for spec in rules.values() if spec.alias not in removed)
 
 
-class AddedRules:
-    """The requests for more rules that reach the judge of a running job.
+def removed_rules(run: str) -> frozenset[str]:
+    """Return the names of the rules that were removed while the run was running."""
+    requests = [request for request in read_requests(run) if isinstance(request, RemoveRules)]
+    return frozenset(name for request in requests for name in request.rules)
+
+
+class RuleChanges:
+    """The requests for more or fewer rules that reach the judge of a running job.
 
     Args:
-        known: Returns the names of the rules that are evaluated already.
+        known: Returns the names of the rules of the run.
         add: Called with new rules.
+        remove: Called with the names of rules that are not to be evaluated any more.
     """
 
-    def __init__(self, run: str, known: Callable[[], Collection[str]], add: Add) -> None:
-        self._run, self._known, self._add = run, known, add
+    def __init__(
+        self, run: str, known: Callable[[], Collection[str]], add: Add, remove: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._run, self._known, self._add, self._remove = run, known, add, remove
         self._inbox = RequestReader(run)
         answers = read_acknowledgements(run)
         self._inbox.skip(name for name in answers if any(answer.worker == JUDGE for answer in answers[name]))
@@ -53,7 +63,10 @@ class AddedRules:
         for request in self._inbox.take():
             if isinstance(request, AddRules):
                 acknowledge(self._run, request.id, JUDGE, step, self._take(request))
-            elif isinstance(request, UnreadableRequest) and request.named == AddRules.kind:
+            elif isinstance(request, RemoveRules):
+                self._remove([name for name in request.rules if name in self._known()])
+                acknowledge(self._run, request.id, JUDGE, step, Answer())
+            elif isinstance(request, UnreadableRequest) and request.named in (AddRules.kind, RemoveRules.kind):
                 acknowledge(self._run, request.id, JUDGE, step, _UNREADABLE)
 
     def _take(self, request: AddRules) -> Answer:

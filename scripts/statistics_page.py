@@ -1,4 +1,4 @@
-"""Generates docs/statistics.md from the definitions; run it after changing them."""
+"""Generates docs/reference/statistics.md from the definitions; run it after changing them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from leadline.statistics.definitions import BASIC, CORE, FAMILIES, STATISTICS, Statistic
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "statistics.md"
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "statistics.md"
 
 _INTRODUCTION: Final = f"""\
 # Statistics

@@ -17,8 +17,8 @@ _TYPE: Final = re.compile(r" <[^>]*>$")
 _INTRODUCTION: Final = """\
 # Command line
 
-`leadline COMMAND --help` prints the same. Where a command takes a run, it is given by its name in the runs directory, by its
-path, or as `-1` for the run before the latest; without a name it is the latest run.
+`leadline COMMAND --help` prints the same. Where a command takes a run, it is given by its name in the runs directory,
+by its path, or as `-1` for the run before the latest; without a name it is the latest run.
 
 | command | |
 |---|---|

@@ -1,4 +1,4 @@
-"""Generator of docs/reference/rules/ from the docstrings of the rules; run it after changing a rule or a faulty training."""
+"""Generate docs/reference/rules/ from the docstrings of the rules; run it after changing one or a faulty training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of docs/how-to/notebook-charts.md on a real run: the code of the page works unchanged and draws the data."""
+"""The charts of docs/how-to/notebook-charts.md on a real run: the code works unchanged and draws the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generator of docs/rules/ from the docstrings of the rules; run it after changing a rule or a faulty training."""
+"""Generate docs/reference/rules/ from the docstrings of the rules; run it after changing one or a faulty training."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leadline.rules import registry
 from leadline.rules.rule import Rule
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FOLDER: Final = ROOT / "docs" / "rules"
+FOLDER: Final = ROOT / "docs" / "reference" / "rules"
 MEASURED: Final = {"false-alarms.md", "recall.md"}
 """The pages that tests/process/false_alarms.py and tests/detection/recall.py write."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"

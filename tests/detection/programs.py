@@ -41,6 +41,8 @@ class Program:
     """Its text, which may differ from the file's."""
     arguments: tuple[str, ...] = ()
     seed: int = 0
+    rules: tuple[str, ...] = ()
+    """Rules in addition to the default rules."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Recall of the default rules on programs with real mistakes, in docs/rules/recall.md.
+"""Recall of the default rules on programs with real mistakes, in docs/reference/rules/recall.md.
 
 ``python tests/detection/recall.py`` runs all programs with the default captures and budget and writes the page. It
 takes an hour on two cores, and fails if a rule fires on a twin or on a healthy training.
@@ -22,7 +22,7 @@ from leadline.rules.registry import find_rule
 
 LENGTHS, SEEDS = (100, 300, 1000), (0, 1, 2)
 PUBLIC_STEPS = 200
-PAGE = HERE.parents[1] / "docs" / "rules" / "recall.md"
+PAGE = HERE.parents[1] / "docs" / "reference" / "rules" / "recall.md"
 
 _HEAD = """# Recall
 

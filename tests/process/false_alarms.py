@@ -1,4 +1,4 @@
-"""False alarms of rules on healthy trainings, in docs/rules/false-alarms.md.
+"""False alarms of rules on healthy trainings, in docs/reference/rules/false-alarms.md.
 
 ``python tests/process/false_alarms.py`` writes the table of all rules, without a budget. With ``default FOLDER`` it
 writes the tables of the default rules with the default captures and budget; the runs are kept in the folder, and those
@@ -38,7 +38,7 @@ KINDS = (
     "amp",
 )
 SEEDS = (0, 1)
-TABLE = Path(__file__).parents[2] / "docs" / "rules" / "false-alarms.md"
+TABLE = Path(__file__).parents[2] / "docs" / "reference" / "rules" / "false-alarms.md"
 
 _HEAD = """# False alarms
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from leadline.config.presets import merge, preset_items
 from leadline.config.run_config import DEFAULT_BUDGET, parse_budget
@@ -35,17 +35,22 @@ def is_complete(folder: str, name: str) -> bool:
 
 
 @contextlib.contextmanager
-def watched(folder: str, name: str, *, is_default: bool = False) -> Iterator[None]:
+def watched(folder: str, name: str, *, is_default: bool = False, rules: Sequence[str] = ()) -> Iterator[None]:
     """Capture what the preset ``full`` and all rules need, without a budget.
 
     Args:
         is_default: Capture what is captured by default instead, with the default budget.
+        rules: Names of rules in addition to the default ones.
     """
     run = os.path.join(folder, name)
-    preset, specs = ("standard", default_rules()) if is_default else ("full", RULES)
+    preset, specs = (
+        ("standard", [*default_rules(), *(RuleSpec(rule, rule, {}) for rule in rules)])
+        if is_default
+        else ("full", RULES)
+    )
     budget = parse_budget(DEFAULT_BUDGET, "the default") if is_default else None
-    rules = resolve_rules(specs)
-    items = merge(preset_items(preset), (), plan(rules, ()), root=folder, budget=budget)
+    resolved = resolve_rules(specs)
+    items = merge(preset_items(preset), (), plan(resolved, ()), root=folder, budget=budget)
     manifest = Manifest(
         name=name,
         uri=run,
@@ -55,7 +60,7 @@ def watched(folder: str, name: str, *, is_default: bool = False) -> Iterator[Non
         preset=preset,
         folder=folder,
         plan=items,
-        rules=tuple(spec for spec, _ in rules),
+        rules=tuple(spec for spec, _ in resolved),
     )
     create_run(run, manifest, status="InProgress")
     own = api.start(run)

@@ -1,4 +1,4 @@
-"""docs/rules/ is up to date with the docstrings."""
+"""docs/reference/rules/ is up to date with the docstrings."""
 
 from __future__ import annotations
 

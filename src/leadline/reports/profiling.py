@@ -12,7 +12,7 @@ from leadline.charts import profile_charts, step_charts, theme
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
-from leadline.records.formatting import duration, share
+from leadline.records.formatting import duration, moment, share
 from leadline.reports.machine import (
     CPU,
     IO,
@@ -45,11 +45,11 @@ def summary(sources: Sources) -> Section:
     phases_of_job = job.to_dict()
     is_over = sources.summary["ended"] is not None
     rows: list[tuple[Cell, ...]] = [
-        ("start", sources.format_time(job.started_ns), None, None),
-        ("end" if is_over else "latest record (still running)", sources.format_time(job.ended_ns), None, None),
+        ("start", moment(job.started_ns), None, None),
+        ("end" if is_over else "latest record (still running)", moment(job.ended_ns), None, None),
         ("job", None, job.seconds, None),
-        ("training loop, start", sources.format_time(job.loop_started_ns), None, None),
-        ("training loop, end", sources.format_time(job.loop_ended_ns), None, None),
+        ("training loop, start", moment(job.loop_started_ns), None, None),
+        ("training loop, end", moment(job.loop_ended_ns), None, None),
     ]
     for name in ("initialization", "training_loop", "finalization"):
         part = phases_of_job[name]

@@ -9,7 +9,7 @@ from leadline.analysis.trees import is_boosted_run
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
-from leadline.records.formatting import duration
+from leadline.records.formatting import duration, moment
 from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
@@ -68,7 +68,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     facts = {
         "status": summary["status"] + stopped,
         "command": " ".join(summary["command"]),
-        "started": sources.format_time(sources.run.manifest.started_ns),
+        "started": moment(sources.run.manifest.started_ns),
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
         "steps": describe.steps(summary["steps"]),
         "model": ", ".join(describe.models(workers)),

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.charts import marks, scalars, step_charts, tensor_charts, usage
 from leadline.charts.chart import ChartView
 from leadline.records import describe
-from leadline.records.formatting import counted, size
+from leadline.records.formatting import counted, moment, size
 from leadline.records.names import MODES
 from leadline.records.plan import CaptureItem
 from leadline.reports.section import Chapter, Chart, Column, Columns, Section, Table, empty, format_value, table_of
@@ -134,7 +134,7 @@ def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
     shown = [
         {
             **row,
-            "time": sources.format_time(row["time_ns"]),
+            "time": moment(row["time_ns"]),
             "until": row["last_step"] if row["count"] > 1 else None,
             "message": row["message"],
             "state": "open" if row["is_open"] else "resolved",

@@ -16,6 +16,7 @@ from leadline.records.formatting import duration, moment, share
 from leadline.reports.machine import (
     CPU,
     IO,
+    NO_GPU,
     batch_size,
     bottleneck,
     gpu_memory,
@@ -210,6 +211,20 @@ def _longest(table: Any, by_series: dict[str, dict[str, Any]]) -> Table:
     return table_of(rows, columns, title=title, limit=_MAX_OUTLIERS)
 
 
+def _needs_gpu(sources: Sources) -> Section:
+    """The sections on GPUs in one line, for a run without one."""
+    why = f"utilization, batch size, bottlenecks, load balancing and memory: {NO_GPU}"
+    return empty("gpus", "GPUs", why)
+
+
+_WITHOUT_GPU: Final[tuple[Callable[[Sources], Section], ...]] = (
+    summary,
+    system_usage,
+    framework,
+    rules_summary,
+    step_durations,
+    _needs_gpu,
+)
 SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
     summary,
     system_usage,
@@ -227,5 +242,6 @@ SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
 
 
 def chapter(sources: Sources) -> Chapter:
-    """The chapter with its eleven sections."""
-    return Chapter("profiling", "Profiling", tuple(make(sources) for make in SECTIONS))
+    """The chapter with its eleven sections; those on GPUs are one if no GPU was sampled."""
+    sections = SECTIONS if sources.has_gpu else _WITHOUT_GPU
+    return Chapter("profiling", "Profiling", tuple(make(sources) for make in sections))

@@ -86,7 +86,7 @@ class Report:
     facts: tuple[tuple[str, str], ...] = ()
     """The names and values at the top."""
     outcome: tuple[str, ...] = ()
-    """The sentences of the run's outcome, above the facts."""
+    """The first lines: outcome, cause and advice, where the time went, what was not evaluated."""
 
 
 def empty(key: str, title: str, why: str) -> Section:
@@ -118,6 +118,11 @@ def format_cell(cell: Cell) -> str:
     if isinstance(cell, float):
         return significant(cell)
     return cell
+
+
+def plain_prose(text: str) -> str:
+    """Return a text of the documentation without the marks of code."""
+    return text.replace("``", "")
 
 
 def format_value(value: Any) -> str:

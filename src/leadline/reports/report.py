@@ -73,7 +73,7 @@ def _time(sources: Sources) -> str:
     if not phases:
         return f"Time: {duration(sources.job.seconds)}; no step was timed."
     of_loop = f"{share(sources.job.loop_seconds / sources.job.seconds)} of {duration(sources.job.seconds)} in the loop"
-    bottleneck = breakdown["bottleneck"]
+    bottleneck = breakdown["bound"]
     bound = f"; {bottleneck['kind']}-bound: {bottleneck['message']}" if bottleneck else ""
     return f"Time: {of_loop}, of the steps {', '.join(phases)}{bound}."
 

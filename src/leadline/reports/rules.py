@@ -109,7 +109,8 @@ def _part(row: dict[str, Any]) -> Section:
     """The subsection of a rule that fired."""
     documentation, first = read_documentation(row["rule"]), row["first"]
     times = counted(row["times_triggered"], "time")
-    paragraphs = [f"Fired {times}, at {counted(row['moments'], 'judged step')}."]
+    judged = f", in {counted(row['moments'], 'judged step')}" if row["moments"] is not None else ""
+    paragraphs = [f"Fired {times}{judged}."]
     if first:
         paragraphs[0] += f" First finding at step {first['step']:,}: {first['message']}."
         paragraphs += [f"Try: {first['suggestion']}."] if first["suggestion"] else []

@@ -57,7 +57,7 @@ def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[...
     expect(usage.get_by_role("row").filter(has_text="GPU 1").first).to_contain_text("79")
     operations = page.get_by_label("Resource-intensive operations", exact=True)
     expect(operations.get_by_text("No operators were recorded.")).to_be_visible()
-    for name in ("scalar", "job", "progress", "step_phases"):
+    for name in ("metric", "job", "progress", "step_phases"):
         place = page.locator(f'.chart[data-chart="{name}"]').first
         place.scroll_into_view_if_needed()
         expect(place.locator(".plot-container")).to_be_visible()

@@ -65,10 +65,12 @@ def test_a_live_run_updates_its_charts(tmp_path: Path, dashboard: Callable[..., 
     writer = RunWriter(tmp_path / "run")
     writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)])
     page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
-    chart = page.locator("#losses")
+    chart = page.locator("#metric-loss")
     expect(chart.locator(".plot-container")).to_be_visible()
     writer.write_all([Capture(step, {"loss": {"value": 2.0}}) for step in range(5, 30)])
-    page.wait_for_function("() => document.querySelector('#losses .js-plotly-plot')?._fullLayout.xaxis.range[1] > 28")
+    page.wait_for_function(
+        "() => document.querySelector('#metric-loss .js-plotly-plot')?._fullLayout.xaxis.range[1] > 28"
+    )
 
 
 def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:

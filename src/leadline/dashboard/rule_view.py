@@ -11,6 +11,7 @@ from leadline.analysis.overview import outcome_of
 from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
+from leadline.records.formatting import significant
 from leadline.records.manifest import RuleSpec
 from leadline.rules.documentation import Documentation, read_documentation
 from leadline.store.control import read_actions
@@ -206,7 +207,7 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return significant(value)
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):

@@ -119,7 +119,7 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
         "time_ns": START_NS,
         "message": "m",
         "suggestion": "",
-        "tensors": [],
+        "tensors": ["loss"],
         "tensor_count": 0,
         "worker": None,
         "evidence": {},

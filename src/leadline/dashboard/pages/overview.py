@@ -17,6 +17,7 @@ from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of, outcome_of
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
+from leadline.charts.tensor_charts import metrics
 from leadline.charts.units import metric_label, unit_of
 from leadline.charts.usage import device_label
 from leadline.dashboard.number_format import phase_label
@@ -118,11 +119,10 @@ def _models(opened: OpenedRun) -> list[str]:
 
 
 def _losses(opened: OpenedRun) -> list[str]:
-    """Return the first losses and metrics."""
-    infos = opened.digest.infos()
-    names = list(dict.fromkeys(name for name, _ in opened.digest.scalar_names()))
-    selected = [name for name in names if {"losses", "metrics"} & set(infos[name].collections)]
-    return (selected or names)[:_MAX_LOSSES]
+    """Return a scalar of each of the first losses and metrics."""
+    groups = metrics(opened.digest)
+    selected = {**groups.get("losses", {}), **groups.get("metrics", {})} or groups.get("others", {})
+    return [names[0] for names in list(selected.values())[:_MAX_LOSSES]]
 
 
 @dataclass(frozen=True, slots=True)

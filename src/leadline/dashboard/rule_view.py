@@ -16,7 +16,16 @@ from leadline.rules.documentation import Documentation, read_documentation
 from leadline.store.control import read_actions
 from leadline.store.run_state import read_rule, read_rule_summary
 
-_VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting", "not_applicable")
+VERDICTS: Final = {
+    "fired": "fired",
+    "error": "error",
+    "undecided": "undecided",
+    "clear": "clear",
+    "waiting": "not evaluated yet",
+    "not_applicable": "not applicable",
+}
+"""Labels of verdicts in display order."""
+_VERDICT_ORDER: Final = tuple(VERDICTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +90,11 @@ class RuleView:
     """None: a custom rule."""
     actions: tuple[str, ...]
     """Configured actions of the rule."""
+
+    @property
+    def label(self) -> str:
+        """The verdict in words."""
+        return VERDICTS[self.verdict]
 
     @property
     def message(self) -> str:

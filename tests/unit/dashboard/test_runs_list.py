@@ -220,3 +220,30 @@ def test_ten_thousand_runs_need_few_system_calls(tmp_path: Path, monkeypatch: py
     (tmp_path / "run-7" / "status.json").touch()
     fresh(board)
     assert {os.path.relpath(each, tmp_path).split("/")[0] for each in opened if str(tmp_path) in each} == {"run-7"}
+
+
+def test_a_missing_run_is_named_and_the_nearest_suggested(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    write_run(tmp_path, "lr-0.01")
+    client = open_dashboard(tmp_path)
+    answer = client.get("/runs/lr-0.1/rules", headers={"accept": "text/html"})
+    assert answer.status_code == 404
+    assert "there is no run named &#39;lr-0.1&#39;" in answer.text
+    assert 'href="/runs/lr-0.01/overview">' in answer.text
+    assert "did you mean 'lr-0.01'?" in client.get("/runs/lr-0.1/rules").text
+    assert "did you mean" not in client.get("/runs/other/rules").text
+    assert "Open " not in client.get("/runs/lr-0.01/reports/report.html", headers={"accept": "text/html"}).text
+
+
+def test_the_navigation_has_the_pages_of_the_run(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    write_run(tmp_path, "one")
+    several = RunWriter(str(tmp_path / "several"))
+    for rank in range(2):
+        several.write_worker(f"rank{rank}-{rank + 10}")
+    several.end()
+    client = open_dashboard(tmp_path)
+    assert "/runs/one/ranks" not in client.get("/runs/one/rules").text
+    assert "/runs/one/ranks" in client.get("/runs/one/ranks").text
+    assert "/runs/several/ranks" in client.get("/runs/several/rules").text
+    assert "/runs/several/model" not in client.get("/runs/several/rules").text

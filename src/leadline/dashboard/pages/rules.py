@@ -10,19 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.dashboard.page import open_run, parse_integer, render
-from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
+from leadline.dashboard.rule_view import VERDICTS, FindingView, finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.records.formatting import iso
 
-VERDICTS: Final = {
-    "fired": "fired",
-    "error": "error",
-    "undecided": "undecided",
-    "clear": "clear",
-    "waiting": "not evaluated yet",
-    "not_applicable": "not applicable",
-}
-"""Labels of verdicts in display order."""
 PAGE_FINDINGS: Final = 200
 """Findings per page."""
 _AROUND_NS: Final = 15_000_000_000

@@ -142,7 +142,13 @@ def test_a_custom_rule_named_by_a_run_is_not_executed(tmp_path: Path, open_dashb
 
 def test_evidence_is_a_sentence_with_units_and_a_chart_around_the_steps(tmp_path: Path, open_dashboard: Open) -> None:
     page_runs.write_full_run(tmp_path / "story")
-    evidence = {"abs_mean": 6e-9, "before_step": 3, "change_percent": 0.25, "gradient/a.weight": "NaN", "limits": [1, 2]}
+    evidence = {
+        "abs_mean": 6e-9,
+        "before_step": 3,
+        "change_percent": 0.25,
+        "gradient/a.weight": "NaN",
+        "limits": [1, 2],
+    }
     first = page_runs.finding("mine", "it vanishes", ("unknown", "gradient/a.weight"))
     findings = [replace(first, evidence=evidence), replace(first, id=2), replace(first, id=3)]
     malicious_inputs.write_rule(str(tmp_path / "story"), "mine", verdict="fired", findings=findings)

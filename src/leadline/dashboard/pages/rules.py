@@ -96,7 +96,7 @@ class Links:
         for name in finding.tensors:
             captured = [statistic for statistic in self._captured.get(name, ()) if not is_array(statistic)]
             if captured:
-                statistics = [name for name in finding.evidence_names if name in captured]
+                statistics = [name for name in ("value", *finding.evidence_names) if name in captured]
                 start, end = max(0, finding.step - _AROUND_STEPS), finding.last_step + _AROUND_STEPS + 1
                 statistic = (statistics or [preferred(order_statistics(captured))])[0]
                 return urlencode({"name": name, "statistic": statistic, "start_step": start, "end_step": end})

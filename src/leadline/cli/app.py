@@ -57,6 +57,8 @@ COMMANDS: Final = {
     "set": _CommandSpec("set", "set_", takes_run=True),
     "profile": _CommandSpec("profile", "profile", takes_run=True),
     "export": _CommandSpec("export", "export", takes_run=True),
+    "rm": _CommandSpec("rm", "rm"),
+    "prune": _CommandSpec("prune", "prune"),
     "stop": _CommandSpec("stop", "stop", takes_run=True),
     "doctor": _CommandSpec("doctor", "doctor", takes_command=True),
     "demo": _CommandSpec("demo", "demo"),

@@ -79,6 +79,11 @@ class RunCache:
             raise RunNotFoundError(f"there is no run named {name[:_MAX_NAME]!r} in this runs directory{hint}")
         return path
 
+    def close(self, name: str) -> None:
+        """Forget a run that was deleted."""
+        with self._lock:
+            self._slots.pop(os.path.join(self.root, name), None)
+
     def nearest(self, name: str) -> str | None:
         """Return the run with the most similar other name; None if no name is similar."""
         try:

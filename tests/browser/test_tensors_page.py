@@ -77,11 +77,11 @@ def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], pa
     page_runs.write_full_run(tmp_path / "one")
     page_runs.write_full_run(tmp_path / "two")
     page.goto(f"{dashboard(tmp_path)}/compare")
-    page.get_by_label("run A", exact=True).fill("one")
-    page.get_by_label("run B", exact=True).fill("two")
+    page.get_by_label("Run 1", exact=True).fill("one")
+    page.get_by_label("Run 2", exact=True).fill("two")
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.locator("#scalar-1 .plot-container")).to_be_visible()
-    for side in ("a", "b"):
+    for side in (1, 2):
         page.locator(f"#heat-map-{side}").scroll_into_view_if_needed()
         expect(page.locator(f"#heat-map-{side} .plot-container")).to_be_visible()
-    expect(page.locator("#rules-of-both")).to_contain_text("gradient/a.weight vanishes")
+    expect(page.locator("#rules-of-all")).to_contain_text("gradient/a.weight vanishes")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +15,7 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.digest_series import SCALAR_BUCKETS
 from leadline.analysis.histograms import read_histograms
 from leadline.charts import marks, scalars, theme, values
-from leadline.charts.chart import CatalogChart, ChartView, Names, Source, view_of
+from leadline.charts.chart import CatalogChart, ChartView, Names, Sources, view_of
 from leadline.charts.theme import plain_text
 from leadline.errors import DamagedRunError, NotCapturedError, NotYetError
 from leadline.reader.run import Run
@@ -169,7 +169,7 @@ def layers(
 @CatalogChart
 def compare(
     view: ChartView,
-    other: Source,
+    other: Sources,
     name: str,
     statistic: str = "value",
     *,
@@ -177,10 +177,15 @@ def compare(
     worker: str | None = None,
     is_log: bool | None = None,
 ) -> go.Figure:
-    """Draw the same scalar, or the same statistic of a tensor, of two runs on one axis."""
-    views = [view, replace(view, digest=view_of(other).digest)]
-    names = [view.run.name, views[1].run.name]
-    names[1] += " (2)" if names[0] == names[1] else ""
+    """Draw the same scalar, or the same statistic of a tensor, of several runs on one axis.
+
+    Args:
+        other: The other run, or several.
+    """
+    others = list(other) if isinstance(other, Sequence) else [other]
+    views = [view, *(replace(view, digest=view_of(run).digest) for run in others)]
+    names = [member.run.name for member in views]
+    names = [f"{name} ({at})" if name in names[: at - 1] else name for at, name in enumerate(names, 1)]
     tables = {
         run: member.statistic(name, statistic, mode, drawn_worker(member.digest, worker))
         for run, member in zip(names, views, strict=True)

@@ -15,8 +15,10 @@ from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of, outcome_of
+from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
+from leadline.charts import theme
 from leadline.charts.tensor_charts import metrics
 from leadline.charts.units import metric_label, unit_of
 from leadline.charts.usage import device_label
@@ -40,6 +42,12 @@ _SAMPLES: Final = 2_000
 _SAMPLED_KINDS: Final = sorted({kind for kind, _, _ in SUMMARY_METRICS})
 _MAX_OPERATORS: Final = 12
 _MAX_USAGE_ROWS: Final = 200
+_JOB_COLOURS: Final = {
+    "initialization": "var(--line-strong)",
+    "training_loop": "var(--accent)",
+    "finalization": "var(--muted)",
+}
+"""Unlike those of the phases of a step."""
 
 
 def overview(request: Request) -> Response:
@@ -63,7 +71,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "time": time,
         "job": time.job,
         "parts": job_parts(time.job),
-        "phases": phases(time.steps),
+        "step_parts": step_parts(time.steps),
         "throughput": time.throughput,
         "bottleneck": bottleneck(run, time.bottleneck),
         "percentiles": list(PERCENTILES),
@@ -126,26 +134,28 @@ def _losses(opened: OpenedRun) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class JobPart:
-    """A phase of the job."""
+class TimePart:
+    """A phase of the job, or of its steps."""
 
     name: str
     label: str
     seconds: float
     share: float | None
-    """Share of the job's duration."""
+    """Share of the whole."""
+    colour: str = ""
     is_inner: bool = False
-    """Whether it is part of the phase above it."""
+    """Whether it is part of the phase above it, and has no colour of its own."""
 
 
-def job_parts(job: JobPhases) -> list[JobPart]:
+def job_parts(job: JobPhases) -> list[TimePart]:
     """Return initialization with its parts, training loop and finalization."""
     total = job.seconds
     if job.loop_started_ns is None:
         return []
 
-    def part(name: str, seconds: float, *, is_inner: bool = False) -> JobPart:
-        return JobPart(name, phase_label(name), seconds, seconds / total if total > 0 else None, is_inner)
+    def part(name: str, seconds: float, *, is_inner: bool = False) -> TimePart:
+        colour = "" if is_inner else _JOB_COLOURS[name]
+        return TimePart(name, phase_label(name), seconds, seconds / total if total > 0 else None, colour, is_inner)
 
     initialization_parts = [
         part(name, job.split[name], is_inner=True) for name in ("imports", "setup") if name in job.split
@@ -160,6 +170,14 @@ def job_parts(job: JobPhases) -> list[JobPart]:
         part("training_loop", job.loop_seconds),
         *first_step,
         part("finalization", job.finalization_seconds),
+    ]
+
+
+def step_parts(steps: StepTable) -> list[TimePart]:
+    """Return the phases of the training steps, the longest first."""
+    return [
+        TimePart(name := row["phase"], phase_label(name), row["seconds"], row["share"], theme.phase_colour(name))
+        for row in phases(steps)
     ]
 
 

@@ -34,8 +34,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them, and if
         they undo at least a tenth of what was learned: of the fall from the median of the first 20 losses to this
         median. A loss that was negative has no level that it could be a multiple of: it must also rise above the
-        losses before by more than their range. At least 20 earlier losses (or ``window``, if that is less) are required; undecided before. Each loss is
-        evaluated separately.
+        losses before by more than their range. At least 20 earlier losses (or ``window``, if that is less) are
+        required; undecided before. Each loss is evaluated separately.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
     Blind spots:

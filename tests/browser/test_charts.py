@@ -31,6 +31,7 @@ def chart(page: Page, name: str) -> Locator:
     found = page.locator(f'.chart[data-chart="{name}"]').first
     found.scroll_into_view_if_needed()
     expect(found.locator(".plot-container")).to_be_visible()
+    expect(found.locator(".modebar-btn[data-title*='Share']")).to_have_count(0)  # Plotly's upload to its cloud
     wait_until_idle(page)
     return found
 

@@ -6,6 +6,7 @@ import { localize } from "./times.js";
 
 const CONFIG = {
   displaylogo: false, responsive: true, doubleClick: false, showTips: false, scrollZoom: false,
+  showSendToCloud: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", "zoomIn2d", "zoomOut2d"],
 };
 const HEIGHT = 280;

@@ -34,7 +34,7 @@
     const spec = plot.leadline;
     const layout = withTheme(spec.layout || {});
     if (isPrinted) layout.width = PRINTED_WIDTHS[["third", "half"].find((name) => figure.classList.contains(name)) || "full"];
-    return Plotly.react(plot, spec.data, layout, { responsive: !isPrinted, displaylogo: false });
+    return Plotly.react(plot, spec.data, layout, { responsive: !isPrinted, displaylogo: false, showSendToCloud: false });
   }
 
   function drawFrom(index) {

@@ -49,7 +49,7 @@ _TRY: Final = {
 
 _TRY_FOR_TREES: Final = {
     COMPUTE: "all cores (nthread) or a GPU (device='cuda'), then a smaller max_bin or max_depth, or subsample below 1",
-    HOST: "cheaper or rarer metrics and callbacks of one's own: they run after each round",
+    HOST: "cheaper or less frequent metrics and callbacks: they run after each round",
 }
 """Suggestions for boosted trees that differ from ``_TRY``."""
 _TRY_SCORING: Final = "fewer, smaller evaluation sets or fewer metrics: all of them are scored after each round"

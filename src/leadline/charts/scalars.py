@@ -25,8 +25,8 @@ def scalars(
 ) -> go.Figure:
     """Draw numbers over steps: a line for each name and worker, with a band where steps were aggregated.
 
-    Few points are marked, and lines have gaps; what was not captured in training is drawn as points. Non-finite values
-    are marked at the top, at their steps.
+    Few points are marked, and lines have gaps; what was not captured in training is drawn as points, in the colour of
+    its line if there are several. Non-finite values are marked at the top, at their steps.
 
     Args:
         table: From ``Digest.scalar`` or ``Digest.statistic``, or several of them concatenated.
@@ -46,9 +46,12 @@ def scalars(
         groups = [(key, {**rows, "value": np.abs(rows["value"])}) for key, rows in groups]
     shown = theme.distinguish([key for key, _ in groups])
     labels = [theme.plain_text(" ".join(key[i] for i in shown) or f"{key[0]}, {key[1]}") for key, _ in groups]
-    for index, (label, ((_, mode, _), rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
+    sources = list(dict.fromkeys((name, worker) for (name, _, worker), _ in groups))
+    for index, (label, (key, rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
+        name, mode, worker = key
+        colour = sources.index((name, worker)) if len(sources) > 1 else index
         has_band = len(groups) <= theme.MAX_BANDS and not is_log
-        _add(fig, index, label, rows, is_line=mode == "train", has_band=has_band)
+        _add(fig, colour, label, rows, is_line=mode == "train", has_band=has_band)
     _mark_nonfinite(fig, labels, [rows for _, rows in groups])
     return theme.set_series(theme.set_step_axis(fig), len(groups))
 

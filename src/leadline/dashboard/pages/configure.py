@@ -28,7 +28,7 @@ from leadline.judge.rule_plan import default_rules
 from leadline.reader.run import Run
 from leadline.records.describe import interval as format_interval
 from leadline.records.documents import WorkerDocument
-from leadline.records.formatting import number, share, size
+from leadline.records.formatting import listed, number, share, size
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_STATUSES, PRESETS, RULE_STATUSES
@@ -60,6 +60,8 @@ _PRESETS: Final = {
 }
 _KEYS: Final = ("every", "statistics", "raw")
 _ACTION_ROWS: Final = 3
+_NAMED: Final = 6
+"""Collections that are named of those that the estimate leaves out."""
 _SECRETS_HINT: Final = "Give secrets and addresses as $VARIABLE."
 _VALUE_BYTES: Final = 8
 _ELEMENT_BYTES: Final = 4
@@ -291,9 +293,8 @@ def describe_estimate(plan: CapturePlan, items: list[SizeLine], run: Run) -> lis
         )
     unknown = list(dict.fromkeys(line.collection for line in items if line.tensors is None))
     if unknown:
-        sentences.append(
-            f"Not included, because this run captured none: {', '.join(unknown[:6])}{' …' * (len(unknown) > 6)}."
-        )
+        shown = unknown if len(unknown) <= _NAMED else [*unknown[:_NAMED], f"{len(unknown) - _NAMED} more"]
+        sentences.append(f"Not included, because this run captured none: {listed(shown)}.")
     ratio = step_share(workers)
     if ratio is not None:
         preset = run.manifest.preset

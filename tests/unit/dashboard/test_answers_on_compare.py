@@ -130,4 +130,6 @@ def test_five_runs_are_compared_with_hyperparameters_and_outcomes(tmp_path: Path
     assert all(outcome.startswith("Completed: 5 steps") for outcome in told["outcome"])
     (query,) = re.findall(r'id="scalar-1"[^>]*data-query="([^"]*)"', text)
     figure = client.get(f"/runs/run-0/charts/compare.json?{html.unescape(query)}").json()
-    assert [line["name"] for line in figure["data"] if "lines" in line.get("mode", "")] == [f"run-{n}" for n in range(5)]
+    assert [line["name"] for line in figure["data"] if "lines" in line.get("mode", "")] == [
+        f"run-{n}" for n in range(5)
+    ]

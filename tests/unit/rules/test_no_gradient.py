@@ -53,6 +53,19 @@ def judge(parts: Iterable[Sequence[Capture]], **parameters: int) -> list[Verdict
     return [verdict for _, verdict in verdicts(NoGradient(**parameters), [part for group in parts for part in group])]
 
 
+def outside(at: int) -> list[Capture]:
+    """Return the check that a parameter with a gradient is in no optimizer."""
+    name = "head_1.weight/outside_optimizers"
+    return [Capture(at, {name: {"value": 1.0}}, infos={name: TensorInfo(name, ("checks",), ())})]
+
+
+def test_undecided_where_the_parameters_with_a_gradient_are_in_no_optimizer() -> None:
+    dead = dict.fromkeys(LAYERS, None)
+    assert isinstance(judge([step(at, dead) for at in range(6)])[-1], Fired)
+    verdict = judge([outside(0), *(step(at, dead) for at in range(6))])[-1]
+    assert verdict == Undecided("parameters that no optimizer holds have a gradient, see no_learning")
+
+
 def message(verdicts: Sequence[Verdict]) -> str:
     assert isinstance(verdicts[-1], Fired), verdicts[-1]
     return verdicts[-1].message

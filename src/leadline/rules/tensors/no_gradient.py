@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _GRADIENT: Final = "gradient/"
 _NORM: Final = "gradient_norm"
+_UNMANAGED: Final = "/outside_optimizers"
+_UNMANAGED_EVERY: Final = 10
 _LAYER_STEPS: Final = 10
 """Steps that a part of the layers must be without a gradient: the few units of a small layer may rest for a while."""
 _LAYER_CAPTURES: Final = 10
@@ -55,6 +57,8 @@ class _Known:
     had_gradient: set[str] = field(default_factory=set)
     """The parameters and norms that had a gradient."""
     levels: LossLevels = field(default_factory=LossLevels)
+    has_unmanaged: bool = False
+    """Whether a parameter that no optimizer holds has a gradient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +84,9 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         or none at all; the same holds for the first layers of the model, up to some layer, for at least 10 steps (at 10
         captures in a row, if they had a gradient before); every loss is exactly 0, from the first step on, and no
         gradient is known. A parameter without a gradient counts only if the step of the optimizer did not change it.
-        Steps at which every learning rate is 0 do not count. It is clear where the gradients ended because the loss has
-        fallen to less than a thousandth of its largest value.
+        Steps at which every learning rate is 0 do not count. It is undecided where an optimizer has no gradient, but a
+        parameter that no optimizer holds has one (see ``no_learning``), and clear where the gradients ended because the
+        loss has fallen to less than a thousandth of its largest value.
     Not a number:
         A gradient of NaN is a gradient. Steps that a gradient scaler skipped are not evaluated.
     Blind spots:
@@ -120,6 +125,14 @@ class NoGradient(Rule, frozen=True, kw_only=True):
                 TensorNeed("gradient_norms", statistics=("value",), modes=("train",), is_optional=True),
                 TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
                 TensorNeed(
+                    "checks",
+                    regex=f"{_UNMANAGED}$",
+                    statistics=("value",),
+                    modes=("train",),
+                    every=_UNMANAGED_EVERY,
+                    is_optional=True,
+                ),
+                TensorNeed(
                     "hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",), is_optional=True
                 ),
             )
@@ -133,6 +146,9 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         known: _Known = memory or _Known()
         if not window.is_skipped:
             _note_losses(known, window)
+            known.has_unmanaged |= any(
+                reading.value for reading in window.readings("value") if reading.tensor.endswith(_UNMANAGED)
+            )
             if not _is_at_rest(window):
                 _note_parameters(known, window)
                 _note_norms(known, window)
@@ -145,6 +161,8 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         if not any(_is_of_optimizer(reading) for reading in _readings(window)) and known.held:
             return Undecided("no gradients were captured at this step")
         broken = self._loss(known) or self._norm(known) or self._parameters(known, window.step)
+        if broken is not None and broken.kind == "all" and known.has_unmanaged:
+            return Undecided("parameters that no optimizer holds have a gradient, see no_learning")
         if broken is not None and not self._has_converged(known, broken):
             return _fired(broken)
         if not known.held:

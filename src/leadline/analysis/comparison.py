@@ -55,12 +55,12 @@ class ComparedScalar:
 
 def facts(runs: Sequence[Run]) -> list[ComparedRow]:
     """Return status, duration, preset, steps and workers of runs."""
-    return _rows([_facts(run) for run in runs])
+    return compared([_facts(run) for run in runs])
 
 
 def settings(runs: Sequence[Run]) -> list[ComparedRow]:
     """Return the settings of runs by dotted name (``rules.vanishing_gradient.threshold``), different ones first."""
-    rows = _rows([dict(_flatten(_settings(run))) for run in runs])
+    rows = compared([dict(_flatten(_settings(run))) for run in runs])
     return sorted(rows, key=lambda row: not row.differs)
 
 
@@ -68,7 +68,7 @@ def rules(runs: Sequence[Run]) -> list[ComparedRow]:
     """Return the state of each rule, with the step at which it fired first, different ones first."""
     summaries = [read_rule_summary(run.path) or RuleSummary() for run in runs]
     states = [{rule.name: _rule_state(rule) for rule in summary.rules} for summary in summaries]
-    return sorted(_rows(states), key=lambda row: not row.differs)
+    return sorted(compared(states), key=lambda row: not row.differs)
 
 
 def scalars(digests: Sequence[Digest]) -> list[ComparedScalar]:
@@ -85,7 +85,12 @@ def _rule_state(rule: SummarizedRule) -> str:
     return f"fired at {place}" if place.startswith("step") else place.replace("_", " ")
 
 
-def _rows(properties: Sequence[Mapping[str, str]]) -> list[ComparedRow]:
+def compared(properties: Sequence[Mapping[str, str]]) -> list[ComparedRow]:
+    """Return a row for each property of several runs.
+
+    Args:
+        properties: Those of each run, by name.
+    """
     names = dict.fromkeys(name for of_run in properties for name in of_run)
     return [ComparedRow(name, tuple(of_run.get(name) for of_run in properties)) for name in names]
 

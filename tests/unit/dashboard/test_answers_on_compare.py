@@ -15,6 +15,7 @@ import page_runs
 import pytest
 from starlette.testclient import TestClient
 
+from leadline.analysis.comparison import settings
 from leadline.dashboard.pages import compare
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
@@ -38,7 +39,7 @@ def two(tmp_path: Path) -> Path:
 
 
 def test_differing_settings_are_listed_first(two: Path) -> None:
-    rows = compare.configuration([Run(str(two / "one")), Run(str(two / "other"))])
+    rows = settings([Run(str(two / "one")), Run(str(two / "other"))])
     told = {each.name: each.values for each in rows if each.differs}
     assert told == {
         "preset": ("standard", "full"),

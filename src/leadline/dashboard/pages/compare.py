@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -11,6 +11,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leadline.analysis.comparison import ComparedRow, compared, settings
 from leadline.analysis.overview import outcome_of
 from leadline.charts.tensor_charts import scalar_groups
 from leadline.dashboard import tensor_view as view
@@ -29,7 +30,6 @@ MAX_RUNS: Final = 5
 _MAX_LISTED_RUNS: Final = 500
 _MAX_CHARTS: Final = 6
 """Maximum number of scalar charts."""
-_EXCLUDED = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
 _MAX_ROWS = 500
 
 
@@ -47,7 +47,7 @@ def compare(request: Request) -> Response:
         with member.lock:
             available.append(_available(member))
     runs = [member.run for member in opened]
-    comparison = {"facts": facts(runs), "rules": rules(runs), "configuration": configuration(runs)}
+    comparison = {"facts": facts(runs), "rules": rules(runs), "configuration": settings(runs)[:_MAX_ROWS]}
     options = _options(request.query_params, names, available)
     return render(request, "compare.html", {**frame, **comparison, **options, **_hyperparameters(request, names)})
 
@@ -56,7 +56,7 @@ def _hyperparameters(request: Request, names: Sequence[str]) -> dict[str, Any]:
     """Return the comparison of the hyperparameters, differences first."""
     rows = {row.name: row for row in site(request).run_list.rows()}
     values = [hyperparameters_of(site(request).run_cache.path(name), rows[name]) for name in names if name in rows]
-    return {"hyperparameters": sorted(_rows(values), key=lambda row: not row.differs)[:_MAX_ROWS]}
+    return {"hyperparameters": sorted(compared(values), key=lambda row: not row.differs)[:_MAX_ROWS]}
 
 
 def _available(opened: OpenedRun) -> dict[str, Any]:
@@ -101,27 +101,9 @@ def _options(parameters: QueryParams, runs: Sequence[str], available: Sequence[d
     }
 
 
-@dataclass(frozen=True, slots=True)
-class FactComparison:
-    """A fact or setting of each run."""
-
-    name: str
-    values: tuple[str, ...]
-    """A dash where a run has none."""
-
-    @property
-    def differs(self) -> bool:
-        return len(set(self.values)) > 1
-
-
-def _rows(properties: Sequence[Mapping[str, str]]) -> list[FactComparison]:
-    names = dict.fromkeys(name for of_run in properties for name in of_run)
-    return [FactComparison(name, tuple(of_run.get(name, "–") for of_run in properties)) for name in names]
-
-
-def facts(runs: Sequence[Run]) -> list[FactComparison]:
+def facts(runs: Sequence[Run]) -> list[ComparedRow]:
     """Compare outcome, status, times, workers and steps."""
-    return _rows([_facts(run) for run in runs])
+    return compared([_facts(run) for run in runs])
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -143,33 +125,6 @@ def _format_duration(status: str, started_ns: int, ended_ns: int | None) -> str:
     if status not in JOB_ENDED:
         return "running"
     return "–" if ended_ns is None else duration(max(0, ended_ns - started_ns) / 1e9)
-
-
-def configuration(runs: Sequence[Run]) -> list[FactComparison]:
-    """Compare the configurations, differences first."""
-    rows = _rows([dict(_flatten(_settings(run))) for run in runs])
-    return sorted(rows, key=lambda row: not row.differs)[:_MAX_ROWS]
-
-
-def _settings(run: Run) -> Mapping[str, Any]:
-    document = run.manifest.to_dict()
-    settings = {key: value for key, value in document.items() if key not in _EXCLUDED}
-    settings["command"] = " ".join(map(str, document["command"]))
-    settings["rules"] = {rule["alias"]: {"rule": rule["rule"], **rule["parameters"]} for rule in document["rules"]}
-    settings["actions"] = {str(number): str(action) for number, action in enumerate(run.manifest.actions, 1)}
-    settings["profile"] = {window.id or window.kind: window.describe() for window in run.manifest.profile}
-    return {**settings, **(document.get("settings") or {})}
-
-
-def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every leaf with its path: ``rules.vanishing_gradient.threshold``."""
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _flatten(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        yield name, ", ".join(map(str, value)) or "none"
-    elif value not in ({}, None, ""):
-        yield name, str(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from leadline.records.names import Family
@@ -51,6 +53,24 @@ class Score(NamedTuple):
     is_loss: bool
     marks: tuple[str, ...] = ()
     """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """A place in the script at which something is called; there is one object for each place.
+
+    Attributes:
+        instruction: The index of the call in the code.
+    """
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def line(self) -> int:
+        """The line in the file of the code."""
+        lines = (line for begin, end, line in self.code.co_lines() if begin <= self.instruction < end)
+        return next(lines, None) or self.code.co_firstlineno
 
 
 class OverheadSpans(Protocol):

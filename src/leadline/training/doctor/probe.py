@@ -6,10 +6,9 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from types import CodeType
 from typing import Any, Final
 
-from leadline.frameworks.adapter import Score
+from leadline.frameworks.adapter import CallSite, Score
 from leadline.frameworks.installed import Frameworks
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop
@@ -218,9 +217,10 @@ class DoctorProbe:
 
 def _place(site: object) -> str:
     match site:
-        case (CodeType() as code, int(line)):
-            relative = os.path.relpath(code.co_filename)
-            return f"{code.co_filename if relative.startswith(os.pardir) else relative}:{line}"
+        case CallSite():
+            file = site.code.co_filename
+            relative = os.path.relpath(file)
+            return f"{file if relative.startswith(os.pardir) else relative}:{site.line}"
         case str():
             return "of an evaluation set"  # or logged through the script's own hook
     return "unknown place"

@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from leadline.frameworks.adapter import CallSite
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
 
@@ -44,7 +45,8 @@ class LossReader:
 
     def read(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss]:
         """Return the losses that a backward pass begins at."""
-        site, losses = call_site(frame), []
+        site = call_site(frame)
+        losses: list[ReadLoss] = []
         for output in outputs:
             if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
                 scaler = self._pop_scaler(output) if self._scaled else None
@@ -66,32 +68,35 @@ def _loss_node(output: torch.Tensor, scaler: Any) -> Any:
     return node.next_functions[0][0] if scaler is not None and node is not None else node
 
 
-_INTERNAL: Final = -1
-_NUMBERS: Final[dict[CodeType, int]] = {}
-"""A number for each code object of a script; equal ones, such as those of a notebook's cell, have the same."""
-_KNOWN: Final[dict[int, tuple[CodeType, int]]] = {}
-"""Each code object that was seen above a backward pass, by its id, and its number: its hash takes microseconds."""
+_KNOWN: Final[dict[int, tuple[CodeType, dict[int, CallSite] | None]]] = {}
+"""Each code object that was seen above a backward pass, by its id, and the places in it; None: it is no script's.
+
+The hash of a code object is that of all its constants, which takes microseconds.
+"""
 _MAX_KNOWN: Final = 1024
+_SITES: Final[dict[CodeType, dict[int, CallSite]]] = {}
+"""The places in each code object of a script; equal ones, such as those of a notebook's cell, have the same."""
 
 
-def _number(code: CodeType) -> int:
-    """Return the number of a code object; ``_INTERNAL`` for one of PyTorch, Leadline or a function mode."""
+def _sites(code: CodeType) -> dict[int, CallSite] | None:
+    """Return the places in a code object; None for one of PyTorch, Leadline or a function mode."""
     if len(_KNOWN) > _MAX_KNOWN:
         _KNOWN.clear()  # code that is generated again and again
     is_internal = code.co_name == "__torch_function__" or code.co_filename.startswith(_INTERNAL_FOLDERS)
-    number = _INTERNAL if is_internal else _NUMBERS.setdefault(code, len(_NUMBERS))
-    _KNOWN[id(code)] = code, number
-    return number
+    sites = None if is_internal else _SITES.setdefault(code, {})
+    _KNOWN[id(code)] = code, sites
+    return sites
 
 
-def call_site(frame: FrameType | None) -> object:
-    """Return code and instruction of the script's innermost frame, outside PyTorch, Leadline and function modes."""
+def call_site(frame: FrameType | None) -> CallSite | None:
+    """Return the place in the script's innermost frame, outside PyTorch, Leadline and function modes."""
     known = _KNOWN
     while frame is not None:
         code = frame.f_code
         seen = known.get(id(code))
-        number = seen[1] if seen is not None and seen[0] is code else _number(code)
-        if number != _INTERNAL:
-            return number, frame.f_lasti
+        sites = seen[1] if seen is not None and seen[0] is code else _sites(code)
+        if sites is not None:
+            instruction = frame.f_lasti
+            return sites.get(instruction) or sites.setdefault(instruction, CallSite(code, instruction))
         frame = frame.f_back
     return None

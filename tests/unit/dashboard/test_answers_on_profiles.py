@@ -155,7 +155,12 @@ def test_a_run_without_windows_shows_how_to_record_one(part: str, tmp_path: Path
     assert re.search("leadline (profile|run)|After an out-of-memory error", text)
 
 
+def tabs(text: str) -> set[str]:
+    return set(re.findall(r'<a class="button small" href="\?view=(\w+)"', text))
+
+
 def test_out_of_memory_is_shown_by_category_and_module(client: TestClient, tmp_path: Path) -> None:
+    assert tabs(page(client, "windows")) == {"windows", "operators", "python", "loading", "difference"}
     path = tmp_path / "story" / layout.out_of_memory("rank0-1", 1)
     write_document(
         str(path),
@@ -175,6 +180,7 @@ def test_out_of_memory_is_shown_by_category_and_module(client: TestClient, tmp_p
     assert "layer1" in text
     assert "4.0 MB" in text
     assert "not available" in text
+    assert "memory" in tabs(page(client, "windows"))
 
 
 def test_horovod_activities_are_summed(client: TestClient, tmp_path: Path) -> None:
@@ -186,6 +192,7 @@ def test_horovod_activities_are_summed(client: TestClient, tmp_path: Path) -> No
         {"ph": "E", "ts": 2010, "pid": 1},
     ]
     (folder / layout.horovod_copy(1)).write_text("[\n" + ",\n".join(map(json.dumps, events)) + ",\n")
+    assert "horovod" in tabs(page(client, "windows"))
     assert cells(page(client, "horovod"), "horovod-table") == [["conv1", "ALLREDUCE", "1", "2 ms", "2 ms"]]
 
 

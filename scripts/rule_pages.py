@@ -50,7 +50,9 @@ def page(name: str) -> str:
     facts = ["Enabled by default." if name in registry.DEFAULT else "Not enabled by default."]
     amazon = [f"`{alias}`" for alias, canonical in registry.AMAZON.items() if canonical == name]
     facts += [f"SageMaker Debugger: {', '.join(amazon)}."] if amazon else []
-    lines += [" ".join(facts), "", "```", f"leadline run --rule {name} train.py", "```", ""]
+    required = ",".join(f"{field.name}=…" for field in msgspec.structs.fields(rule) if field.required)
+    option = f"{name}:{required}" if required else name
+    lines += [" ".join(facts), "", "```", f"leadline run --rule {option} train.py", "```", ""]
     for heading, text in sections.items():
         if heading == "Args":
             lines += ["## Parameters", "", *_parameters(rule, text), ""]

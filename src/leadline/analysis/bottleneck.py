@@ -140,7 +140,7 @@ def _memory(system: pa.Table, fired: Collection[str], evidence: dict[str, Any]) 
     p95 = float(np.percentile(samples["value"].to_numpy(), 95)) if samples.num_rows else None
     evidence = {**evidence, "memory_percent_p95": p95}
     if "memory_growth" in fired:
-        return Bottleneck(MEMORY, "", "the memory of the job keeps growing", _TRY[MEMORY], evidence)
+        return Bottleneck(MEMORY, "", "job memory (RSS) keeps growing", _TRY[MEMORY], evidence)
     if p95 is None or p95 <= _FULL_PERCENT:
         return None
     message = f"system memory is full: {p95:.0f} % (95th percentile)"

@@ -1,4 +1,4 @@
-"""Generate the second half of docs/actions.md from the docstrings of the actions; run after changing an action."""
+"""Generate docs/reference/actions.md from the docstrings of the actions; run after changing an action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leadline.config.parameters import describe, parameter_types
 from leadline.records.names import EVERY_STATUS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-PAGE: Final = ROOT / "docs" / "actions.md"
+PAGE: Final = ROOT / "docs" / "reference" / "actions.md"
 MARK: Final = "<!-- Generated from here on by scripts/action_pages.py. -->\n"
 EXAMPLES: Final = {
     "notify": "leadline run --on 'exploding_tensor=notify:$MAIL' train.py",
@@ -37,7 +37,7 @@ _ARGUMENT: Final = re.compile(r"^(\w+): (.*(?:\n(?!\w+: ).*)*)", re.MULTILINE)
 
 
 def page() -> str:
-    """Return the second half of the page."""
+    """Return what is below the introduction."""
     return "\n".join([MARK, "## Parameters of every action", "", *_table(Action), "", *map(_section, EXAMPLES)])
 
 
@@ -106,7 +106,7 @@ def _cell(text: str) -> str:
 
 
 def main() -> None:
-    """Rewrite the second half of the page, and keep the first."""
+    """Rewrite the page below its introduction."""
     above, _, _ = PAGE.read_text().partition(MARK)
     PAGE.write_text(above + page())
 

@@ -1,4 +1,4 @@
-"""Update the table of docs/frameworks.md from the contract tests of the adapters; takes a minute."""
+"""Update the table of docs/reference/frameworks.md from the contract tests of the adapters; takes a minute."""
 
 from __future__ import annotations
 

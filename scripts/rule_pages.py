@@ -1,4 +1,4 @@
-"""Generator of docs/rules/ from the docstrings of the rules; run it after changing a rule or a faulty training."""
+"""Generate docs/reference/rules/ from the docstrings of the rules; run it after changing one or a faulty training."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from leadline.rules import registry
 from leadline.rules.rule import Rule
 
 ROOT: Final = Path(__file__).resolve().parent.parent
-FOLDER: Final = ROOT / "docs" / "rules"
-MEASURED: Final = "false-alarms.md"
-"""The page that tests/process/false_alarms.py writes."""
+FOLDER: Final = ROOT / "docs" / "reference" / "rules"
+MEASURED: Final = {"false-alarms.md", "recall.md"}
+"""The pages that tests/process/false_alarms.py and tests/detection/recall.py write."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"
 _EXAMPLE: Final = (
     "A small training in which the rule fires; with `healthy=True` it does not. The tests run both with the command\n"
@@ -50,7 +50,9 @@ def page(name: str) -> str:
     facts = ["Enabled by default." if name in registry.DEFAULT else "Not enabled by default."]
     amazon = [f"`{alias}`" for alias, canonical in registry.AMAZON.items() if canonical == name]
     facts += [f"SageMaker Debugger: {', '.join(amazon)}."] if amazon else []
-    lines += [" ".join(facts), "", "```", f"leadline run --rule {name} train.py", "```", ""]
+    required = ",".join(f"{field.name}=…" for field in msgspec.structs.fields(rule) if field.required)
+    option = f"{name}:{required}" if required else name
+    lines += [" ".join(facts), "", "```", f"leadline run --rule {option} train.py", "```", ""]
     for heading, text in sections.items():
         if heading == "Args":
             lines += ["## Parameters", "", *_parameters(rule, text), ""]
@@ -136,7 +138,7 @@ def main() -> None:
     """Write the pages, and remove those of rules that no longer exist."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     texts = pages()
-    for obsolete in {path.name for path in FOLDER.glob("*.md")} - set(texts) - {MEASURED}:
+    for obsolete in {path.name for path in FOLDER.glob("*.md")} - set(texts) - MEASURED:
         (FOLDER / obsolete).unlink()
     for name, text in texts.items():
         (FOLDER / name).write_text(text)

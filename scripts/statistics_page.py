@@ -1,4 +1,4 @@
-"""Generates docs/statistics.md from the definitions; run it after changing them."""
+"""Generates docs/reference/statistics.md from the definitions; run it after changing them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from leadline.statistics.definitions import BASIC, CORE, FAMILIES, STATISTICS, Statistic
 
-PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "statistics.md"
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "statistics.md"
 
 _INTRODUCTION: Final = f"""\
 # Statistics
@@ -33,6 +33,16 @@ more dimensions (features, channels), and the last dimension with three; all oth
 one dimension is one unit.
 """
 
+_SAMPLED: Final = """\
+Sorting is expensive, and so are copies. These statistics are therefore computed from an evenly spaced sample of a large
+tensor: 1,300 to 4,096 elements, of some tensors below 17,000 elements as few as 350. A rank or share in the sample
+deviates from that in the tensor by 0.8 to 1.4 percentage points at the median (one standard deviation; 2.7 with 350
+elements), and by less at the ends. If a copy does not fit, a note of the worker reports it.
+
+| statistic | sampled |
+|---|---|
+"""
+
 _UNITS: Final = {"tensor": "of the elements", "count": "count", "ratio": "ratio", "hash": "none"}
 
 
@@ -55,7 +65,7 @@ def page() -> str:
             _ARRAYS,
             *_table(arrays),
             "\n## Sampled statistics\n",
-            *(f"* `{statistic.name}`: {statistic.error}" for statistic in sampled),
+            _SAMPLED + "\n".join(f"| `{statistic.name}` | {statistic.error} |" for statistic in sampled),
             "",
         ]
     )

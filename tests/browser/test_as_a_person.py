@@ -35,17 +35,18 @@ def test_a_live_run_is_viewed_analyzed_and_stopped(tmp_path: Path, dashboard: Ca
 
 
 def watch_a_rule_fire(page: Page, folder: Path) -> None:
-    insight = page.locator("#rule-exploding_tensor")
+    insight = page.locator("#rule-nonfinite_origin")
     expect(insight).to_be_attached()
-    expect(insight.locator("summary")).not_to_contain_text("IssuesFound")
+    expect(insight.locator("summary")).not_to_contain_text("fired")
     page.evaluate("window.wasNeverReloaded = true")
     (folder / "bad").touch()
-    expect(insight.locator("summary")).to_contain_text("IssuesFound", timeout=PATIENCE_MS)
+    expect(insight.locator("summary")).to_contain_text("fired", timeout=PATIENCE_MS)
+    expect(insight.locator("summary")).to_contain_text("explains exploding_tensor")
     assert page.evaluate("window.wasNeverReloaded")
 
 
 def follow_the_finding(page: Page) -> None:
-    insight = page.locator("#rule-exploding_tensor")
+    insight = page.locator("#rule-nonfinite_origin")
     if insight.get_attribute("open") is None:
         insight.locator("summary").click()
     expect(insight).to_contain_text("Criteria")
@@ -54,7 +55,7 @@ def follow_the_finding(page: Page) -> None:
     expect(page).to_have_url(re.compile(r"/tensors\?.*step="))
     expect(page.locator("main")).to_contain_text(re.compile("cross_entropy|loss"))
     expect(page.locator(".chart .plot-container").first).to_be_visible()
-    expect(page.locator("main")).to_contain_text("exploding_tensor")
+    expect(page.locator("main")).to_contain_text("nonfinite_origin")
 
 
 def look_at_the_machine(page: Page) -> None:
@@ -119,7 +120,7 @@ def download_the_report(page: Page, folder: Path) -> None:
         whole.get_by_role("link", name="Download", exact=True).click()
     place = folder / "report.html"
     download.value.save_as(place)
-    assert "exploding_tensor" in place.read_text()
+    assert "nonfinite_origin" in place.read_text()
 
 
 def go_to(page: Page, title: str) -> None:

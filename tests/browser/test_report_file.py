@@ -60,6 +60,8 @@ def test_every_chart_is_drawn_and_every_section_is_reached(opened: Page) -> None
     assert charts.count() > 15
     assert opened.locator("figure.chart .main-svg").count() >= charts.count()
     assert opened.locator("html").get_attribute("data-drawn") == str(charts.count())
+    assert opened.locator(".modebar-btn").count() > 0
+    assert opened.locator(".modebar-btn[data-title*='Share']").count() == 0
     links = opened.locator("nav li a")
     assert links.count() == 18
     for index in range(links.count()):

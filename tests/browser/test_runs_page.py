@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.sync_api import Page, expect
 
+from leadline.store import layout
+from leadline.store.documents import write_document
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 SECOND_NS = 1_000_000_000
@@ -42,7 +45,7 @@ def test_runs_are_filtered_compared_and_added_live(tmp_path: Path, dashboard: Ca
     compare = page.locator("[data-compares]")
     expect(compare).to_have_attribute("aria-disabled", "true")
     page.get_by_role("checkbox", name="Compare lr-0.01", exact=True).check()
-    expect(compare).to_have_attribute("href", "/compare?a=lr-0.1&b=lr-0.01")
+    expect(compare).to_have_attribute("href", "/compare?run=lr-0.1&run=lr-0.01")
 
     live = write_run(tmp_path, "lr-0.001", started_ns=START_NS + 3 * SECOND_NS)
     expect(rows).to_have_count(3)
@@ -55,6 +58,36 @@ def test_runs_are_filtered_compared_and_added_live(tmp_path: Path, dashboard: Ca
     expect(rows.first).to_contain_text("lr-0.001")
     page.get_by_role("link", name="lr-0.01", exact=True).click()
     expect(page).to_have_title(re.compile(r"^lr-0\.01 · Overview"))
+
+
+def test_a_run_gets_tags_a_column_and_is_deleted(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    for name in ("first", "second"):
+        writer = write_run(tmp_path, name)
+        command = ("python", "train.py", "--lr", "0.125")
+        write_document(f"{writer.path}/{layout.MANIFEST}", replace(writer.manifest, command=command).to_dict())
+        writer.end()
+    page.goto(dashboard(tmp_path))
+    row = page.locator("table.runs tbody tr").filter(has=page.get_by_role("link", name="first", exact=True))
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_role("checkbox", name="lr", exact=True).check()
+    expect(row).to_contain_text("0.125")
+    row.get_by_role("button", name="Note, tags and deletion of first", exact=True).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Tags, separated by commas").fill("baseline")
+    dialog.get_by_role("button", name="Save", exact=True).click()
+    expect(row).to_contain_text("baseline")
+    page.reload()
+    expect(row).to_contain_text("0.125")
+    row.get_by_role("button", name="Note, tags and deletion of first", exact=True).click()
+    dialog.get_by_text("Delete this run", exact=True).click()
+    dialog.get_by_label("Enter its name to confirm").fill("other")
+    page.expected_errors = re.compile("400|htmx:")  # type: ignore[attr-defined]
+    dialog.get_by_role("button", name="Delete run", exact=True).click()
+    expect(dialog.get_by_role("alert")).to_contain_text("enter the name of the run")
+    dialog.get_by_label("Enter its name to confirm").fill("first")
+    dialog.get_by_role("button", name="Delete run", exact=True).click()
+    expect(page.locator("table.runs tbody tr")).to_have_count(1)
+    assert not (tmp_path / "first").exists()
 
 
 def test_an_empty_folder_shows_how_to_start(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:

@@ -65,21 +65,23 @@ def test_a_live_run_updates_its_charts(tmp_path: Path, dashboard: Callable[..., 
     writer = RunWriter(tmp_path / "run")
     writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)])
     page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
-    chart = page.locator("#losses")
+    chart = page.locator("#metric-loss")
     expect(chart.locator(".plot-container")).to_be_visible()
     writer.write_all([Capture(step, {"loss": {"value": 2.0}}) for step in range(5, 30)])
-    page.wait_for_function("() => document.querySelector('#losses .js-plotly-plot')?._fullLayout.xaxis.range[1] > 28")
+    page.wait_for_function(
+        "() => document.querySelector('#metric-loss .js-plotly-plot')?._fullLayout.xaxis.range[1] > 28"
+    )
 
 
 def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     page_runs.write_full_run(tmp_path / "one")
     page_runs.write_full_run(tmp_path / "two")
     page.goto(f"{dashboard(tmp_path)}/compare")
-    page.get_by_label("run A", exact=True).fill("one")
-    page.get_by_label("run B", exact=True).fill("two")
+    page.get_by_label("Run 1", exact=True).fill("one")
+    page.get_by_label("Run 2", exact=True).fill("two")
     page.get_by_role("button", name="Compare", exact=True).click()
     expect(page.locator("#scalar-1 .plot-container")).to_be_visible()
-    for side in ("a", "b"):
+    for side in (1, 2):
         page.locator(f"#heat-map-{side}").scroll_into_view_if_needed()
         expect(page.locator(f"#heat-map-{side} .plot-container")).to_be_visible()
-    expect(page.locator("#rules-of-both")).to_contain_text("gradient/a.weight vanishes")
+    expect(page.locator("#rules-of-all")).to_contain_text("gradient/a.weight vanishes")

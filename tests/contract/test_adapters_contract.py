@@ -12,7 +12,7 @@ from leadline.frameworks.installed import FRAMEWORKS
 from leadline.testing.adapter_contract import AdapterContract
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[1] / "docs" / "frameworks.md"
+PAGE = HERE.parents[1] / "docs" / "reference" / "frameworks.md"
 TREES = str(HERE.parents[1] / ".venvs" / "trees" / "bin" / "python")
 TENSORFLOW = str(HERE.parents[1] / ".venvs" / "tensorflow" / "bin" / "python")
 BEGIN, END = "<!-- begin: made by scripts/framework_table.py -->", "<!-- end -->"

@@ -6,17 +6,23 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from rule_scenarios import INFOS, captured, skipped
+from rule_scenarios import INFOS, captured, given_loss, skipped
 
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import Activation, LossKind
+from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.rules.losses.learning_rate import LearningRate
 from leadline.rules.losses.loss_at_start import LossAtStart
+from leadline.rules.losses.loss_choice import LossChoice
+from leadline.rules.losses.loss_input import LossInput
 from leadline.rules.losses.loss_spike import LossSpike
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
-from leadline.rules.losses.probabilities_as_logits import ProbabilitiesAsLogits
 from leadline.rules.registry import BUILT_IN, DEFAULT
+from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
+from leadline.rules.tensors.no_gradient import NoGradient
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.tensors.output_collapse import OutputCollapse
@@ -25,8 +31,10 @@ from leadline.rules.tensors.skipped_steps import SkippedSteps
 from leadline.rules.tensors.unscaled_input import UnscaledInput
 from leadline.rules.tensors.unused_parameter import UnusedParameter
 from leadline.rules.tensors.weight_saturation import WeightSaturation
-from leadline.testing.contracts import RuleContract
+from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import ArrayStatistics, Capture, Part
+
+PAIRS = f"loss/{facts.CONSECUTIVE_LINEAR}"
 
 
 def numbers(name: str, values: Iterable[float]) -> tuple[Capture, ...]:
@@ -40,7 +48,8 @@ def parameters(values: Mapping[str, Mapping[str, float]], count: int = 7, every:
 def inputs(means: list[float], stds: list[float]) -> tuple[Part, ...]:
     infos = {**INFOS, "Net_input_0": replace(INFOS["Net_input_0"], shape=(100, 2))}
     batch = {"Net_input_0": {"unit_mean": means, "unit_std": stds}}
-    rows = [Capture(step, {"Net_input_0": {"abs_max": 1.0}}, infos=infos) for step in range(8)]
+    sizes = {name: {"min": -1.0, "abs_max": 1.0} for name in ("Net_input_0", "a_input_0")}
+    rows = [Capture(step, sizes, infos=infos) for step in range(8)]
     return tuple(part for row in rows for part in (row, ArrayStatistics(row.step, batch, infos=infos)))
 
 
@@ -76,7 +85,7 @@ class TestLossSpike(RuleContract):
 def starting_at(loss: float) -> tuple[Capture, ...]:
     return (
         captured(0, {"CrossEntropyLoss_input_0": {"abs_max": 1.0}}),
-        *numbers("CrossEntropyLoss_output_0", [loss] * 3),
+        *numbers("CrossEntropyLoss_output_0", [loss] * 10),
     )
 
 
@@ -86,19 +95,47 @@ class TestLossAtStart(RuleContract):
     silent_on = starting_at(0.7)
 
 
-def logits(low: float, high: float) -> tuple[Capture, ...]:
-    given = {"CrossEntropyLoss_input_0": {"min": low, "max": high, "mean": 0.5}}
-    return tuple(captured(step, given) for step in range(4))
+def losses(kind: LossKind, activation: Activation, **more: float) -> tuple[Capture, ...]:
+    given = {facts.KIND: float(kind), facts.ACTIVATION: float(activation), **more}
+    return tuple(given_loss(step, "call", given) for step in range(2))
 
 
-class TestProbabilitiesAsLogits(RuleContract):
-    rule = ProbabilitiesAsLogits
-    fires_on = logits(0.1, 0.9)
-    silent_on = logits(-0.1, 1.1)
+class TestLossInput(RuleContract):
+    rule = LossInput
+    fires_on = losses(LossKind.CROSS_ENTROPY, Activation.SOFTMAX)
+    silent_on = losses(LossKind.CROSS_ENTROPY, Activation.NONE)
+
+
+class TestLossChoice(RuleContract):
+    rule = LossChoice
+    fires_on = losses(
+        LossKind.SQUARED_ERROR, Activation.NONE, label_min=0.0, label_max=1.0, are_labels_binary=1.0, classes=1.0
+    )
+    silent_on = losses(
+        LossKind.SQUARED_ERROR, Activation.NONE, label_min=0.0, label_max=2.0, are_labels_binary=0.0, classes=1.0
+    )
+
+
+class TestConsecutiveLinear(RuleContract):
+    rule = ConsecutiveLinear
+    fires_on = (captured(0, {name: {"value": 1.0} for name in (PAIRS, f"0+1/{facts.CONSECUTIVE_LINEAR}")}),)
+    silent_on = numbers(PAIRS, [0.0])
 
 
 LOOP = {"SGD/lr": {"value": 0.1}, "SGD/steps_without_zero_grad": {"value": 0.0}}
 PUSHED = {"gradient/a.weight": {"abs_max": 1.0}}
+
+
+class TestClosingRemarks(TableRuleContract):
+    rule = ClosingRemarks
+    fires_on = numbers("loss", [2.0 * 0.99**step for step in range(60)])
+    silent_on = numbers("loss", [1.0] * 120)
+
+
+class TestNoGradient(RuleContract):
+    rule = NoGradient
+    fires_on = parameters({"gradient/a.weight": {"abs_max": 0.0}, "a.weight": {"update_ratio": 0.0}})
+    silent_on = parameters({**PUSHED, "a.weight": {"update_ratio": 0.1}})
 
 
 class TestNoLearning(RuleContract):
@@ -165,8 +202,8 @@ class TestLearningRate(RuleContract):
 
 class TestMetricNotImproving(RuleContract):
     rule = MetricNotImproving
-    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(60)])
-    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(60)])
+    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(240)])
+    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(1600)])
 
 
 SKIPS = tuple(skipped(step) for step in range(10, 30))

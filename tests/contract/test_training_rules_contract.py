@@ -45,8 +45,8 @@ def losses(train: list[float], validation: list[float]) -> list[Capture]:
 class TestAllZero(RuleContract):
     rule = AllZero
     parameters: ClassVar = {"collection_names": ("gradients",)}
-    fires_on = statistic("gradient/a.weight", "zero_ratio", 0.5, 1.0)
-    silent_on = statistic("gradient/a.weight", "zero_ratio", 0.5, 0.999)
+    fires_on = statistic("gradient/a.weight", "zero_ratio", 0.5, 0.5, 0.5, 1.0)
+    silent_on = statistic("gradient/a.weight", "zero_ratio", 0.5, 0.5, 0.5, 0.999)
 
 
 class TestTensorVariance(RuleContract):
@@ -84,7 +84,9 @@ class TestGradientClipping(RuleContract):
 
 class TestPoorWeightInitialization(RuleContract):
     rule = PoorWeightInitialization
-    fires_on = (Capture(0, {"a.relu_input_0": {"variance": 11.0}, "b.relu_input_0": {"variance": 1.0}}),)
+    fires_on = tuple(
+        Capture(step, {"a.relu_input_0": {"variance": 11.0}, "b.relu_input_0": {"variance": 1.0}}) for step in range(3)
+    )
     silent_on = tuple(
         Capture(
             step,

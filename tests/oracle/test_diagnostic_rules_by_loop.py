@@ -155,43 +155,71 @@ def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Ju
 
 
 def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judged:
-    results, seen, logits = [], {}, set()
+    results, seen, logits, counts_of = [], {}, set(), {}
     for step in trained(scenario):
-        if step.mode_step >= 3:
+        if step.mode_step >= 41:
             continue
-        if step.mode_step < 1:
+        losses = step.of("value", "losses")
+        if step.mode_step < 2:
             logits |= {worker for worker, name in step.of("abs_max", "predictions") if name.startswith("Cross")}
-        fired = judged = False
-        for (worker, name), value in step.of("value", "losses").items():
-            losses = seen.setdefault((worker, name), [])
-            losses.append(value)
+            known_labels = step.of("variance", "labels").items()
+            counts_of |= {worker: 8 for (worker, _), value in known_labels if is_finite(value)}
+        for key, value in losses.items():
+            seen.setdefault(key, []).append(value)
+        fired, counts, is_rising = False, [], False
+        for (worker, name), value in losses.items():
+            if not is_finite(value):
+                continue
+            values = seen[worker, name]
+            counts.append(len(values))
             known = classes or (2 if worker in logits and name.startswith("Cross") else None)
-            if len(losses) == 3 and known and is_finite(sum(losses)):
-                judged = True
-                fired |= sum(losses) / 3 > factor * math.log(known)
-        results.append((step.step, verdict_name(fired, judged)))
+            level = math.log(known or 2)
+            labels = counts_of.get(worker, 0) if name.startswith("Cross") else 0
+            level *= labels if labels and 0.5 <= values[0] / (level * labels) <= 2 else 1
+            lowest = min((x for x in values[1:] if not math.isnan(x)), default=math.inf)
+            fired |= bool(known) and len(values) >= 10 and factor * level < lowest < math.inf
+            after = {
+                key: min((x for x in rest if not math.isnan(x)), default=math.inf)
+                for key, (_, *rest) in seen.items()
+                if key[0] == worker
+            }
+            rising = all(low > 1.1 * abs(seen[key][0]) for key, low in after.items()) and values[0] > 0
+            bound = 1.1 * level if known else 10 * values[0]
+            is_rising |= rising and after[worker, name] > bound
+        count = max(counts, default=0)
+        results.append((step.step, verdict_name(fired, count >= 10 and not is_rising)))
     return results
 
 
-def logits(scenario: Sequence[Part], patience: int) -> Judged:
-    results, runs = [], {}
+def given_to_losses(scenario: Sequence[Part]) -> Judged:
+    results, streaks = [], {}
     for step in trained(scenario):
-        if not step.of("min", "predictions"):
+        facts = step.of("value", "checks")
+        kinds = {key: code for key, code in facts.items() if key[1].endswith("/loss_kind")}
+        if not kinds or step.mode_step >= 2:
             continue
-        fired = suspected = False
-        for (worker, name), low in step.of("min", "predictions").items():
-            high, mean = step.numbers[worker, name, "max"], step.numbers[worker, name, "mean"]
-            is_softmax = name.startswith("Cross")
-            like = low >= 0 and (abs(mean * 2 - 1) <= 1e-3 if is_softmax else high <= 1)
-            run = runs.setdefault((worker, name), [])
-            run.append((low, high)) if like else run.clear()
-            latest = run[-patience:]
-            reaches = is_softmax or (
-                latest and min(one for one, _ in latest) <= 0.05 and max(one for _, one in latest) >= 0.95
-            )
-            fired |= len(latest) == patience and bool(reaches)
-            suspected |= 0 < len(latest) < patience
-        results.append((step.step, verdict_name(fired, not suspected)))
+        fired, suspected, found = False, False, {}
+        for (worker, name), code in kinds.items():
+            call = name.partition("/")[0]
+            activation = facts[worker, f"{call}/activation"]
+            if code == 1 and activation in (2, 6):
+                fired = True
+            if code == 6 and activation in (2, 3, 6) and facts[worker, f"{call}/out_of_reach_share"] > 0.1:
+                found[worker] = streaks.get(worker, 0) + 1
+                fired |= found[worker] >= 2
+                suspected = True
+        streaks = found
+        verdict = verdict_name(fired, not suspected)
+        results.append((step.step, verdict if any(kinds.values()) else "notapplicable"))
+    return results
+
+
+def pairs(scenario: Sequence[Part]) -> Judged:
+    results = []
+    for step in trained(scenario):
+        counts = step.of("value", "checks", ends="/consecutive_linear")
+        if counts and step.mode_step < 2:
+            results.append((step.step, verdict_name(any(counts.values()))))
     return results
 
 
@@ -217,7 +245,8 @@ def learning(scenario: Sequence[Part], limit: int) -> Judged:
         sums = step.of("checksum", "weights", "biases")
         rates = step.of("value", "hyperparameters", ends="/lr")
         lost = step.of("value", "checks", ends="/outside_optimizers")
-        if not sums and not rates and not lost and not step.of("abs_max", "gradients"):
+        captured = step.of("abs_max", "gradients") | step.of("value", "losses")
+        if not sums and not rates and not lost and not captured:
             continue
         fired, now = False, step.mode_step
         for (worker, _), value in lost.items():
@@ -299,7 +328,10 @@ def saturated(scenario: Sequence[Part]) -> Judged:
         if not sizes:
             continue
         fired = judged = False
+        updated = step.of("update_ratio", "weights")
         for (worker, name), size in sizes.items():
+            if updated and (worker, name) not in updated:
+                continue
             ends = [abs(step.numbers[worker, name, one]) for one in ("p0.5", "p99.5")]
             finite_ends = [one for one in ends if is_finite(one)]
             if is_finite(size) and finite_ends:
@@ -318,7 +350,7 @@ def rated(scenario: Sequence[Part], low: float, high: float, patience: int) -> J
         fired = judged = False
         for worker in {worker for worker, _ in ratios}:
             known = [value for (who, _), value in ratios.items() if who == worker and is_finite(value)]
-            if not known:
+            if not known or not statistics.median(known):
                 continue
             latest = past.setdefault(worker, [])
             latest.append(statistics.median(known))
@@ -369,32 +401,48 @@ def replicas(scenario: Sequence[Part]) -> Judged:
 
 def scaled(scenario: Sequence[Part], ratio: float, offset: float, scale: float) -> Judged:
     results: Judged = []
-    pools: dict[str, list[tuple[list[float], list[float]]]] = {}
+    pools: dict[str, list[tuple[list[float], list[float], float, float]]] = {}
+    given: set[str] = set()
     for step in trained(scenario):
         if not step.of("abs_max", "inputs"):
             continue
-        fired = judged = False
-        for worker, name in step.of("abs_max", "inputs"):
-            means = step.arrays[worker, name, "unit_mean"]
-            stds = step.arrays[worker, name, "unit_std"]
+        fired, most = False, 0
+        for (worker, name), size in step.of("abs_max", "inputs").items():
+            means, stds = (step.arrays[worker, name, statistic] for statistic in ("unit_mean", "unit_std"))
             pool = pools.setdefault(worker, [])
-            if all(map(is_finite, means + stds)) and 250 * len(pool) < 500:
-                pool.append((means, stds))
-            if 250 * len(pool) < 500:
-                continue
-            judged = True
-            mean = [sum(m[unit] for m, _ in pool) / len(pool) for unit in range(2)]
-            square = [sum(s[unit] ** 2 + m[unit] ** 2 for m, s in pool) / len(pool) for unit in range(2)]
-            std = [math.sqrt(max(square[unit] - mean[unit] ** 2, 0.0)) for unit in range(2)]
-            alive = [unit for unit in range(2) if std[unit] > 1e-9 * max(abs(mean[unit]), 1e-300)]
-            whole = math.sqrt(max(sum(square) / 2 - (sum(mean) / 2) ** 2, 0.0))
-            if alive:
-                sizes = [std[unit] for unit in alive]
-                fired |= max(sizes) / min(sizes) > ratio
-                fired |= any(abs(mean[unit]) / std[unit] > offset for unit in alive)
-            fired |= not 1 / scale <= whole <= scale
-        results.append((step.step, verdict_name(fired, judged)))
+            if all(map(is_finite, means + stds)):
+                if size / 3 <= step.numbers[worker, "a_input_0", "abs_max"] <= size * 3:
+                    given.add(worker)
+                if 40 * len(pool) < 64:
+                    pool.append((means, stds, step.numbers[worker, name, "min"], size))
+            if worker in given:
+                most = max(most, len(pool))
+            if worker in given and 40 * len(pool) >= 64:
+                fired |= is_unscaled(pool, ratio, offset, scale)
+        decided = verdict_name(fired, 40 * most >= 64)
+        results.append((step.step, decided if most else "notapplicable"))
     return results
+
+
+def is_unscaled(
+    pool: list[tuple[list[float], list[float], float, float]], ratio: float, offset: float, scale: float
+) -> bool:
+    mean = [sum(means[unit] for means, *_ in pool) / len(pool) for unit in range(2)]
+    square = [sum(stds[unit] ** 2 + means[unit] ** 2 for means, stds, *_ in pool) / len(pool) for unit in range(2)]
+    std = [math.sqrt(max(square[unit] - mean[unit] ** 2, 0.0)) for unit in range(2)]
+    alive = [unit for unit in range(2) if std[unit] > 1e-6 * abs(mean[unit]) and std[unit] > 0]
+    if not alive:
+        return False
+    whole = math.sqrt(max(sum(square) / 2 - (sum(mean) / 2) ** 2, 0.0))
+    largest, lowest = max(size for *_, size in pool), min(low for *_, low, _ in pool)
+    sizes = [std[unit] for unit in alive]
+    return (
+        (max(sizes) / min(sizes) > ratio and max(sizes) > 10)
+        or any(abs(mean[unit]) > 10 and abs(mean[unit]) / std[unit] > offset for unit in alive)
+        or whole > scale
+        or (whole < 1 / scale and largest < 10 / scale)
+        or (lowest >= 0 and 127 < largest <= 255 and whole > 16)
+    )
 
 
 CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tuple[object, ...]]] = {
@@ -402,7 +450,8 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "exploding_gradient": (exploding, {"factor": 5.0, "window": 4, "patience": 1, "warmup": 2}, (5.0, 4, 1, 2)),
     "loss_spike": (spikes, {"k": 2.0, "window": 3, "patience": 2}, (2.0, 3, 2)),
     "loss_at_start": (starts, {"factor": 1.5}, (1.5, None)),
-    "probabilities_as_logits": (logits, {"patience": 2}, (2,)),
+    "loss_input": (given_to_losses, {}, ()),
+    "consecutive_linear": (pairs, {}, ()),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
     "eval_in_train_mode": (
         counted,
@@ -445,7 +494,7 @@ def test_a_constant_metric_equals_a_plain_loop() -> None:
             if len(means) == 128:
                 means = [(means[2 * at] + means[2 * at + 1]) / 2 for at in range(64)]
                 length *= 2
-            if len(means) >= 40:
+            if step >= 199:
                 half = means[len(means) // 2 :]
                 rises = sum((b > a) - (b < a) for i, a in enumerate(half) for b in half[i + 1 :])
                 n = len(half)

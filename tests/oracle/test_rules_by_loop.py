@@ -45,7 +45,8 @@ def vanishing(scenario: Sequence[Part], threshold: float) -> Judged:
         means = [v["abs_mean"] for part in parts for v in part.values.values() if "abs_mean" in v]
         finite = [mean for mean in means if math.isfinite(mean)]
         if means:
-            results.append((step, verdict_name(any(value < threshold for value in finite), bool(finite))))
+            vanished = any(0 < value < min(threshold, 1e-3 * max(finite)) for value in finite)
+            results.append((step, verdict_name(vanished, bool(finite))))
     return results
 
 

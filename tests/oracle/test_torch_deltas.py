@@ -14,7 +14,7 @@ from leadline.frameworks.torch.kernels.order_statistics import PreviousValues, b
 from leadline.statistics import arrays
 from leadline.statistics.definitions import SAMPLE_ELEMENTS
 
-NAMES = ("change_l2", "close_1e-05_1e-08", "close_0.1_0.5", "close_0_0", "close_1e-05_1e-08_nan", "close_1_10")
+NAMES = ("change_l2", "close_1e-05_1e-08", "close_0.1_0.5", "close_0_0", "close_1e-05_1e-08_nan", "close_2_10")
 DEVICE_BYTES = 1 << 20
 
 

@@ -70,7 +70,8 @@ def verdict_name(fired: bool, judged: bool = True) -> str:
 def all_zero(scenario: Sequence[Part], threshold: float) -> Judged:
     results = []
     for step in steps(scenario):
-        shares = [value * 100 for _, _, value in step.numbers("zero_ratio", "gradient/")]
+        found = step.numbers("zero_ratio", "gradient/")
+        shares = [value * 100 if step.mode_step >= 3 or math.isnan(value) else 0.0 for _, _, value in found]
         shares += [100.0 if value == 0 else 0.0 for _, _, value in step.numbers("value", "^loss$")]
         known = [share for share in shares if not math.isnan(share)]
         results.append((step.step, verdict_name(any(value >= threshold for value in known), bool(known))))
@@ -200,7 +201,9 @@ def clipping(scenario: Sequence[Part], window: int, share: float, norm: float) -
 
 def initialization(scenario: Sequence[Part], patience: int, last: int) -> Judged:
     results = []
-    past: dict[str, list[float]] = {}
+    differ: dict[str, int] = {}
+    starts: dict[str, float] = {}
+    high: dict[str, int] = {}
     for step in steps(scenario):
         if step.mode != "train" or step.mode_step >= last:
             continue
@@ -210,19 +213,16 @@ def initialization(scenario: Sequence[Part], patience: int, last: int) -> Judged
             if math.isfinite(value):
                 inputs.setdefault(worker, []).append(value)
         judged |= sum(map(len, inputs.values())) > 1
-        for values in inputs.values():
-            fired |= len(values) > 1 and (max(values) / min(values) > 10 if min(values) else max(values) > 0)
-        low = {(w, n): v for w, n, v in step.numbers("p5", "gradient") if math.isfinite(v)}
-        for worker, name, value in step.numbers("p95", "gradient"):
-            if math.isfinite(value) and (worker, name) in low:
-                judged = True
-                fired |= value - low[worker, name] < 0.001
-        for worker, _, value in step.numbers("value", "^loss$"):
-            if math.isfinite(value):
-                judged = True
-                known = past.setdefault(worker, [])
-                known.append(value)
-                fired |= len(known) - 1 - known.index(min(known)) >= patience
+        for worker, values in inputs.items():
+            is_wide = len(values) > 1 and (max(values) / min(values) > 10 if min(values) else max(values) > 0)
+            differ[worker] = differ.get(worker, 0) + 1 if is_wide else 0
+            fired |= differ[worker] >= 3
+        losses = [(worker, value) for worker, _, value in step.numbers("value", "^loss$") if math.isfinite(value)]
+        for worker, value in losses:
+            judged = True
+            start = starts.setdefault(worker, value)
+            high[worker] = high.get(worker, 0) + 1 if value > 2 * start > 0 else 0
+        fired |= bool(losses) and all(count >= patience for count in high.values())
         results.append((step.step, verdict_name(fired, judged)))
     return results
 

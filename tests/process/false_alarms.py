@@ -1,4 +1,4 @@
-"""False alarms of rules on healthy trainings, in docs/rules/false-alarms.md.
+"""False alarms of rules on healthy trainings, in docs/reference/rules/false-alarms.md.
 
 ``python tests/process/false_alarms.py`` writes the table of all rules, without a budget. With ``default FOLDER`` it
 writes the tables of the default rules with the default captures and budget; the runs are kept in the folder, and those
@@ -19,6 +19,7 @@ from pathlib import Path
 from launching import PATIENCE, SCRIPTS, environment
 
 from leadline.config.run_config import DEFAULT_BUDGET
+from leadline.judge.episodes import Event
 from leadline.judge.evaluator import Evaluator
 from leadline.judge.rule_plan import resolve_rules
 from leadline.reader.find_runs import read_manifest
@@ -37,7 +38,7 @@ KINDS = (
     "amp",
 )
 SEEDS = (0, 1)
-TABLE = Path(__file__).parents[2] / "docs" / "rules" / "false-alarms.md"
+TABLE = Path(__file__).parents[2] / "docs" / "reference" / "rules" / "false-alarms.md"
 
 _HEAD = """# False alarms
 
@@ -77,8 +78,12 @@ class Told:
 
     verdict: str
     findings: tuple[str, ...]
-    """The messages of all findings."""
+    """The steps and messages of all findings."""
     why: str
+    step: int | None = None
+    """The train step of the first finding."""
+    remarks: tuple[str, ...] = ()
+    """What the rule remarks without a finding."""
 
 
 def train(kinds: Iterable[str], seeds: Iterable[int], folder: Path, *options: str) -> str:
@@ -114,15 +119,17 @@ def judge(run: Path) -> dict[str, Told]:
     manifest = read_manifest(str(run))
     rules = [(spec.alias, rule) for spec, rule in resolve_rules(manifest.rules)]
     progress = Evaluator(str(run), rules, started_ns=manifest.started_ns).advance(is_over=True)
-    opened: dict[str, list[str]] = {}
+    opened: dict[str, list[Event]] = {}
     for alias, event in progress.events:
         if event["event"] == "opened":
-            opened.setdefault(alias, []).append(f"step {event['step']}: {event['message']}")
+            opened.setdefault(alias, []).append(event)
     return {
         alias: Told(
             state["verdict"] if state["error"] is None else "error",
-            tuple(opened.get(alias, ())),
+            tuple(f"step {event['step']}: {event['message']}" for event in opened.get(alias, ())),
             state["error"] or state["why"],
+            next((event["step"] for event in opened.get(alias, ())), None),
+            tuple(state["product"].get("remarks", ())),
         )
         for alias, state in progress.rules.items()
     }

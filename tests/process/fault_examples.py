@@ -29,7 +29,13 @@ class Example:
 
     @property
     def options(self) -> tuple[str, ...]:
+        """The options with which the fault is found; without default rules where one of them finds the cause."""
         return self.commands[-1]
+
+    @property
+    def options_with_defaults(self) -> tuple[str, ...]:
+        """The same, with the default rules."""
+        return tuple(word for word in self.options if word != "--no-default-rules")
 
 
 def examples() -> dict[str, Example]:

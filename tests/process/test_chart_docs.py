@@ -1,4 +1,4 @@
-"""The charts of docs/notebook-charts.md on a real run: the code of the page works unchanged and draws the data."""
+"""The charts of docs/how-to/notebook-charts.md on a real run: the code works unchanged and draws the data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leadline.charts import notebook
 from leadline.charts.catalog import CATALOG
 from leadline.testing.runs import RunWriter
 
-PAGE = Path(__file__).parents[2] / "docs" / "notebook-charts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "notebook-charts.md"
 EMPTY = {
     'charts.metrics_over_time(run, "gpu", "memory_used_percent")': "no GPU on this node",
     "charts.rank_times(run)": "single rank: nothing to compare",

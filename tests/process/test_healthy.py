@@ -19,6 +19,7 @@ OF_RULES = {
     "gradient_norm",
     "AdamW/steps_without_zero_grad",
     "Sequential/train_steps_in_eval_mode",
+    "loss/consecutive_linear",
     "process/rss_bytes",
 }
 """Tensors that presets and default rules capture besides losses, parameters and activations."""
@@ -62,7 +63,9 @@ def test_every_preset_keeps_the_training_bit_identical(tmp_path: Path, unwatched
     layers, settings = run.tensor_names(collection="layers"), run.tensor_names(collection="hyperparameters")
     assert bool(layers) == (preset != "sagemaker")  # with light captured for rules, every 500 steps
     assert ("AdamW/lr" in settings) == (preset != "sagemaker")
-    names = {LOSS, *(WEIGHTS if expected else ()), *gradients(expected), *layers, *settings}
+    facts = {name for name in run.tensor_names(collection="checks") if name.startswith("cross_entropy/")}
+    assert bool(facts) == (preset != "sagemaker")
+    names = {LOSS, *facts, *(WEIGHTS if expected else ()), *gradients(expected), *layers, *settings}
     assert set(run.tensor_names()) - OF_RULES == names
     if preset == "full":
         assert run.tensor("0.weight").value(0).shape == (32, 16)

@@ -273,7 +273,8 @@ def test_a_skipped_step_is_marked_and_its_gradients_are_captured(watch: Watched,
 
 
 def test_no_rule_fires_even_for_steps_skipped_by_the_scaler(watch: Watched) -> None:
-    assert watch.findings == []
+    """Except the advice on models that indeed have linear layers in sequence."""
+    assert [finding for finding in watch.findings if finding["rule"] != "consecutive_linear"] == []
 
 
 def test_processes_that_do_not_train_write_nothing(watch: Watched) -> None:

@@ -15,11 +15,14 @@ from leadline.rules.rule import Rule
 from leadline.testing.runs import Part
 
 RULES: dict[str, Callable[[], Rule]] = {
+    "closing_remarks": find_rule("closing_remarks"),
     "nonfinite_origin": find_rule("nonfinite_origin"),
     "exploding_gradient": partial(find_rule("exploding_gradient"), factor=5.0, window=4, patience=1, warmup=2),
     "loss_spike": partial(find_rule("loss_spike"), k=2.0, window=3, patience=2),
     "loss_at_start": partial(find_rule("loss_at_start"), factor=1.5),
-    "probabilities_as_logits": partial(find_rule("probabilities_as_logits"), patience=2),
+    "loss_input": find_rule("loss_input"),
+    "consecutive_linear": find_rule("consecutive_linear"),
+    "no_gradient": partial(find_rule("no_gradient"), patience=2),
     "no_learning": partial(find_rule("no_learning"), steps=4),
     "missing_zero_grad": find_rule("missing_zero_grad"),
     "unused_parameter": partial(find_rule("unused_parameter"), steps=5),
@@ -49,7 +52,7 @@ def test_verdicts_are_the_same_live_afterwards_restarted_and_with_other_segments
 
 
 def test_a_metric_over_many_steps_gets_the_same_verdicts() -> None:
-    values = [0.5 + 0.05 * (step * 7 % 5) + 0.01 * max(step - 150, 0) for step in range(200)]
+    values = [0.5 + 0.05 * (step * 7 % 5) + 0.01 * max(step - 250, 0) for step in range(300)]
     scenario = [captured(step, {"accuracy": {"value": value}}) for step, value in enumerate(values)]
     once = judged_in_all_ways(scenario, RULES, rows=3, batches=2, look=7, restart=90)
     assert once.states["metric_not_improving"]["verdict"] == "fired"

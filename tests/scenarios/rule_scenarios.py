@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
+from leadline.records.loss_facts import ACTIVATION, CONSECUTIVE_LINEAR, FACTS, KIND, OUT_OF_REACH_SHARE
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
@@ -25,15 +26,19 @@ INFOS: Final = {
         TensorInfo("Net/train_steps_in_eval_mode", ("checks",), (), "float64"),
         TensorInfo("Net/eval_calls_in_train_mode", ("checks",), (), "float64"),
         TensorInfo("lost.weight/outside_optimizers", ("checks",), (), "float64"),
+        *(TensorInfo(f"cross_entropy/{fact}", ("checks",), (), "float64") for fact in FACTS),
+        *(TensorInfo(f"squared_error/{fact}", ("checks",), (), "float64") for fact in FACTS),
+        TensorInfo(f"loss/{CONSECUTIVE_LINEAR}", ("checks",), (), "float64"),
+        TensorInfo(f"0+1/{CONSECUTIVE_LINEAR}", ("checks",), (), "float64"),
         TensorInfo("a.weight", ("weights",), (4, 4), "float16"),
         TensorInfo("b.bias", ("biases",), (4,), "float32"),
         TensorInfo("gradient/a.weight", ("gradients",), (4, 4), "float16"),
         TensorInfo("gradient/b.bias", ("gradients",), (4,), "float32"),
-        TensorInfo("Net_input_0", ("layers", "inputs"), (250, 2), "float32"),
+        TensorInfo("Net_input_0", ("layers", "inputs"), (40, 2), "float32"),
+        TensorInfo("a_input_0", ("layers", "linear_input"), (40, 2), "float32"),
         TensorInfo("a_output_0", ("layers", "linear_output"), (8, 4), "float32"),
         TensorInfo("Net_output_0", ("layers", "outputs"), (8, 2), "float32"),
         TensorInfo("CrossEntropyLoss_input_0", ("predictions",), (8, 2), "float32"),
-        TensorInfo("BCEWithLogitsLoss_input_0", ("predictions",), (8, 1), "float32"),
         TensorInfo("CrossEntropyLoss_input_1", ("labels",), (8,), "int64"),
     )
 }
@@ -50,9 +55,10 @@ _RATIOS = st.sampled_from([0.0, 1e-7, 1e-6, 1e-3, 0.1, 0.2, 5.0, _NAN, _INFINITE
 _RATES = st.sampled_from([0.0, 0.0, 0.0, 0.1, 0.2])
 _SCALES = st.sampled_from([65536.0, 1.0, 0.5, _NAN])
 _STDS = st.sampled_from([0.0, 1e-7, 1e-5, 0.3, _NAN])
-_LOGITS = st.sampled_from(
-    [(0.0, 1.0, 0.5), (0.1, 0.9, 0.5004), (0.02, 0.98, 0.6), (-0.1, 1.0, 0.5), (_NAN, _NAN, _NAN)]
-)
+_ACTIVATIONS = st.sampled_from([0.0, 1.0, 1.0, 2.0, 3.0, 6.0, _NAN])
+_SHARES = st.sampled_from([0.0, 0.1, 0.2, 1.0, _NAN])
+_LOWEST = st.sampled_from([0.0, -1.0])
+_LARGEST = st.sampled_from([0.05, 0.05, 1.0, 200.0, 200.0])
 _METRICS = st.sampled_from([0.1, 0.5, 0.5, 0.6, 0.9, _NAN])
 
 
@@ -66,6 +72,12 @@ def captured(
 ) -> Capture:
     """Return a capture of tensors of ``INFOS``."""
     return Capture(step, values, worker=worker, mode=mode, mode_step=mode_step, infos=INFOS)
+
+
+def given_loss(step: int, call: str, numbers: Mapping[str, float], **stamp: Any) -> Capture:
+    """Return a capture of facts about a loss call."""
+    infos = {f"{call}/{fact}": TensorInfo(f"{call}/{fact}", ("checks",), (), "float64") for fact in numbers}
+    return Capture(step, {f"{call}/{fact}": {"value": value} for fact, value in numbers.items()}, infos=infos, **stamp)
 
 
 def skipped(step: int, *, worker: str = "rank0-1", mode_step: int | None = None) -> Capture:
@@ -106,18 +118,32 @@ def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
             values |= {"SGD/lr": draw(_RATES), "GradScaler/scale": draw(_SCALES)}
             values |= {"SGD/steps_without_zero_grad": draw(_COUNTS), "Net/train_steps_in_eval_mode": draw(_COUNTS)}
             values["lost.weight/outside_optimizers"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
+        if draw(st.booleans()):
+            values |= _facts(draw)
     return [captured(step, {name: {"value": value} for name, value in values.items()}, **stamp)]
 
 
+def _facts(draw: Any) -> dict[str, float]:
+    """Return facts about a cross entropy, a squared error or neither, and the number of pairs of linear layers."""
+    values = {f"loss/{CONSECUTIVE_LINEAR}": draw(st.sampled_from([0.0, 0.0, 1.0]))}
+    if values[f"loss/{CONSECUTIVE_LINEAR}"]:
+        values[f"0+1/{CONSECUTIVE_LINEAR}"] = 1.0
+    if draw(st.booleans()):
+        values |= {f"cross_entropy/{KIND}": draw(st.sampled_from([0.0, 1.0, 1.0]))}
+        values[f"cross_entropy/{ACTIVATION}"] = draw(_ACTIVATIONS)
+    if draw(st.booleans()):
+        values |= {f"squared_error/{KIND}": 6.0, f"squared_error/{ACTIVATION}": draw(_ACTIVATIONS)}
+        values[f"squared_error/{OUT_OF_REACH_SHARE}"] = draw(_SHARES)
+    return values
+
+
 def _tensors(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
-    low, high, mean = draw(_LOGITS)
-    logits = {"min": low, "max": high, "mean": mean, "abs_max": 1.0}
     forward = {
-        "Net_input_0": {"nonfinite_count": draw(_BAD), "abs_max": 1.0},
+        "Net_input_0": {"nonfinite_count": draw(_BAD), "min": draw(_LOWEST), "abs_max": draw(_LARGEST)},
+        "a_input_0": {"abs_max": draw(_LARGEST)},
         "a_output_0": {"nonfinite_count": draw(_BAD)},
         "Net_output_0": {"nonfinite_count": draw(_BAD), "batch_std": draw(_STDS), "abs_mean": draw(_STDS)},
-        "CrossEntropyLoss_input_0": logits,
-        "BCEWithLogitsLoss_input_0": logits,
+        "CrossEntropyLoss_input_0": {"abs_max": 1.0},
         "CrossEntropyLoss_input_1": {"variance": draw(_STDS)},
     }
     weights = {

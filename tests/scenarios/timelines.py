@@ -47,6 +47,7 @@ def step_rows(
     within: Mapping[str, str] | None = None,
     other_ms: float = 0.0,
     cpu_ms: Mapping[str, float] | None = None,
+    ready_ms: Mapping[str, float] | None = None,
 ) -> list[TimelineEvent]:
     """Return the rows of one step, in the order in which they end; the last one is the step itself.
 
@@ -55,6 +56,7 @@ def step_rows(
         within: The outer phase of each nested phase.
         other_ms: The time of the step outside its phases.
         cpu_ms: Milliseconds of processor time in each phase, where it was taken.
+        ready_ms: Milliseconds of the ready times in its args, by name without unit.
     """
     within, at_ns = within or {}, start_ns
     begins: dict[str, int] = {}
@@ -69,7 +71,8 @@ def step_rows(
         rows.append(Event(name, step, begin, round(length_ms * MS), mode, args=args))
     at_ns += round(other_ms * MS)
     cpu = {f"{name}_cpu_ns": round(length_ms * MS) for name, length_ms in (cpu_ms or {}).items()}
-    rows.append(Event("step", step, start_ns, at_ns - start_ns, mode, args=cpu))
+    ready = {f"{name}_ns": round(length_ms * MS) for name, length_ms in (ready_ms or {}).items()}
+    rows.append(Event("step", step, start_ns, at_ns - start_ns, mode, args=cpu | ready))
     rows.sort(key=lambda event: event.start_ns + event.duration_ns)
     return [TimelineEvent(event, worker) for event in rows]
 
@@ -83,6 +86,7 @@ def training(
     within: Mapping[str, str] | None = None,
     other_ms: float = 0.0,
     cpu_ms: Mapping[str, float] | None = None,
+    delayed_ms: Mapping[str, float] | None = None,
     has_captures: bool = True,
 ) -> list[Part]:
     """Return the timeline of successive training steps.
@@ -90,11 +94,22 @@ def training(
     Args:
         steps: Milliseconds by phase, for each step.
         cpu_ms: Milliseconds of processor time in each phase of every step.
+        delayed_ms: Milliseconds of each phase for which the thread waited for a processor, where that is known;
+            ``other``: between the phases.
         has_captures: Whether a loss was captured at each step.
     """
     parts: list[Part] = []
+    thread = {"ready": 0.0, "run_delay": 0.0}
     for step, phases in enumerate(steps, first_step):
-        rows = step_rows(step, start_ns, phases, worker=worker, within=within, other_ms=other_ms, cpu_ms=cpu_ms)
+        ready = None
+        if delayed_ms is not None:
+            used = {name: (cpu_ms or {}).get(name, 0.0) for name in {**phases, "other": 0.0}}
+            both = {name: ms + delayed_ms.get(name, 0.0) for name, ms in used.items()}
+            thread["run_delay"] += sum(delayed_ms.values())
+            thread["ready"] += sum(both.values())
+            ready = {**{f"{name}_ready": both[name] for name in phases}, **thread}
+        taken = {"ready_ms": ready} if ready else {"cpu_ms": cpu_ms}
+        rows = step_rows(step, start_ns, phases, worker=worker, within=within, other_ms=other_ms, **taken)
         parts += rows
         start_ns += rows[-1].event.duration_ns
         if has_captures:

@@ -1,4 +1,4 @@
-"""Source conventions that no linter checks, and the table of processes in docs/architecture.md."""
+"""Source conventions that no linter checks, and the table of processes in docs/explanation/architecture.md."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_architecture_page_lists_every_process_that_is_started() -> None:
 
 def documented_processes() -> set[tuple[str, str]]:
     """Return (starting module, started module) of all rows of the table under "Processes"."""
-    page = (PROJECT / "docs" / "architecture.md").read_text()
+    page = (PROJECT / "docs" / "explanation" / "architecture.md").read_text()
     section = page.split("## Processes", 1)[1].split("\n## ", 1)[0]
     rows = [line.strip("| ").split("|") for line in section.splitlines() if line.startswith("| `")]
     return {

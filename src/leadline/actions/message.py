@@ -68,6 +68,7 @@ def _facts(notification: Notification) -> list[str]:
         "run": f"{notification.run} ({notification.job_status}{since})",
         "rule": _named(notification),
         "step": "" if notification.step is None else f"{notification.step:,}",
+        "cause": notification.explained_by or "",
         "worker": notification.worker or "",
         "time": _moment(notification.time_ns) if notification.time_ns else "",
         "folder": notification.uri,

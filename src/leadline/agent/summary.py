@@ -12,7 +12,7 @@ from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.formatting import counted, duration, number, share, signal_name
 from leadline.records.names import OVERHEAD
-from leadline.records.outcome import RunOutcome
+from leadline.records.outcome import Problem, RunOutcome
 from leadline.records.totals import sampled, step_share, steps_by_mode
 
 MAX_LINES: Final = 30
@@ -62,13 +62,13 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     if end.has_rules:
         head += [line for text in _rule_facts(summary, end.outcome) for line in _wrap(f"{PREFIX}  ", text, width)]
-        head += _undecided_line(summary.rules, width)
+        head += _undecided_line(summary.rules, width) if steps_by_mode(end.workers) else []
     head += _time_lines(summary.time, end.outcome, width)
     head += _action_lines(end.actions, width)
     tail = ["  report: leadline report          dashboard: leadline ui"]
     room = MAX_LINES - len(head) - len(tail)
-    failed = [rule for rule in summary.rules if describe.rule_state(rule) == "error"]
-    return head[: MAX_LINES - 1] + _rule_paragraphs([*end.outcome.findings_ranked, *failed], width, room) + tail
+    failed = [Problem(rule) for rule in summary.rules if describe.rule_state(rule) == "error"]
+    return head[: MAX_LINES - 1] + _rule_paragraphs([*end.outcome.problems, *failed], width, room) + tail
 
 
 def _action_lines(actions: tuple[LoggedAction, ...], width: int) -> list[str]:
@@ -146,7 +146,7 @@ def _undecided_line(rules: tuple[SummarizedRule, ...], width: int) -> list[str]:
 def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> list[str]:
     """Return the time breakdown; nothing where no step was timed.
 
-    What bounds the run is told where nothing is wrong with the model, and the outcome does not tell it already.
+    What bounds the run is shown where nothing is wrong with the model, unless the outcome says it already.
     """
     if not time:
         return []
@@ -160,12 +160,12 @@ def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> li
     return [*_wrap(start, text, width)[:3], *advice]
 
 
-def _rule_paragraphs(shown: list[SummarizedRule], width: int, room: int) -> list[str]:
-    name_width = max((len(rule.name) for rule in shown), default=0)
-    step_width = max((len(describe.rule_place(rule)) for rule in shown), default=0)
+def _rule_paragraphs(shown: list[Problem], width: int, room: int) -> list[str]:
+    name_width = max((len(problem.cause.name) for problem in shown), default=0)
+    step_width = max((len(describe.rule_place(problem.cause)) for problem in shown), default=0)
     lines: list[str] = []
-    for position, rule in enumerate(shown):
-        paragraph = _rule_paragraph(rule, name_width, step_width, width)
+    for position, problem in enumerate(shown):
+        paragraph = _rule_paragraph(problem, name_width, step_width, width)
         left = len(shown) - position
         if len(lines) + len(paragraph) + (left > 1) > room:
             return [*lines, f"  and {counted(left, 'more rule')}"][:room]
@@ -173,7 +173,8 @@ def _rule_paragraphs(shown: list[SummarizedRule], width: int, room: int) -> list
     return lines
 
 
-def _rule_paragraph(rule: SummarizedRule, name_width: int, step_width: int, width: int) -> list[str]:
+def _rule_paragraph(problem: Problem, name_width: int, step_width: int, width: int) -> list[str]:
+    rule = problem.cause
     has_fired = describe.rule_state(rule) == "fired"
     start = f"  {rule.name:<{name_width}}  {describe.rule_place(rule):<{step_width}}   "
     lines = _wrap(start, (rule.message if has_fired else rule.why) or "no reason given", width)
@@ -182,7 +183,7 @@ def _rule_paragraph(rule: SummarizedRule, name_width: int, step_width: int, widt
         lines[-1] = lines[-1][: max(len(start) + 1, width - 2)] + " …"
     if has_fired and rule.suggestion:
         lines += _wrap(" " * len(start), describe.advice(rule.suggestion), width)[:3]
-    return lines
+    return lines + (_wrap(" " * len(start), problem.explains, width)[:2] if problem.effects else [])
 
 
 def _wrap(start: str, text: str, width: int) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leadline.analysis.overload import find_overload, without_run_delay
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import StepTable
 from leadline.analysis.usage import mean_of, usage_by_phase
@@ -24,7 +25,8 @@ _FULL_PERCENT: Final = 95.0
 _IDLE_PERCENT: Final = 50.0
 _COMPUTING: Final = ("forward", "backward", "optimizer")
 _WAITING_SHARE: Final = 0.2
-"""A phase in which the training's thread uses a processor for less than this share of the time is waiting."""
+"""A phase in which the training's thread uses a processor, or is ready to, for less than this share of the time is
+waiting."""
 _LONG_FACTOR: Final = 3.0
 """Steps longer than this many medians are long."""
 _MIN_STEPS: Final = 5
@@ -47,7 +49,7 @@ _TRY: Final = {
 
 _TRY_FOR_TREES: Final = {
     COMPUTE: "all cores (nthread) or a GPU (device='cuda'), then a smaller max_bin or max_depth, or subsample below 1",
-    HOST: "cheaper or rarer metrics and callbacks of one's own: they run after each round",
+    HOST: "cheaper or less frequent metrics and callbacks: they run after each round",
 }
 """Suggestions for boosted trees that differ from ``_TRY``."""
 _TRY_SCORING: Final = "fewer, smaller evaluation sets or fewer metrics: all of them are scored after each round"
@@ -93,7 +95,8 @@ def find_bottleneck(
     if it is at least 30 % of the step time, and 2 ms; a compute phase of that size in which the training's thread
     waits; a GPU that is idle for more than half of the compute phases, which means that the host is too slow; compute,
     if it is at least 30 % of the step time. Time before ``backward`` counts as compute only where the call of the model
-    was observed, or a data loader delivers the batches.
+    was observed, or a data loader delivers the batches. On an overloaded machine, the time for which the thread waits
+    for a processor counts nowhere: the bottleneck is that of the same training on an idle machine.
 
     Args:
         fired: The rules with findings.
@@ -104,13 +107,18 @@ def find_bottleneck(
     later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
         return None
-    shares = {name: seconds / later.seconds() for name, seconds in later.seconds_by_phase().items()}
-    cpu_shares = later.cpu_shares()
-    evidence = {"shares": shares, "cpu_shares": cpu_shares, **_long_steps(later)}
+    seconds, ready, overload = later.seconds_by_phase(), later.ready_shares(), find_overload(steps)
+    whole, evidence = later.seconds(), _long_steps(later)
+    if overload is not None and ready:
+        left, ready = without_run_delay(seconds, ready, overload)
+        whole, seconds = whole - sum(seconds.values()) + sum(left.values()), left
+        evidence["overload"] = overload.to_dict()
+    shares = {name: total / whole for name, total in seconds.items()}
+    evidence |= {"shares": shares, "cpu_shares": ready}
     bottleneck = (
         _memory(system, fired, evidence)
         or (_waiting(ranks.straggler, evidence) if ranks is not None and ranks.straggler is not None else None)
-        or _largest(shares, evidence, later.seconds() / later.count())
+        or _largest(shares, evidence, whole / later.count())
         or _blocked(shares, evidence)
         or _idle_gpu(system, later, evidence)
         or (_computing(shares, evidence) if is_boosted_run or _is_forward_known(later, shares) else None)
@@ -132,7 +140,7 @@ def _memory(system: pa.Table, fired: Collection[str], evidence: dict[str, Any]) 
     p95 = float(np.percentile(samples["value"].to_numpy(), 95)) if samples.num_rows else None
     evidence = {**evidence, "memory_percent_p95": p95}
     if "memory_growth" in fired:
-        return Bottleneck(MEMORY, "", "the memory of the job keeps growing", _TRY[MEMORY], evidence)
+        return Bottleneck(MEMORY, "", "job memory (RSS) keeps growing", _TRY[MEMORY], evidence)
     if p95 is None or p95 <= _FULL_PERCENT:
         return None
     message = f"system memory is full: {p95:.0f} % (95th percentile)"
@@ -167,19 +175,19 @@ def _largest(shares: dict[str, float], evidence: dict[str, Any], step_seconds: f
     if share < _BOTTLENECK_SHARE or share * step_seconds < _LEAST_SECONDS:
         return None
     kind, description, suggestion = candidates[name]
-    message = f"{100 * shares[name]:.0f} % of the step time is {description}{_format_long_steps(evidence, name)}"
+    message = f"{100 * share:.0f} % of {_whole(evidence)} is {description}{_format_long_steps(evidence, name)}"
     return Bottleneck(kind, name, message, suggestion, evidence)
 
 
 def _blocked(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
     """Return a compute phase in which the training's thread waits instead of computing."""
     phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
-    cpu_share = evidence["cpu_shares"].get(phase, 1.0)
-    if shares.get(phase, 0.0) < _BOTTLENECK_SHARE or cpu_share >= _WAITING_SHARE:
+    ready_share = evidence["cpu_shares"].get(phase, 1.0)
+    if shares.get(phase, 0.0) < _BOTTLENECK_SHARE or ready_share >= _WAITING_SHARE:
         return None
     message = (
-        f"{100 * shares[phase]:.0f} % of the step time is {phase}, of which the training's thread waits "
-        f"{100 * (1 - cpu_share):.0f} %"
+        f"{100 * shares[phase]:.0f} % of {_whole(evidence)} is {phase}, of which the training's thread waits "
+        f"{100 * (1 - ready_share):.0f} %"
     )
     return Bottleneck(HOST, phase, message, _TRY["blocked"], evidence)
 
@@ -208,8 +216,13 @@ def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck
     whole = sum(shares.get(name, 0.0) for name in _COMPUTING)
     if whole < _BOTTLENECK_SHARE:
         return None
-    message = f"{100 * whole:.0f} % of the step time is compute, most of it {phase}"
+    message = f"{100 * whole:.0f} % of {_whole(evidence)} is compute, most of it {phase}"
     return Bottleneck(COMPUTE, phase, message, _TRY[COMPUTE], evidence)
+
+
+def _whole(evidence: Mapping[str, Any]) -> str:
+    """Return the time to which the shares refer."""
+    return "the step time" + (" without waits for a CPU" if "overload" in evidence else "")
 
 
 def _long_steps(steps: StepTable) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from leadline.analysis.bottleneck import find_bottleneck
 from leadline.analysis.digest import Digest
+from leadline.analysis.overload import find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import TimeBreakdown, device_names, read_throughput
@@ -45,6 +46,7 @@ def bucketed_time_breakdown(run: Run, digest: Digest, fired: Collection[str] = (
         digest.usage(),
         ranks,
         find_bottleneck(steps, system, ranks, fired, is_boosted_run=trains_trees(run.path)),
+        find_overload(steps),
     )
 
 
@@ -89,6 +91,7 @@ def read_buckets(table: pa.Table) -> StepTable:
         count,
         phases / count[:, None],
         np.full_like(phases, np.nan),
+        np.full((len(phases), 2), np.nan),
     )
 
 

@@ -10,6 +10,9 @@ from leadline.reader.python_profiles import Flame
 
 _MAX_NODES: Final = 400
 ROOT: Final = "0"
+_OWN_FOLDERS: Final = ("/leadline/frameworks/", "/leadline/training/", "/leadline/store/")
+"""The parts of the package that run in a training."""
+_OWN_CALL: Final = ("Leadline overhead", "", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +58,31 @@ def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, limit: in
 
 
 def _add(root: _Node, flames: list[Flame]) -> None:
-    """Add calls in the order of time, callers first; each belongs to the last open call that contains it."""
-    open_calls: list[tuple[int, _Node]] = []
+    """Add calls in the order of time, callers first; each belongs to the last open call that contains it.
+
+    Functions of Leadline are left out: what they call belongs to their caller, which gets one call for the rest.
+    """
+    open_calls: list[tuple[int, _Node, _Node | None]] = []
     for flame in flames:
         end_ns = flame.start_ns + flame.duration_ns
         while open_calls and open_calls[-1][0] <= flame.start_ns and open_calls[-1][0] < end_ns:
             open_calls.pop()
-        caller = open_calls[-1][1] if open_calls else root
+        _, caller, own = open_calls[-1] if open_calls else (0, root, None)
+        if _is_own(flame.file):
+            if own is None:
+                own = caller.children.setdefault(_OWN_CALL, _Node())
+                own.total_ns += flame.duration_ns
+            open_calls.append((end_ns, caller, own))
+            continue
+        if own is not None:
+            own.total_ns -= flame.duration_ns
         node = caller.children.setdefault((flame.function, flame.file, flame.line), _Node())
         node.total_ns += flame.duration_ns
-        open_calls.append((end_ns, node))
+        open_calls.append((end_ns, node, None))
+
+
+def _is_own(file: str) -> bool:
+    return any(folder in file.replace("\\", "/") for folder in _OWN_FOLDERS)
 
 
 def _propagate_times(root: _Node) -> None:

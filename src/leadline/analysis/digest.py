@@ -298,7 +298,8 @@ class Digest:
         Args:
             worker: The worker; None for the first worker that captured it.
         Returns:
-            ``tensors``, ``steps`` (the first of each bucket) and ``values``, an array tensors x steps; NaN if absent.
+            ``tensors``, ``steps`` (the first of each bucket) and ``values``, an array tensors x steps: NaN where
+            nothing was captured, infinite where a value was not finite.
         """
         infos = self._values.infos()
         names = [name for name, info in infos.items() if collection in ("all", *info.collections)]

@@ -90,7 +90,7 @@ class StoredValues(StoredSteppedRows[SegmentValues]):
         )
 
     def matrix(self, series: Sequence[Series], points: int) -> dict[str, Any]:
-        """Return one series of each of several tensors on one grid: ``tensors, steps, values``."""
+        """Return one series of each of several tensors on one grid, as in ``Digest.layers``."""
         if not series:
             return {"tensors": [], "steps": [], "values": np.zeros((0, 0))}
         bounds = [self.bounds(item) for item in series]
@@ -119,7 +119,7 @@ def _matrix(tensors: Sequence[str], buckets: Columns, width: int) -> dict[str, A
     present, rows = np.unique(buckets["key"], return_inverse=True)
     slots, columns = np.unique(buckets["step"] // width, return_inverse=True)
     values = np.full((len(present), len(slots)), np.nan)
-    values[rows, columns] = buckets["value"]
+    values[rows, columns] = np.where(buckets["nonfinite"] > 0, np.inf, buckets["value"])
     return {"tensors": [tensors[place] for place in present], "steps": (slots * width).tolist(), "values": values}
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,15 @@ Floats = npt.NDArray[np.float64]
 
 _OWN: Final = r'"own_ns": ?(?P<own>[0-9]+)'
 _STEP_BITS: Final = 48
+
+
+class RunDelay(NamedTuple):
+    """How long the training's threads were ready to run, but waited for a processor."""
+
+    share: float
+    """The share of the time."""
+    ready_share: float
+    """The share of the time in which they were running or ready to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +51,12 @@ class StepTable:
     """The number of steps that each row represents."""
     phases: Floats
     """``(steps, PARTS)``: the time of each phase, without the phases nested in it."""
-    cpu_ns: Floats
-    """``(steps, PARTS)``: the processor time of the training's thread in each phase; NaN where it was not taken."""
+    ready_ns: Floats
+    """``(steps, PARTS)``: the time for which the training's thread used a processor in each phase or, where the kernel
+    tells, was ready to but waited for one; NaN where it was not taken."""
+    thread_ns: Floats
+    """``(steps, 2)``: the thread's ready time and run delay from its beginning to the end of each step; NaN where they
+    were not taken."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -61,8 +74,8 @@ class StepTable:
         """Return selected steps."""
         columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight)
         worker, mode, step, start_ns, duration_ns, weight = (column[keep] for column in columns)
-        phases, cpu_ns = self.phases[keep], self.cpu_ns[keep]
-        return StepTable(self.workers, worker, mode, step, start_ns, duration_ns, weight, phases, cpu_ns)
+        tables = (self.phases[keep], self.ready_ns[keep], self.thread_ns[keep])
+        return StepTable(self.workers, worker, mode, step, start_ns, duration_ns, weight, *tables)
 
     def after_first(self) -> StepTable:
         """Return the steps after the first, in which names are found, files are opened and functions are compiled."""
@@ -77,14 +90,32 @@ class StepTable:
         sums = (self.phases * self.weight[:, None]).sum(axis=0) / 1e9
         return {name: float(total) for name, total in zip(PARTS, sums, strict=True) if total > 0}
 
-    def cpu_shares(self) -> dict[str, float]:
-        """Return the share of each phase in which the training's thread used a processor; unknown ones are omitted."""
-        is_known = ~np.isnan(self.cpu_ns)
+    def ready_shares(self) -> dict[str, float]:
+        """Return the share of each phase in which the training's thread did not wait; unknown ones are omitted.
+
+        In that time it used a processor or, where the kernel tells, was ready to but waited for one.
+        """
+        is_known = ~np.isnan(self.ready_ns)
         weights = np.where(is_known, self.weight[:, None], 0)
-        cpu_ns = (np.where(is_known, self.cpu_ns, 0.0) * weights).sum(axis=0)
+        ready_ns = (np.where(is_known, self.ready_ns, 0.0) * weights).sum(axis=0)
         wall_ns = (self.phases * weights).sum(axis=0)
-        known = zip(PARTS, cpu_ns, wall_ns, strict=True)
-        return {name: min(float(cpu / wall), 1.0) for name, cpu, wall in known if wall > 0}
+        known = zip(PARTS, ready_ns, wall_ns, strict=True)
+        return {name: min(float(ready / wall), 1.0) for name, ready, wall in known if wall > 0}
+
+    def run_delay(self) -> RunDelay | None:
+        """Return how long the training's threads waited for a processor between the first step and the last.
+
+        Steps that were left out in between count as well. None: not known.
+        """
+        is_known = ~np.isnan(self.thread_ns[:, 0])
+        workers, ends_ns = self.worker[is_known], (self.start_ns + self.duration_ns)[is_known]
+        times_ns = np.column_stack([ends_ns, self.thread_ns[is_known]])[np.lexsort((ends_ns, workers))]
+        between_ns = np.diff(times_ns, axis=0)
+        is_one_thread = (np.diff(np.sort(workers)) == 0) & (between_ns >= 0).all(axis=1)
+        wall_ns, ready_ns, delay_ns = between_ns[is_one_thread].sum(axis=0)
+        if wall_ns <= 0 or ready_ns <= 0:
+            return None
+        return RunDelay(min(float(delay_ns / wall_ns), 1.0), min(float(delay_ns / ready_ns), 1.0))
 
     def count(self) -> int:
         """Return the number of represented steps over all workers."""
@@ -117,7 +148,8 @@ def read_steps(timeline: pa.Table) -> StepTable:
         columns["duration_ns"],
         np.array(weights, np.int64)[order],
         np.maximum(phases, 0.0),
-        _cpu_ns(step_rows)[order],
+        _ready_ns(step_rows)[order],
+        np.column_stack([_numbers(step_rows, name) for name in ("ready_ns", "run_delay_ns")])[order],
     )
 
 
@@ -128,13 +160,22 @@ def _own_ns(step_rows: pa.Table) -> Integers:
     return overhead_ns
 
 
-def _cpu_ns(step_rows: pa.Table) -> Floats:
-    """Return the processor time of each phase of each step as recorded in its row; NaN where it is missing."""
-    cpu_ns = np.full((step_rows.num_rows, len(PARTS)), np.nan)
+def _ready_ns(step_rows: pa.Table) -> Floats:
+    """Return the ready time of each phase of each step as recorded in its row; NaN where it is missing.
+
+    Without a known run delay it is the processor time.
+    """
+    ready_ns = np.full((step_rows.num_rows, len(PARTS)), np.nan)
     for phase in STEP_PHASES:
-        digits = pc.struct_field(pc.extract_regex(step_rows["args"], f'"{phase}_cpu_ns": ?(?P<cpu>[0-9]+)'), "cpu")
-        cpu_ns[:, PARTS.index(phase)] = digits.cast(pa.float64()).to_numpy()
-    return cpu_ns
+        ready_ns[:, PARTS.index(phase)] = _numbers(step_rows, f"{phase}_(?:ready|cpu)_ns")
+    return ready_ns
+
+
+def _numbers(step_rows: pa.Table, name: str) -> Floats:
+    """Return a number of each row's args by a pattern of its name; NaN where it is missing."""
+    digits = pc.struct_field(pc.extract_regex(step_rows["args"], f'"{name}": ?(?P<digits>[0-9]+)'), "digits")
+    numbers: Floats = digits.cast(pa.float64()).to_numpy()
+    return numbers
 
 
 def _phases(timeline: pa.Table, workers: tuple[str, ...], keys: Integers) -> Floats:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from leadline.analysis.bottleneck import Bottleneck, find_bottleneck
 from leadline.analysis.job import JobPhases, read_job
+from leadline.analysis.overload import Overload, find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable, read_steps
 from leadline.analysis.trees import trains_trees
@@ -132,6 +133,7 @@ class TimeBreakdown:
     usage: list[dict[str, Any]]
     ranks: Ranks | None
     bottleneck: Bottleneck | None
+    overload: Overload | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values, the ``time`` of ``leadline show --json``."""
@@ -143,6 +145,7 @@ class TimeBreakdown:
             "usage": self.usage,
             "ranks": self.ranks.to_dict() if self.ranks else None,
             "bound": self.bottleneck.to_dict() if self.bottleneck else None,
+            "overload": self.overload.to_dict() if self.overload else None,
         }
 
 
@@ -188,6 +191,7 @@ def time_breakdown(
         find_bottleneck(
             steps, system, ranks, fired_rules(run) if fired is None else fired, is_boosted_run=trains_trees(run)
         ),
+        find_overload(steps),
     )
 
 

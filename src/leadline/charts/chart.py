@@ -82,6 +82,10 @@ Source = Run | Digest | ChartView
 """What a chart draws: a run, its digest, or a view of it."""
 
 
+Sources = Source | Sequence[Source]
+"""One or several runs."""
+
+
 class CatalogChart(Generic[Parameters]):
     """An entry of the catalog: a function that queries a view of a run and draws the result.
 

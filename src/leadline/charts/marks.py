@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -11,28 +11,29 @@ import plotly.graph_objects as go
 from leadline.charts import theme
 
 _MAX_FINDINGS: Final = 60
-_MAX_LABELS: Final = 8
-_MIN_LABEL_DISTANCE: Final = 0.03
-"""As a share of the axis; closer labels would overlap."""
-_MAX_LABEL_CHARACTERS: Final = 22
-"""Longer labels do not fit beside the line in a small chart."""
-_LABEL: Final = {
-    "textposition": "end",
-    "textangle": -90,
-    "font": {"size": 10},
-    "xanchor": "right",
-    "yanchor": "top",
-    "padding": 2,
+_MIN_FLAG_DISTANCE: Final = 0.03
+"""As a share of the axis; closer flags would overlap."""
+_MAX_LISTED: Final = 8
+_MAX_LISTED_CHARACTERS: Final = 200
+_COLOUR: Final = "#c62828"
+"""Dark enough for white numbers."""
+_FLAG: Final = {
+    "y": 1,
+    "yref": "paper",
+    "xanchor": "center",
+    "yanchor": "bottom",
+    "showarrow": False,
+    "borderpad": 1,
+    "name": "flag",
 }
-_COLOUR: Final = theme.PALETTE[3]
 
 
 def mark(fig: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
-    """Mark findings by vertical lines, labelled with the rule at its first finding; details show on hover.
+    """Mark findings by vertical lines with numbered flags; what they are shows on hover, and in a list on pages.
 
     Args:
         fig: A chart over steps or time; any other is returned unchanged.
-        findings: Rows of ``Run.findings``; the first sixty are marked.
+        findings: Rows of ``Run.findings``; the first sixty are marked, the first eight are listed.
     """
     axis = (fig.layout.meta or {}).get("axis")
     rows = sorted(findings, key=lambda row: int(row["step"] if axis == "step" else row["time_ns"]))
@@ -44,46 +45,41 @@ def mark(fig: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
         if axis == "time"
         else [row["step"] for row in marked]
     )
-    labels = _labels(fig, positions, marked)
-    for index, x in enumerate(positions):
-        label = {"label": {**_LABEL, "text": labels[index]}} if index in labels else {}
-        fig.add_shape(
-            type="line",
-            x0=x,
-            x1=x,
-            y0=0,
-            y1=1,
-            yref="paper",
-            layer="above",
-            name="finding",
-            line={"color": _COLOUR, "width": 1, "dash": "dot"},
-            **label,
+    line = {"color": _COLOUR, "width": 1, "dash": "dot"}
+    for x in dict.fromkeys(positions):
+        fig.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", layer="above", name="finding", line=line)
+    for x, text in _flags(fig, positions):
+        fig.add_annotation(
+            **_FLAG, x=x, text=text, bgcolor=_COLOUR, bordercolor=_COLOUR, font={"color": "#ffffff", "size": 10}
         )
     _add_hover_points(fig, positions, marked)
+    flags = [
+        {"rule": row["rule"], "id": row["id"], "text": _text(row, _MAX_LISTED_CHARACTERS)}
+        for row in marked[:_MAX_LISTED]
+    ]
+    fig.update_layout(meta={**(fig.layout.meta or {}), "flags": flags, "more_flags": len(rows) - len(flags)})
     return theme.note_omitted(fig, len(rows) - len(marked), "findings")
 
 
-def _labels(fig: go.Figure, positions: list[Any], rows: list[Mapping[str, Any]]) -> dict[int, str]:
-    """Return labels by line index: each rule at its first finding, rules close together on one line."""
+def _flags(fig: go.Figure, positions: list[Any]) -> Iterator[tuple[Any, str]]:
+    """Yield the positions and texts of flags; findings close together share one: ``2–4``."""
     ends = [
         float(end)
         for trace in fig.data
         if trace.x is not None and len(trace.x)
         for end in (np.nanmin(np.asarray(trace.x, float)), np.nanmax(np.asarray(trace.x, float)))
     ]
-    min_distance = _MIN_LABEL_DISTANCE * (max([*ends, *positions]) - min([*ends, *positions]))
-    labelled: dict[str, None] = {}
-    rules_by_line: dict[int, list[str]] = {}
-    for index, (x, row) in enumerate(zip(positions, rows, strict=True)):
-        if row["rule"] in labelled or len(labelled) >= _MAX_LABELS:
-            continue
-        labelled[row["rule"]] = None
-        line_index = next((line for line in rules_by_line if abs(positions[line] - x) <= min_distance), index)
-        rules_by_line.setdefault(line_index, []).append(row["rule"])
-    return {
-        index: theme.plain_text(names[0], _MAX_LABEL_CHARACTERS) + (f" +{len(names) - 1}" if len(names) > 1 else "")
-        for index, names in rules_by_line.items()
-    }
+    min_distance = _MIN_FLAG_DISTANCE * (max([*ends, *positions]) - min([*ends, *positions]))
+    first = 0
+    for index in range(1, len(positions) + 1):
+        if index == len(positions) or positions[index] - positions[first] > min_distance:
+            yield positions[first], str(index) if index == first + 1 else f"{first + 1}–{index}"
+            first = index
+
+
+def _text(row: Mapping[str, Any], max_characters: int) -> str:
+    message = theme.plain_text(row["message"], max_characters)
+    return f"{theme.plain_text(row['rule'], 40)}, step {row['step']:,}: {message}"
 
 
 def _add_hover_points(fig: go.Figure, positions: list[Any], rows: list[Mapping[str, Any]]) -> None:
@@ -99,10 +95,7 @@ def _add_hover_points(fig: go.Figure, positions: list[Any], rows: list[Mapping[s
             showlegend=False,
             marker={"symbol": "triangle-up", "size": 9, "color": _COLOUR},
             cliponaxis=False,
-            text=[
-                f"{theme.plain_text(row['rule'], 40)}, step {row['step']:,}: {theme.plain_text(row['message'], 110)}"
-                for row in rows
-            ],
+            text=[f"{number}. {_text(row, 110)}" for number, row in enumerate(rows, 1)],
             hovertemplate="%{text}<extra></extra>",
             customdata=[[row["rule"], row["id"], row["step"]] for row in rows],
         )

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.analysis.job import JobPhases
 from leadline.charts import theme
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import duration
+from leadline.records.formatting import duration, latency
 from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def over_time(table: pa.Table, *, missing: str = "no steps were timed") -> go.Fi
     edges = np.linspace(start, max(end, start + 1_000_000), min(_MAX_BARS, table.num_rows) + 1).astype(np.int64)
     sums = _sum_in_bins(table, edges)
     totals = sums.sum(axis=1)
-    fig = theme.figure("Step phases over time", y="share of step time (%)")
+    fig = theme.figure("Share of step time by phase", yaxis_ticksuffix=" %")
     midpoints = theme.epoch_ms(edges[:-1] + np.diff(edges) // 2)
     for part in (phase for phase in theme.PHASE_ORDER if phase in PARTS):
         phase_ns = sums[:, PARTS.index(part)]
@@ -79,7 +79,7 @@ def over_time(table: pa.Table, *, missing: str = "no steps were timed") -> go.Fi
             shares = np.divide(100.0 * phase_ns, totals, out=np.full(len(totals), np.nan), where=totals > 0)
             width, marker = float(edges[1] - edges[0]) / 1e6, {"line": {"width": 0}}
             y, colour = theme.float32(shares), theme.phase_colour(part)
-            theme.add_bars(fig, part, midpoints, y, colour, "%{y:.1f} %", width=width, marker=marker)
+            theme.add_bars(fig, part, midpoints, y, colour, "%{y:.3~g} %", width=width, marker=marker)
     fig.update_layout(barmode="stack", bargap=0, hovermode="x unified").update_yaxes(range=[0, 100])
     return theme.set_legend(theme.set_time_axis(fig)).update_layout(showlegend=True)
 
@@ -99,7 +99,7 @@ def progress(
     """
     if not table.num_rows:
         return theme.empty("no step was timed yet", "Progress")
-    fig = theme.figure("Progress", y="completed steps")
+    fig = theme.figure("Completed steps")
     groups = table.group_by(["worker", "mode"]).aggregate([]).to_pylist()
     groups.sort(
         key=lambda key: (key["mode"] != "train", natural_sort_key(key["mode"]), natural_sort_key(key["worker"]))
@@ -188,7 +188,7 @@ def _add_track(fig: go.Figure, track: str, starts: Integers, ends: Integers, cou
     name = theme.plain_text(track, 40)
     lengths = np.maximum((ends - starts) / 1e6, 0.001)
     texts = [
-        f"{length:.3g} ms" if count == 1 else f"{count:,} in {length:.3g} ms"
+        latency(length / 1e3) if count == 1 else f"{count:,} in {latency(length / 1e3)}"
         for length, count in zip(lengths.tolist(), counts.tolist(), strict=True)
     ]
     edge = {"width": 0.5 if track.endswith(" steps") else 0, "color": theme.EDGE}
@@ -271,7 +271,7 @@ def shares(seconds: Mapping[str, float]) -> go.Figure:
     total = sum(present.values())
     if not total:
         return theme.empty("no phase ran in this interval", "Time breakdown")
-    fig = theme.figure("Time breakdown", x="share of time (%)")
+    fig = theme.figure("Time breakdown", xaxis_ticksuffix=" %")
     for name, phase_seconds in present.items():
         share = 100.0 * phase_seconds / total
         label = theme.plain_text(name, 40)
@@ -281,7 +281,7 @@ def shares(seconds: Mapping[str, float]) -> go.Figure:
             [round(share, 3)],
             [""],
             theme.phase_colour(name),
-            f"{label}: %{{text}}, %{{x:.1f}} %<extra></extra>",
+            f"{label}: %{{text}}, %{{x:.3~g}} %<extra></extra>",
             text=[duration(phase_seconds)],
             **theme.HORIZONTAL,
         )

@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from leadline.analysis.call_tree import CallNode
 from leadline.charts import theme
 from leadline.charts.units import duration_unit
-from leadline.records.formatting import share
+from leadline.records.formatting import latency, share
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,7 +56,7 @@ def bars(
             theme.float32([row["own_ns"] / 1e9 * unit.factor for _, row in device_rows]),
             [label for label, _ in device_rows],
             theme.series_colour(index),
-            f"%{{y}}<br>%{{x:.3g}} {unit.name}, %{{text}}<br>%{{customdata}}<extra></extra>",
+            f"%{{y}}<br>%{{x:.3~g}} {unit.name}, %{{text}}<br>%{{customdata}}<extra></extra>",
             orientation="h",
             text=[f"{100 * row['share']:.1f} %" for _, row in device_rows],
             textposition="outside",
@@ -96,7 +96,7 @@ def window(calls: pa.Table) -> go.Figure:
             theme.float32([row["total_ns"] / 1e6 for row, _ in members]),
             [row_index for _, row_index in members],
             theme.phase_colour(phase),
-            "%{text}<br>%{x:.3g} ms<extra></extra>",
+            "%{text}<br>%{x:.3~g} ms<extra></extra>",
             base=theme.float32([(row["start_ns"] - origin) / 1e6 for row, _ in members]),
             text=[_call_label(row) for row, _ in members],
             marker={"line": {"width": 0}},
@@ -179,7 +179,9 @@ def icicle(calls: Sequence[CallNode]) -> go.Figure:
 
 
 def _hover_text(call: CallNode, total_ns: int) -> str:
-    timing = f"{call.total_ns / 1e9:.3g} s ({share(call.total_ns / total_ns)}), {call.own_ns / 1e9:.3g} s own time"
+    timing = (
+        f"{latency(call.total_ns / 1e9)} ({share(call.total_ns / total_ns)}), {latency(call.own_ns / 1e9)} own time"
+    )
     return f"{timing}<br>{theme.plain_text(call.file, 70)}:{call.line}" if call.file else timing
 
 

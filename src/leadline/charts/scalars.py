@@ -11,35 +11,48 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.charts import theme
+from leadline.charts.value_axis import line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
 
 
 def scalars(
-    table: pa.Table, *, title: str = "", y: str = "value", is_log: bool = False, missing: str = "nothing was captured"
+    table: pa.Table,
+    *,
+    title: str = "",
+    y: str = "",
+    is_log: bool | None = None,
+    missing: str = "nothing was captured",
 ) -> go.Figure:
-    """Draw numbers over steps: a line for each name, mode and worker; a band where steps were aggregated.
+    """Draw numbers over steps: a line for each name and worker, with a band where steps were aggregated.
 
-    Non-finite values are marked at the top, at their steps.
+    Few points are marked, and lines have gaps; what was not captured in training is drawn as points, in the colour of
+    its line if there are several. Non-finite values are marked at the top, at their steps.
 
     Args:
         table: From ``Digest.scalar`` or ``Digest.statistic``, or several of them concatenated.
         title: "": the name.
         y: Axis title, with unit.
-        is_log: Whether to draw magnitudes on a logarithmic axis.
+        is_log: Whether to draw magnitudes on a logarithmic axis; None: if they differ widely.
     """
     groups = list(_groups(table))
     if not groups:
         return theme.empty(missing, title)
     names = list(dict.fromkeys(key[0] for key, _ in groups))
     fig = theme.figure(title or theme.plain_text(names[0] if len(names) == 1 else f"{len(names)} tensors"), y=y)
+    is_log = set_scale(fig, [rows["value"] for _, rows in groups], is_log=is_log)
+    if is_log:
+        has_negative = any(bool(np.any(rows["value"] < 0)) for _, rows in groups)
+        fig.update_yaxes(title_text="magnitude" if has_negative else y)
+        groups = [(key, {**rows, "value": np.abs(rows["value"])}) for key, rows in groups]
     shown = theme.distinguish([key for key, _ in groups])
     labels = [theme.plain_text(" ".join(key[i] for i in shown) or f"{key[0]}, {key[1]}") for key, _ in groups]
-    for index, (label, (_, rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
+    sources = list(dict.fromkeys((name, worker) for (name, _, worker), _ in groups))
+    for index, (label, (key, rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
+        name, mode, worker = key
+        colour = sources.index((name, worker)) if len(sources) > 1 else index
         has_band = len(groups) <= theme.MAX_BANDS and not is_log
-        _add(fig, index, label, rows, is_log=is_log, has_band=has_band)
+        _add(fig, colour, label, rows, is_line=mode == "train", has_band=has_band)
     _mark_nonfinite(fig, labels, [rows for _, rows in groups])
-    if is_log:
-        fig.update_yaxes(type="log", exponentformat="power", nticks=6, title_text=f"magnitude of {y}, log scale")
     return theme.set_series(theme.set_step_axis(fig), len(groups))
 
 
@@ -47,8 +60,8 @@ def compare(
     tables: Mapping[str, pa.Table],
     *,
     title: str = "",
-    y: str = "value",
-    is_log: bool = False,
+    y: str = "",
+    is_log: bool | None = None,
 ) -> go.Figure:
     """Draw the same number of several runs on one axis.
 
@@ -67,13 +80,13 @@ def compare(
     return scalars(joined, title=title, y=y, is_log=is_log)
 
 
-def _add(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], *, is_log: bool, has_band: bool) -> None:
-    steps = rows["step"]
-    value, low, high = (np.abs(rows[key]) if is_log else rows[key] for key in ("value", "min", "max"))
-    if has_band and bool(np.any(rows["samples"] > 1)):
-        theme.add_band(fig, steps, low, high, index=index, group=name)
-    mode = "lines" if np.isfinite(value).sum() > 1 else "markers"
-    theme.add_line(fig, index, name, steps, theme.float32(value), "%{y:.6g}", legendgroup=name, mode=mode)
+def _add(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], *, is_line: bool, has_band: bool) -> None:
+    rows = with_gaps(rows, "step") if is_line else rows
+    if is_line and has_band and bool(np.any(rows["samples"] > 1)):
+        theme.add_band(fig, rows["step"], rows["min"], rows["max"], index=index, group=name)
+    mode = line_mode(rows["value"]) if is_line else "markers"
+    y = theme.float32(rows["value"])
+    theme.add_line(fig, index, name, rows["step"], y, theme.VALUE_ON_HOVER, legendgroup=name, mode=mode)
 
 
 def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapping[str, Any]]) -> None:

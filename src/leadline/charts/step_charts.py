@@ -33,9 +33,11 @@ _RANK: Final = re.compile(r"rank(\d+)-")
 
 
 @CatalogChart
-def step_durations(view: ChartView, *, worker: str | None = None, mode: str | None = None) -> go.Figure:
+def step_durations(
+    view: ChartView, *, worker: str | None = None, mode: str | None = None, is_log: bool | None = None
+) -> go.Figure:
     """Draw the time of each step; long steps are marked."""
-    return step_figures.durations(view.steps(worker, mode))
+    return step_figures.durations(view.steps(worker, mode), is_log=is_log)
 
 
 @CatalogChart
@@ -117,19 +119,20 @@ def rank_step_times(view: ChartView) -> go.Figure:
 
 
 @CatalogChart
-def rank_durations(view: ChartView) -> go.Figure:
+def rank_durations(view: ChartView, *, is_log: bool | None = None) -> go.Figure:
     """Draw the training step times of the ranks over steps; of many, those of the slowest and fastest."""
     workers = charted_workers(view.run, ranks_of(view.digest))
     tables = [view.at_most(_MAX_RANK_POINTS).steps(worker, "train") for worker in workers]
-    return step_figures.durations(pa.concat_tables(tables), title="Training step time")
+    return step_figures.durations(pa.concat_tables(tables), title="Training step time", is_log=is_log)
 
 
 @CatalogChart
-def replicas(view: ChartView, tensor: str, statistic: str = "value") -> go.Figure:
+def replicas(view: ChartView, tensor: str, statistic: str = "value", *, is_log: bool | None = None) -> go.Figure:
     """Draw one statistic of one tensor in the training steps of all workers."""
     missing = "not captured by any worker in training steps"
     label = plain_text(statistic.replace("_", " "), 40)
-    return scalars.scalars(view.statistic(tensor, statistic, "train"), y=label, missing=missing)
+    title = f"{label} of {plain_text(tensor, 60)}"
+    return scalars.scalars(view.statistic(tensor, statistic, "train"), title=title, is_log=is_log, missing=missing)
 
 
 def charted_ranks(ranks: Ranks | None) -> Ranks | None:

@@ -20,6 +20,7 @@ _MAX_BUCKETS: Final = 4000
 """Number of buckets requested for distributions."""
 _MAX_COLUMNS: Final = 500
 _NOUNS: Final = {"cpu": "CPU", "gpu": "GPU", "process": "processes"}
+_LINKED_PROPERTIES: Final = ("range", "rangemode", "type", "ticksuffix")
 _SPACE = 0.06
 _ROW_PIXELS = 190
 
@@ -133,13 +134,13 @@ def linked(parts: Sequence[go.Figure], *, title: str = "", missing: str = "nothi
     for index, part in enumerate(visible):
         top = 1.0 - index * (height + _SPACE)
         suffix = "" if index == 0 else str(index + 1)
-        axis = {key: part.layout.yaxis[key] for key in ("range", "rangemode", "type") if part.layout.yaxis[key]}
+        axis = {key: part.layout.yaxis[key] for key in _LINKED_PROPERTIES if part.layout.yaxis[key]}
         fig.update_layout(
             {
                 f"yaxis{suffix}": {
                     **axis,
                     "domain": [max(0.0, top - height), top],
-                    "title": {"text": part.layout.yaxis.title.text},
+                    "title": {"text": part.layout.yaxis.title.text or part.layout.title.text},
                 }
             }
         )

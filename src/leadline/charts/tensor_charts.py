@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,11 +15,12 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.digest_series import SCALAR_BUCKETS
 from leadline.analysis.histograms import read_histograms
 from leadline.charts import marks, scalars, theme, values
-from leadline.charts.chart import CatalogChart, ChartView, Names, Source, view_of
+from leadline.charts.chart import CatalogChart, ChartView, Names, Sources, view_of
 from leadline.charts.theme import plain_text
 from leadline.errors import DamagedRunError, NotCapturedError, NotYetError
 from leadline.reader.run import Run
 from leadline.reader.tensors import StoredTensor
+from leadline.records.loss_roles import role_of
 from leadline.records.names import MODES
 
 if TYPE_CHECKING:
@@ -37,11 +38,35 @@ _GROUPS: Final = ("losses", "metrics")
 
 @CatalogChart
 def scalar(
-    view: ChartView, name: str, *, mode: str | None = None, worker: str | None = None, is_log: bool = False
+    view: ChartView, name: str, *, mode: str | None = None, worker: str | None = None, is_log: bool | None = None
 ) -> go.Figure:
-    """Draw a loss, a metric or another scalar over steps, with findings marked."""
+    """Draw a scalar over steps, with the findings that name it."""
     table, missing = view.statistic(name, "value", mode, worker), f"no value of {name} was captured"
-    return _mark(scalars.scalars(table, title=plain_text(name), is_log=is_log, missing=missing), view)
+    return _mark(scalars.scalars(table, title=plain_text(name), is_log=is_log, missing=missing), view, [name])
+
+
+@CatalogChart
+def metric(
+    view: ChartView, name: str, *, mode: str | None = None, worker: str | None = None, is_log: bool | None = None
+) -> go.Figure:
+    """Draw a loss or metric of all data sets in one chart, with findings marked.
+
+    Args:
+        name: One of its scalars: ``val_loss`` draws ``loss``, too.
+    """
+    stem, names = next(
+        (
+            (stem, names)
+            for families in metrics(view.digest).values()
+            for stem, names in families.items()
+            if name in names
+        ),
+        (name, [name]),
+    )
+    worker = drawn_worker(view.digest, worker)
+    table = pa.concat_tables([view.statistic(member, "value", mode, worker) for member in names[: theme.MAX_SERIES]])
+    missing = f"no value of {name} was captured"
+    return _mark(scalars.scalars(table, title=plain_text(stem), is_log=is_log, missing=missing), view, names)
 
 
 @CatalogChart
@@ -51,7 +76,7 @@ def scalar_group(
     *,
     mode: str | None = None,
     worker: str | None = None,
-    is_log: bool = False,
+    is_log: bool | None = None,
 ) -> go.Figure:
     """Draw all scalars of a group: ``losses``, ``metrics`` or ``others``."""
     names = scalar_groups(view.digest).get(group, [])[: theme.MAX_SERIES]
@@ -63,9 +88,12 @@ def scalar_group(
 
 
 @CatalogChart
-def losses(view: ChartView, *, mode: str | None = None, worker: str | None = None, is_log: bool = False) -> go.Figure:
+def losses(
+    view: ChartView, *, mode: str | None = None, worker: str | None = None, is_log: bool | None = None
+) -> go.Figure:
     """Draw every loss by mode, with findings marked."""
-    return _mark(scalar_group(view, "losses", mode=mode, worker=worker, is_log=is_log), view)
+    names = scalar_groups(view.digest).get("losses", [])
+    return _mark(scalar_group(view, "losses", mode=mode, worker=worker, is_log=is_log), view, names)
 
 
 @CatalogChart
@@ -76,7 +104,7 @@ def tensor(
     *,
     mode: str | None = None,
     worker: str | None = None,
-    is_log: bool = False,
+    is_log: bool | None = None,
 ) -> go.Figure:
     """Draw statistics of one tensor over steps, with the findings that name it.
 
@@ -89,11 +117,10 @@ def tensor(
     fig = scalars.scalars(
         pa.concat_tables([SCALAR_BUCKETS.empty_table(), *tables]),
         title=f"{plain_text(label, 60)} of {plain_text(name, 60)}",
-        y=plain_text(label, 40),
         is_log=is_log,
         missing="no statistic of this tensor was captured",
     )
-    return _mark(fig, view, name)
+    return _mark(fig, view, [name])
 
 
 @CatalogChart
@@ -142,33 +169,38 @@ def layers(
 @CatalogChart
 def compare(
     view: ChartView,
-    other: Source,
+    other: Sources,
     name: str,
     statistic: str = "value",
     *,
     mode: str | None = None,
     worker: str | None = None,
-    is_log: bool = False,
+    is_log: bool | None = None,
 ) -> go.Figure:
-    """Draw the same scalar, or the same statistic of a tensor, of two runs on one axis."""
-    views = [view, replace(view, digest=view_of(other).digest)]
-    names = [view.run.name, views[1].run.name]
-    names[1] += " (2)" if names[0] == names[1] else ""
+    """Draw the same scalar, or the same statistic of a tensor, of several runs on one axis.
+
+    Args:
+        other: The other run, or several.
+    """
+    others = list(other) if isinstance(other, Sequence) else [other]
+    views = [view, *(replace(view, digest=view_of(run).digest) for run in others)]
+    names = [member.run.name for member in views]
+    names = [f"{name} ({at})" if name in names[: at - 1] else name for at, name in enumerate(names, 1)]
     tables = {
         run: member.statistic(name, statistic, mode, drawn_worker(member.digest, worker))
         for run, member in zip(names, views, strict=True)
     }
     label = plain_text(statistic, 40)
     title = plain_text(name) if statistic == "value" else f"{label} of {plain_text(name, 60)}"
-    return scalars.compare(tables, title=title, y=label, is_log=is_log)
+    return scalars.compare(tables, title=title, is_log=is_log)
 
 
-def _mark(fig: go.Figure, view: ChartView, tensor: str | None = None) -> go.Figure:
-    """Mark the findings of a run, or those that name a tensor, unless the chart is empty."""
+def _mark(fig: go.Figure, view: ChartView, tensors: Collection[str]) -> go.Figure:
+    """Mark the findings that name one of the tensors, unless the chart is empty."""
     if not fig.data:
         return fig
     findings = view.run.findings().to_pylist()
-    return marks.mark(fig, [row for row in findings if tensor is None or tensor in (row["tensors"] or ())])
+    return marks.mark(fig, [row for row in findings if not set(tensors).isdisjoint(row["tensors"] or ())])
 
 
 def scalar_groups(digest: Digest) -> dict[str, list[str]]:
@@ -180,6 +212,17 @@ def scalar_groups(digest: Digest) -> dict[str, list[str]]:
         kind = next((group for group in _GROUPS if group in collections), "others")
         groups.setdefault(kind, []).append(name)
     return {kind: groups[kind] for kind in (*_GROUPS, "others") if kind in groups}
+
+
+def metrics(digest: Digest) -> dict[str, dict[str, list[str]]]:
+    """Return the scalars of each loss or metric, by group and by the name that its data sets share."""
+    infos = digest.run.archive.infos()
+    families: dict[str, dict[str, list[str]]] = {}
+    for group, names in scalar_groups(digest).items():
+        for name in names:
+            _, stem = role_of(name, "train", infos[name].collections if name in infos else ())
+            families.setdefault(group, {}).setdefault(stem, []).append(name)
+    return families
 
 
 def drawn_worker(digest: Digest, worker: str | None) -> str | None:

@@ -26,6 +26,8 @@ TEXT: Final = "#7b8490"
 """Readable on light and dark backgrounds; the dashboard replaces it with the page's colour."""
 EDGE: Final = "rgba(128,128,128,0.6)"
 GRID: Final = "rgba(128,128,128,0.22)"
+NOT_CAPTURED: Final = "rgba(128,128,128,0.28)"
+"""Ground of a heat map, seen where a cell has no value."""
 DASHES: Final = ("solid", "dash", "dot", "dashdot")
 PHASE_COLOURS: Final = {
     "data": PALETTE[1],
@@ -58,6 +60,13 @@ MAX_BANDS: Final = 4
 """With more series, bands would hide each other."""
 HORIZONTAL: Final = {"orientation": "h", "textposition": "none"}
 """Properties of horizontal bars whose text is shown on hover only."""
+VALUE_ON_HOVER: Final = "%{y:.3~g}"
+_TIME_TICKS: Final = [
+    {"dtickrange": [None, 1000], "value": "%H:%M:%S.%L"},
+    {"dtickrange": [1000, 60_000], "value": "%H:%M:%S"},
+    {"dtickrange": [60_000, 86_400_000], "value": "%H:%M\n%b %-d"},
+    {"dtickrange": [86_400_000, None], "value": "%b %-d"},
+]
 _LEGEND_PIXELS: Final = 540
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Unicode direction marks, which can disguise a name."""
@@ -187,12 +196,12 @@ def add_line(fig: go.Figure, index: int, name: str, x: Any, y: Any, hover: str, 
     fig.add_trace(go.Scatter(x=x, y=y, name=name, line=line, **trace))
 
 
-def add_outline(fig: go.Figure, index: int, name: str, edges: Any, heights: Any) -> None:
+def add_outline(fig: go.Figure, index: int, name: str, edges: Any, heights: Any, hover: str) -> None:
     """Add a histogram as one translucent filled outline, so that several can overlap."""
     x = float32(np.repeat(np.asarray(edges, np.float64), 2))
     y = float32(np.concatenate([[0.0], np.repeat(heights, 2), [0.0]]))
     fill = translucent(series_colour(index), 0.15)
-    add_line(fig, index, name, x, y, "%{x:.4g}: %{y:.3g}", fill="tozeroy", fillcolor=fill)
+    add_line(fig, index, name, x, y, hover, fill="tozeroy", fillcolor=fill)
 
 
 def add_heat_map(
@@ -263,7 +272,8 @@ def set_legend(fig: go.Figure) -> go.Figure:
     widest = 45 + 6.3 * max(map(len, names))
     columns = max(1, int(_LEGEND_PIXELS // widest))
     rows = min(-(-len(names) // columns), 6)
-    return fig.update_layout(margin={"b": 58 + 19 * rows}, meta={**(fig.layout.meta or {}), "legend_rows": rows})
+    below = 32 + 18 * bool(fig.layout.xaxis.title.text) + 19 * rows
+    return fig.update_layout(margin={"b": below}, meta={**(fig.layout.meta or {}), "legend_rows": rows})
 
 
 def set_series(fig: go.Figure, count: int, noun: str = "series", *, max_unified: int = 10) -> go.Figure:
@@ -291,8 +301,8 @@ def float32(values: Any) -> npt.NDArray[np.float32]:
 
 
 def set_time_axis(fig: go.Figure) -> go.Figure:
-    """Make x a time axis; the dashboard converts UTC to the viewer's time zone."""
-    fig.update_xaxes(type="date", title_text="time (UTC)")
+    """Make x a time axis with 24 hours and the zone on hover; the dashboard converts UTC to the viewer's time zone."""
+    fig.update_xaxes(type="date", title_text="", hoverformat="%b %-d, %H:%M:%S UTC", tickformatstops=_TIME_TICKS)
     meta = dict(fig.layout.meta or {})
     return fig.update_layout(meta={**meta, "axis": "time"})
 

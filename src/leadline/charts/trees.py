@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from leadline.charts import theme
+from leadline.records.formatting import significant
 
 if TYPE_CHECKING:
     from leadline.analysis.scores import Curve, Floats
@@ -35,7 +36,7 @@ def class_sizes(counts: Floats) -> go.Figure:
         return theme.empty(_NO_PREDICTIONS)
     fig = _figure(x="class", y="samples (count)")
     classes, shares = np.arange(len(counts)), counts / counts.sum()
-    hover = "class %{x}: %{y:,} samples, %{customdata:.3g} %<extra></extra>"
+    hover = "class %{x}: %{y:,} samples, %{customdata:.3~g} %<extra></extra>"
     theme.add_bars(fig, "", classes, counts, theme.PALETTE[0], hover, customdata=np.round(100 * shares, 2))
     fig.update_xaxes(type="linear", tickmode="linear" if len(counts) <= 30 else "auto", dtick=1, showgrid=False)
     return fig.update_layout(bargap=0.3)
@@ -54,7 +55,7 @@ def distribution(values: Floats, *, x: str, has_zero: bool = False) -> go.Figure
         return theme.empty(_NO_PREDICTIONS)
     counts, edges = np.histogram(finite, bins=_bin_count(finite))
     fig = _figure(x=x, y="samples (count)")
-    bounds, hover = np.column_stack([edges[:-1], edges[1:]]), "%{customdata[0]:.5g} to %{customdata[1]:.5g}: %{y:,}"
+    bounds, hover = np.column_stack([edges[:-1], edges[1:]]), "%{customdata[0]:.3~g} to %{customdata[1]:.3~g}: %{y:,}"
     theme.add_bars(
         fig,
         "",
@@ -93,7 +94,9 @@ def losses(
             "lines" if len(loss.steps) > 1 else "markers",
         )
         name = theme.plain_text(loss.name)
-        theme.add_line(fig, index, name, loss.steps, theme.float32(loss.values), "%{y:.6g}", line=line, mode=mode)
+        theme.add_line(
+            fig, index, name, loss.steps, theme.float32(loss.values), theme.VALUE_ON_HOVER, line=line, mode=mode
+        )
         if marks_best and is_validation and len(loss.steps) > 1:
             _mark_best(fig, loss, index)
     return theme.set_series(_set_round_axis(fig), len(drawn), "losses")
@@ -117,7 +120,7 @@ def importance(values: Mapping[str, float], *, kind: str) -> go.Figure:
         [round(100 * share, 4) for _, share in features],
         list(range(len(features))),
         theme.PALETTE[0],
-        "%{customdata}: %{x:.3g} %<extra></extra>",
+        "%{customdata}: %{x:.3~g} %<extra></extra>",
         orientation="h",
         customdata=[theme.plain_text(name) for name, _ in features],
     )
@@ -147,7 +150,7 @@ def confusion(matrix: Floats | None, *, title: str = "Confusion matrix") -> go.F
         None,
         None,
         theme.float32(shares),
-        "label %{y}, predicted %{x}: %{customdata:,} samples, %{z:.3g} %",
+        "label %{y}, predicted %{x}: %{customdata:,} samples, %{z:.3~g} %",
         scale=_SHARE_SCALE,
         title="share of the label (%)",
         zmin=0,
@@ -177,7 +180,7 @@ def class_accuracy(steps: Sequence[int], shares: Floats) -> go.Figure:
         return theme.empty(_NO_PREDICTIONS)
     fig = _figure(y="recall (%)")
     for index, class_index in enumerate(class_indices[: theme.MAX_SERIES]):
-        _add_line(fig, index, f"class {class_index}", steps, 100 * shares[:, class_index], "%{y:.3g} %")
+        _add_line(fig, index, f"class {class_index}", steps, 100 * shares[:, class_index], "%{y:.3~g} %")
     fig.update_yaxes(range=[-2, 102])
     return theme.set_series(_set_round_axis(fig), len(class_indices), "classes")
 
@@ -220,8 +223,10 @@ def error_by_bin(steps: Sequence[int], errors: Floats, edges: Floats) -> go.Figu
         return theme.empty(_NO_PREDICTIONS)
     fig = _figure(y="mean absolute error (unit of the label)")
     for index, bin_index in enumerate(bin_indices):
-        name = f"{edges[bin_index]:.4g} to {edges[bin_index + 1]:.4g}"
-        _add_line(fig, index, name, steps, errors[:, bin_index], "%{y:.4g}", index / max(1, len(bin_indices) - 1))
+        name = f"{significant(edges[bin_index])} to {significant(edges[bin_index + 1])}"
+        _add_line(
+            fig, index, name, steps, errors[:, bin_index], theme.VALUE_ON_HOVER, index / max(1, len(bin_indices) - 1)
+        )
     fig.update_yaxes(rangemode="tozero")
     fig.update_layout(hovermode="x unified")
     return theme.set_legend(_set_round_axis(fig))

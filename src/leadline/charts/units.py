@@ -44,6 +44,11 @@ class Unit:
     factor: float
     """Factor from the stored number to this unit."""
 
+    @property
+    def suffix(self) -> str:
+        """What follows a number: `` GiB``; "" without a unit."""
+        return f" {self.name}" if self.name else ""
+
     def axis_title(self, label: str) -> str:
         """Return the title of an axis: ``memory (GiB)``."""
         return f"{label} ({self.name})" if self.name else label

@@ -14,11 +14,13 @@ from leadline.analysis.histograms import MAX_MAGNITUDE, even_edges
 from leadline.analysis.usage import Distribution, by_sensor
 from leadline.charts import theme
 from leadline.charts.units import Unit, metric_label, unit_of
+from leadline.charts.value_axis import line_mode, with_gaps
 from leadline.reader.window import natural_sort_key
 
 _HEAT_MAP: Final = "Utilization of every core and GPU"
 _ROW_PIXELS: Final = 16
 _MAX_ROWS: Final = 256
+_HEIGHT: Final = 320
 _MAX_BOXES: Final = 64
 _QUANTILES: Final = {
     "lowerfence": "p5",
@@ -28,8 +30,6 @@ _QUANTILES: Final = {
     "upperfence": "p95",
     "mean": "mean",
 }
-_GAP: Final = 4.0
-"""A pause longer than this many median intervals between samples is a gap."""
 
 
 def usage(
@@ -48,7 +48,7 @@ def usage(
     if not sensors:
         return theme.empty(missing, title)
     unit = _unit(table)
-    fig = theme.figure(title or _title(sensors), y=unit.axis_title(_axis_label(sensors)))
+    fig = theme.figure(title or _title(sensors), yaxis_ticksuffix=unit.suffix)
     for index, (name, rows) in enumerate(_series(table, sensors)):
         _add(fig, index, name, rows, unit, has_band=len(sensors) <= theme.MAX_BANDS)
     if unit.name == "%" or unit.name.endswith("/s"):
@@ -74,12 +74,15 @@ def histogram(
         return theme.empty("no sample is finite", title)
     edges = even_edges(values.min(), values.max(), bins)
     fig = theme.figure(
-        title or f"{_title(sensors)}: distribution", x=unit.axis_title(_axis_label(sensors)), y="share of samples (%)"
+        title or f"{_title(sensors)}: distribution",
+        xaxis_ticksuffix=unit.suffix,
+        y="share of samples (%)",
+        height=_HEIGHT,
     )
     for index, (name, rows) in enumerate(_series(table, sensors)):
         counts, _ = np.histogram(rows["mean"] * unit.factor, bins=edges, weights=rows["samples"])
         shares = 100.0 * counts / max(counts.sum(), 1)
-        theme.add_outline(fig, index, name, edges, shares)
+        theme.add_outline(fig, index, name, edges, shares, f"%{{x:.3~g}}{unit.suffix}: %{{y:.3~g}} %")
     theme.note_omitted(fig, len(sensors) - theme.MAX_SERIES, "series")
     return theme.set_legend(fig)
 
@@ -96,23 +99,14 @@ def mean_over_devices(table: pa.Table) -> pa.Table:
 
 
 def _add(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], unit: Unit, *, has_band: bool) -> None:
-    rows = _insert_gaps(rows)
+    rows = with_gaps(rows, "time_ns")
     x = theme.epoch_ms(rows["time_ns"])
     if has_band and bool(np.any(rows["max"] > rows["min"])):
         low, high = (rows[key] * unit.factor for key in ("min", "max"))
         theme.add_band(fig, x, low, high, index=index, group=name)
-    mode, hover = "lines" if len(x) > 1 else "markers", "%{y:.3g}" + (f" {unit.name}" if unit.name else "")
     y = theme.float32(rows["mean"] * unit.factor)
+    mode, hover = line_mode(y), theme.VALUE_ON_HOVER + unit.suffix
     theme.add_line(fig, index, name, x, y, hover, legendgroup=name, mode=mode)
-
-
-def _insert_gaps(rows: Mapping[str, Any]) -> dict[str, Any]:
-    """Insert a NaN row into each gap, so that no line is drawn where nothing was measured."""
-    times = rows["time_ns"]
-    pauses = np.diff(times)
-    gaps = np.flatnonzero(pauses > _GAP * np.median(pauses)) + 1 if len(times) > 2 else np.zeros(0, np.int64)
-    columns = {name: np.insert(np.asarray(rows[name], np.float64), gaps, np.nan) for name in ("mean", "min", "max")}
-    return {**columns, "time_ns": np.insert(times, gaps, times[gaps - 1] + 1 if gaps.size else 0)}
 
 
 def _series(table: pa.Table, sensors: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -130,13 +124,6 @@ def _title(sensors: Sequence[Any]) -> str:
     labels = list(dict.fromkeys(metric_label(sensor.kind, sensor.metric) for sensor in sensors))
     title = theme.plain_text(" and ".join(labels) if len(labels) < 3 else f"{labels[0]} and {len(labels) - 1} more")
     return title[:1].upper() + title[1:] + (", mean of all devices" if sensors[0].device == "mean" else "")
-
-
-def _axis_label(sensors: Sequence[Any]) -> str:
-    metrics = {sensor.metric for sensor in sensors}
-    if len(metrics) == 1:
-        return theme.plain_text(metric_label(sensors[0].kind, sensors[0].metric))
-    return "rate" if all(metric.endswith("per_second") for metric in metrics) else "utilization"
 
 
 def _labels(sensors: Sequence[Any]) -> list[str]:
@@ -180,7 +167,8 @@ def heat_map(table: pa.Table) -> go.Figure:
         values[row_index, time_indices[sensor.rows]] = mean[sensor.rows]
     has_several_nodes = len({sensor.node for sensor in sensors}) > 1
     labels = [
-        (f"{sensor.node} " if has_several_nodes else "") + device_label(sensor.kind, sensor.device)
+        (f"{sensor.node} " if has_several_nodes else "")
+        + f"{device_label(sensor.kind, sensor.device)}, mean {_mean(table, sensor.rows)}"
         for sensor in sensors
     ]
     rows = [[sensor.node, sensor.kind, sensor.device] for sensor in sensors[:_MAX_ROWS]]
@@ -192,15 +180,25 @@ def heat_map(table: pa.Table) -> go.Figure:
         _pack(values[:_MAX_ROWS]),
         "%{y}<br>%{x}<br>%{z:.0f} %",
         scale=theme.UTILIZATION_SCALE,
-        title="utilization (%)",
+        title="%",
         zmin=0,
         zmax=100,
         zauto=False,
     )
     fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
+    if np.isnan(values).any():
+        theme.add_note(fig, "grey: not measured")
+    fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED)
     fig.update_layout(height=min(900, max(240, 110 + _ROW_PIXELS * len(rows))))
     theme.note_omitted(fig, len(sensors) - _MAX_ROWS, "devices")
     return theme.set_time_axis(fig)
+
+
+def _mean(table: pa.Table, rows: Any) -> str:
+    """Return the mean utilization of a device: ``57 %``."""
+    means, samples = (table[name].to_numpy()[rows] for name in ("mean", "samples"))
+    is_finite = np.isfinite(means)
+    return f"{np.average(means[is_finite], weights=samples[is_finite]):.0f} %" if is_finite.any() else "unknown"
 
 
 def _pack(values: Any) -> Any:
@@ -220,7 +218,7 @@ def boxes(distributions: Sequence[Distribution], *, title: str = "") -> go.Figur
     unit = unit_of(distributions[0].metric, max(distribution.max for distribution in distributions))
     metrics = list(dict.fromkeys((distribution.kind, distribution.metric) for distribution in distributions))
     label = " and ".join(metric_label(*metric) for metric in metrics[:3])
-    fig = theme.figure(title or theme.plain_text(label[:1].upper() + label[1:]), y=unit.axis_title("utilization"))
+    fig = theme.figure(title or theme.plain_text(label[:1].upper() + label[1:]), yaxis_ticksuffix=unit.suffix)
     names = theme.unique_labels(_labels(distributions)[:_MAX_BOXES], 40)
     for index, metric in enumerate(metrics):
         boxes_of_metric = [
@@ -243,6 +241,7 @@ def boxes(distributions: Sequence[Distribution], *, title: str = "") -> go.Figur
             )
         )
     theme.note_omitted(fig, len(distributions) - _MAX_BOXES, "devices")
-    fig.update_xaxes(type="category", title_text="whiskers: 5th and 95th percentile; dashed: mean")
+    theme.add_note(fig, "whiskers: 5th and 95th percentile; dashed: mean")
+    fig.update_xaxes(type="category")
     fig.update_yaxes(rangemode="tozero")
     return theme.set_legend(fig)

@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 
 from leadline.analysis.histograms import MAX_MAGNITUDE, Histograms, even_edges
 from leadline.charts import theme
+from leadline.charts.value_axis import differs_widely
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -36,9 +37,9 @@ def over_steps(histograms: Histograms) -> go.Figure:
         return theme.empty("no histogram was captured", _title(histograms))
     shares = 100.0 * histograms.shares()
     middles = (histograms.edges[1:] + histograms.edges[:-1]) / 2
-    fig = theme.figure(_title(histograms), y="value")
+    fig = theme.figure(_title(histograms))
     x, y, z = np.asarray(histograms.steps), theme.float32(middles), theme.float32(shares.T.round(2))
-    hover, scale = "step %{x:,}, %{y:.3g}: %{z:.2f} %", theme.MAGNITUDE_SCALE
+    hover, scale = "step %{x:,}, %{y:.3~g}: %{z:.3~g} %", theme.MAGNITUDE_SCALE
     theme.add_heat_map(fig, x, y, z, hover, scale=scale, title="elements (%)", zmin=0)
     return theme.set_step_axis(fig)
 
@@ -52,7 +53,7 @@ def ridge(histograms: Histograms) -> go.Figure:
     shares = histograms.shares()[chosen]
     scale = _OVERLAP / float(shares.max() or 1.0)
     middles = theme.float32((histograms.edges[1:] + histograms.edges[:-1]) / 2)
-    fig = theme.figure(_title(histograms), x="value", y="step")
+    fig = theme.figure(_title(histograms), y="step")
     for position, row in enumerate(shares):
         baseline = len(chosen) - 1 - position
         colour = theme.PALETTE[0]
@@ -99,9 +100,9 @@ def at_step(
     if not finite.size:
         return theme.empty("no value is finite" if flat.size else "the tensor has no elements", title)
     counts, edges = np.histogram(finite, even_edges(finite.min(), finite.max(), bins))
-    fig = theme.figure(title, x="value", y="elements (count)")
+    fig = theme.figure(title, y="elements (count)")
     x, bar = theme.float32((edges[1:] + edges[:-1]) / 2), {"width": float(edges[1] - edges[0])}
-    hover = "%{x:.4g}: %{y:,}<extra></extra>"
+    hover = "%{x:.3~g}: %{y:,}<extra></extra>"
     theme.add_bars(fig, "", x, counts, theme.PALETTE[0], hover, marker={"line": {"width": 0}}, **bar)
     excluded_count = flat.size - finite.size
     if excluded_count:
@@ -122,35 +123,52 @@ def layers(
     """Draw a row for each tensor in model order, the first at the top; steps across.
 
     Magnitudes are drawn on a logarithmic scale, so that a gradient that vanishes towards the input darkens row by row;
-    zero is darkest. Missing and non-finite values are gaps.
+    zero is darkest. Cells with a value that is not finite are red, cells without a value are grey.
 
     Args:
         data: From ``Digest.layers``.
         statistic: Name of the statistic, for the colour bar.
-        is_log: None: logarithmic unless the statistic is a ratio.
+        is_log: None: logarithmic, except for a ratio whose values are of similar size.
     """
     values = np.abs(np.asarray(data["values"], np.float64))
-    values[~np.isfinite(values)] = np.nan
     if not values.size or np.isnan(values).all():
         return theme.empty(missing, title or f"{theme.plain_text(statistic, 40)} of each tensor")
-    is_log = not any(word in statistic for word in _RATIOS) if is_log is None else is_log
-    tensors = list(data["tensors"])
+    tensors, steps = list(data["tensors"]), np.asarray(data["steps"])
     values, names, rows_merged = _merge_rows(values, tensors)
+    is_nonfinite, is_missing = np.isinf(values), np.isnan(values)
+    values[is_nonfinite] = np.nan
+    is_ratio = any(word in statistic for word in _RATIOS)
+    is_log = (not is_ratio or differs_widely(values)) if is_log is None else is_log
     cells, colour_bar = _logarithms(values) if is_log else (values, {})
     label = theme.plain_text(statistic, 40)
     fig = theme.figure(title or f"{label} of each tensor", meta={"rows": tensors[::rows_merged]})
     theme.add_heat_map(
         fig,
-        np.asarray(data["steps"]),
+        steps,
         names,
         theme.float32(cells.round(2) if is_log else cells),
-        f"%{{y}}<br>step %{{x:,}}: {'10^%{z:.1f}' if is_log else '%{z:.4g}'}",
+        f"%{{y}}<br>step %{{x:,}}: {'10^%{z:.1f}' if is_log else '%{z:.3~g}'}",
         scale=theme.MAGNITUDE_SCALE,
         title=f"{label}, log scale" if is_log else label,
         bar=colour_bar,
     )
-    if rows_merged > 1:
-        theme.add_note(fig, f"{rows_merged} tensors per row (median)")
+    if is_nonfinite.any():
+        theme.add_heat_map(
+            fig,
+            steps,
+            names,
+            theme.float32(np.where(is_nonfinite, 1.0, np.nan)),
+            "%{y}<br>step %{x:,}: not finite",
+            scale=[[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]],
+            title="",
+            showscale=False,
+        )
+    notes = [f"{rows_merged} tensors per row (median)"] if rows_merged > 1 else []
+    notes += ["red: not finite"] if is_nonfinite.any() else []
+    notes += ["grey: not captured"] if is_missing.any() else []
+    if notes:
+        theme.add_note(fig, " · ".join(notes))
+    fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED)
     fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
     fig.update_layout(height=min(1000, max(260, 110 + _ROW_PIXELS * len(names))))
     return theme.set_step_axis(fig)
@@ -168,10 +186,11 @@ def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], in
 
 
 def _column_medians(rows: Floats) -> Floats:
-    """Return the median of each column; NaN for columns that are all NaN."""
+    """Return the median of each column; NaN for columns of NaN, infinite for those with an infinite value."""
     has_values = ~np.isnan(rows).all(axis=0)
     medians = np.full(rows.shape[1], np.nan)
     medians[has_values] = np.nanmedian(rows[:, has_values], axis=0)
+    medians[np.isinf(rows).any(axis=0)] = np.inf
     return medians
 
 
@@ -215,7 +234,7 @@ def matrix(values: npt.NDArray[np.float64] | None, *, x: str = "column") -> go.F
         np.arange(cells.shape[1]) * column_step,
         np.arange(cells.shape[0]) * row_step,
         theme.float32(cells),
-        "[%{y}, %{x}]: %{z:.5g}",
+        "[%{y}, %{x}]: %{z:.3~g}",
         scale="RdBu",
         title="value",
         reversescale=True,

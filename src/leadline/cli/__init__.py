@@ -12,10 +12,12 @@ def main() -> None:
     import typer
 
     from leadline.cli.app import application
+    from leadline.cli.arguments import command_to_complete
     from leadline.cli.console import complain
     from leadline.errors import LeadlineError
 
-    command = typer.main.get_command(application(sys.argv[1] if len(sys.argv) > 1 else None))
+    name = sys.argv[1] if len(sys.argv) > 1 else command_to_complete()
+    command = typer.main.get_command(application(name))
     try:
         status = command.main(prog_name="leadline", standalone_mode=False)
     except typer.Exit as request:

@@ -216,7 +216,7 @@ def _overhead(training: Mapping[str, Any]) -> RenderableType:
             Text(size(price["bytes_per_1000_steps"])),
         )
     steps = counted(int(training["steps"].get("train", 0)), "step")
-    note = f"step time {_short_duration(training['step_seconds'])} ({steps}); overhead as time in the training thread"
+    note = f"shortest step {_short_duration(training['step_seconds'])} ({steps}); overhead in the training's thread"
     return Group(table, Text(note, style="dim"))
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import leadline
+from leadline.cli.arguments import RunArgument, completing
 from leadline.cli.console import complain, console
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
@@ -19,8 +20,10 @@ FORMATS: Final = ("perfetto", "parquet", "csv", "tensorboard")
 
 
 def export(
-    run: Annotated[str | None, typer.Argument(help="A run's name or path; default: the latest.")] = None,
-    to: Annotated[str, typer.Option(help="perfetto, parquet, csv or tensorboard.")] = "perfetto",
+    run: RunArgument = None,
+    to: Annotated[
+        str, typer.Option(help="perfetto, parquet, csv or tensorboard.", autocompletion=completing(FORMATS))
+    ] = "perfetto",
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Output path: a file for perfetto, else a folder.")
     ] = None,

@@ -18,12 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.analysis.overview import format_finding
+from leadline.cli.arguments import complete_rule, complete_run
 from leadline.cli.console import complain, console, echo_json, error_console, status
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
-from leadline.judge.added_rules import rules_of
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import judge_run
+from leadline.judge.rule_changes import rules_of
 from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_plan import default_rules, resolve_rules
 from leadline.reader import liveness
@@ -42,10 +43,14 @@ _REPORT_SECONDS: Final = 10.0
 def judge(
     runs: Annotated[
         list[str] | None,
-        typer.Argument(help="Runs by name or path, patterns, folders of runs; default: the latest run."),
+        typer.Argument(
+            help="Runs by name or path, patterns, folders of runs; default: the latest run.",
+            autocompletion=complete_run,
+        ),
     ] = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="[ALIAS=]NAME[:key=value,…]; default: the rules of the run.")
+        list[str] | None,
+        typer.Option(help="[ALIAS=]NAME[:key=value,…]; default: the rules of the run.", autocompletion=complete_rule),
     ] = None,
     follow: Annotated[bool, typer.Option(help="Continue until the run has ended; needs a single run.")] = False,
     engine: Annotated[str, typer.Option(help="Where to evaluate: local (on all cores) or ray.")] = "local",

@@ -12,6 +12,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from leadline.cli.console import LEVEL_STYLES, console, echo_json, number
+from leadline.cli.table import print_lines, table, table_width
 from leadline.config.run_config import runs_root
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
@@ -21,9 +22,7 @@ from leadline.records.formatting import duration, iso, printable, share
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
 """The list stays for this many times as long as it took to build."""
-_MIN_OUTCOME_WIDTH: Final = 24
-_COLUMNS: Final = {"NAME": str.ljust, "STEPS": str.rjust, "LOSS": str.rjust, "COST": str.rjust, "AGE": str.rjust}
-"""How the cells of a column are aligned; the outcome follows them."""
+_COLUMNS: Final = ("NAME", "STEPS", "LOSS", "COST", "AGE", "OUTCOME")
 
 
 def ls(
@@ -39,10 +38,8 @@ def ls(
         raise ConfigurationError(f"no such folder: {root}")
     if as_json:
         echo_json([_to_dict(run) for run in list_runs(folder)])
-    elif not follow and terminal.is_terminal:
-        terminal.print(_table(list_runs(folder), folder, terminal.width))
     elif not follow:
-        typer.echo(_table(list_runs(folder), folder).plain)
+        print_lines(_table(list_runs(folder), folder, table_width()))
     elif terminal.is_terminal:
         _follow(folder, terminal)
     else:
@@ -63,8 +60,8 @@ def _follow(folder: str, terminal: Console) -> None:
 def _screen(runs: list[RunSummary], folder: str, terminal: Console) -> RenderableType:
     limit = max(1, terminal.height - 2)
     left = len(runs) - limit
-    table = _table(runs[:limit], folder, terminal.width)
-    return Group(table, Text(f"and {left:,} more", style="dim")) if left > 0 else table
+    lines = _table(runs[:limit], folder, terminal.width)
+    return Group(lines, Text(f"and {left:,} more", style="dim")) if left > 0 else lines
 
 
 def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> Text:
@@ -75,21 +72,12 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
     """
     if not runs:
         return Text(f"no runs in {root}; create one with: leadline run train.py")
-    rows = [tuple(map(printable, _cells(run))) for run in runs]
-    widths = [max(map(len, column)) for column in zip(tuple(_COLUMNS), *rows, strict=True)]
-    room = None if width is None else max(_MIN_OUTCOME_WIDTH, width - sum(widths) - 2 * len(widths))
-    lines = [Text(f"{_line(tuple(_COLUMNS), widths)}OUTCOME", style="dim")]
-    for run, row in zip(runs, rows, strict=True):
-        outcome = Text(_cut(printable(run.outcome.text), room), style=LEVEL_STYLES[run.outcome.level])
-        lines.append(Text(_line(row, widths)).append_text(outcome))
+    rows = [(*_cells(run), run.outcome.text) for run in runs]
+    styles = [LEVEL_STYLES[run.outcome.level] for run in runs]
+    lines = [table(_COLUMNS, rows, right=_COLUMNS[1:-1], styles=styles, width=width)]
     damaged = (f"{run.name}: damaged: {', '.join(run.damage)}" for run in runs if run.damage)
     lines += [Text(printable(line), style="yellow") for line in damaged]
     return Text("\n").join(lines)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    aligned = (align(cell, width) for align, cell, width in zip(_COLUMNS.values(), cells, widths, strict=True))
-    return "".join(f"{cell}  " for cell in aligned)
 
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
@@ -97,10 +85,6 @@ def _cells(run: RunSummary) -> tuple[str, ...]:
     overhead = share(run.cost_ratio) if run.cost_ratio is not None else "–"
     age = duration(time.time() - run.started_ns / 1e9)
     return run.name, f"{run.train_steps:,}", number(run.loss), overhead, age
-
-
-def _cut(text: str, width: int | None) -> str:
-    return text if width is None or len(text) <= width else f"{text[: width - 1]}…"
 
 
 def _to_dict(run: RunSummary) -> dict[str, Any]:

@@ -131,6 +131,7 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
         ("throughput", _throughput(time["throughput"])),
         ("bottleneck", _bottleneck(time["bound"])),
         ("try", time["bound"]["try"] if time["bound"] else ""),
+        ("machine", time["overload"]["message"] if time["overload"] else ""),
     ):
         if value:
             table.add_row(Text(name, style="dim"), Text(value))
@@ -138,7 +139,7 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
 
 
 def format_phases(phases: list[dict[str, Any]]) -> str:
-    """``data 62 %, forward 20 % …``; the overhead is told once, for all steps."""
+    """``data 62 %, forward 20 % …``; the overhead is shown once, for all steps."""
     parts = [phase for phase in phases if phase["phase"] != OVERHEAD]
     shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
     return ", ".join(f"{phase['phase']} {share(phase['share'])}" for phase in shown)

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 import typer
 
 import leadline
+from leadline.cli.arguments import RunArgument
 from leadline.cli.console import console
 from leadline.control.requests import ask, profile_off_request, profile_request
 from leadline.control.responses import await_answers
@@ -21,7 +22,7 @@ _REASON: Final = "leadline profile"
 
 
 def profile(
-    run: Annotated[str | None, typer.Argument(help="A run's name or path; default: the latest.")] = None,
+    run: RunArgument = None,
     at: Annotated[
         str | None, typer.Option(help="Step (120), time after the start (90s) or ISO time; default: the next step.")
     ] = None,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 import leadline
+from leadline.cli.arguments import RunArgument
 from leadline.cli.console import complain, console, error_console
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.judge import judge_run
@@ -35,9 +36,7 @@ Progress = Callable[[str], None]
 
 
 def report(
-    run: Annotated[
-        str | None, typer.Argument(help="A run's name or path; default: the latest; -1 the one before.")
-    ] = None,
+    run: RunArgument = None,
     output: Annotated[
         str | None,
         typer.Option("-o", "--output", metavar="FILE", help="Output file; default ./<run>-report.html."),

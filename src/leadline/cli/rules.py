@@ -2,72 +2,138 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-import re
-from typing import Annotated, Any
+import textwrap
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any, Final
 
-import msgspec
 import typer
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from leadline.cli.console import console
+from leadline.cli.arguments import complete_rule
+from leadline.cli.console import console, echo_json
+from leadline.cli.table import print_lines, table_width
+from leadline.config.options import format_value
 from leadline.errors import ConfigurationError
 from leadline.rules import registry
+from leadline.rules.documentation import Documentation, ParameterDoc, document
+from leadline.rules.groups import grouped_rules
+
+_MAX_WIDTH: Final = 100
+_INDENT: Final = "  "
 
 
 def rules(
-    name: Annotated[str | None, typer.Argument(help="A rule to describe; default: list all rules.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help="A rule to describe; default: list all rules.", autocompletion=complete_rule)
+    ] = None,
     new: Annotated[str | None, typer.Option(help="Write a template for a custom rule to this file.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the rules, or describe one.
+    """List the rules by group, with SageMaker Debugger's names in brackets, or describe one.
 
     The description contains what a rule fires on, why it matters, how it decides, and its blind spots.
     """
     if new is not None:
         _write_template(new)
-        return
-    if name is None:
-        console().print(_list())
-        return
-    _describe(name)
+    elif name is not None:
+        found = document(registry.find_rule(name), registry.canonical(name))
+        _show(_to_dict(found, _group_of(found.name)), _describe(found, console().width), as_json=as_json)
+    else:
+        groups = {title: [_documented(rule) for rule in names] for title, names in grouped_rules().items()}
+        listed = [_to_dict(rule, title) for title, group in groups.items() for rule in group]
+        _show(listed, _list(groups, table_width()), as_json=as_json)
 
 
-def _list() -> Table:
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 2, 0, 0))
-    for name in sorted(registry.rule_names()):
-        mark = "default" if name in registry.DEFAULT else ""
-        table.add_row(Text(name), Text(mark, style="dim"), Text(_first_line(registry.find_rule(name))))
-    return table
+def _show(value: Any, text: Text, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(value)
+    else:
+        print_lines(text)
 
 
-def _first_line(rule: type[Any]) -> str:
-    return (inspect.getdoc(rule) or "").split("\n\n", 1)[0].replace("\n", " ")
+def _documented(name: str) -> Documentation:
+    return document(registry.find_rule(name), name)
 
 
-def _describe(name: str) -> None:
-    rule = registry.find_rule(name)
-    terminal = console()
-    canonical = registry.canonical(name)
-    aliases = [amazon for amazon, ours in registry.AMAZON.items() if ours == canonical]
-    terminal.print(Text.assemble((canonical, "bold"), f"  ({', '.join(aliases)})" if aliases else ""))
-    for paragraph in (inspect.getdoc(rule) or "").split("\n"):
-        heading = re.fullmatch(r"(\w[\w ]*):", paragraph)
-        terminal.print(Text(heading[1], style="bold") if heading else Text(paragraph))
-    terminal.print(Text("\nParameters", style="bold"))
-    table = Table.grid(padding=(0, 2))
-    for field in msgspec.structs.fields(rule):
-        default = "required" if field.required else repr(field.default)
-        table.add_row(Text(field.name), Text(_type(field.type), style="dim"), Text(default))
-    terminal.print(Padding(table, (0, 0, 0, 4)))
-    terminal.print(f"\n  leadline run --rule {canonical} train.py", style="dim")
+def _group_of(name: str) -> str | None:
+    return next((title for title, names in grouped_rules().items() if name in names), None)
 
 
-def _type(annotation: Any) -> str:
-    inner = getattr(annotation, "__origin__", annotation) if hasattr(annotation, "__metadata__") else annotation
-    return inner.__name__ if isinstance(inner, type) else str(inner).replace("typing.", "")
+def _to_dict(rule: Documentation, group: str | None) -> dict[str, Any]:
+    return {
+        "name": rule.name,
+        "group": group,
+        "sagemaker_names": list(rule.amazon),
+        "is_default": rule.name in registry.DEFAULT,
+        "summary": rule.summary,
+        "sections": dict(rule.sections),
+        "parameters": [asdict(parameter) for parameter in rule.parameters],
+    }
+
+
+def _list(groups: dict[str, list[Documentation]], width: int | None) -> Text:
+    """Each rule with its name, whether it is a default, when it fires, and its names in SageMaker Debugger.
+
+    Args:
+        width: The width to which lines are wrapped; None: one line for each rule.
+    """
+    names = max(len(rule.name) for group in groups.values() for rule in group)
+    lines = []
+    for title, group in groups.items():
+        lines.append(Text(f"{title}: fires when", style="bold"))
+        for rule in group:
+            mark = "default" if rule.name in registry.DEFAULT else ""
+            start = f"{_INDENT}{rule.name:{names}}  {mark:7}  "
+            text = rule.summary.removeprefix("Fires when ").rstrip(".").replace("``", "")
+            text += f" [{', '.join(rule.amazon)}]" if rule.amazon else ""
+            lines.append(Text(start + text if width is None else _hanging(start, text, width)))
+            lines[-1].stylize("dim", len(_INDENT) + names, len(start))
+    return Text("\n").join(lines)
+
+
+def _hanging(start: str, text: str, width: int) -> str:
+    return start + _wrapped(text, width, " " * len(start)).lstrip()
+
+
+def _describe(rule: Documentation, width: int) -> Text:
+    """The documentation of a rule, with its texts wrapped to a width."""
+    width = min(width, _MAX_WIDTH)
+    aliases = f"  ({', '.join(rule.amazon)} in SageMaker Debugger)" if rule.amazon else ""
+    lines = [Text.assemble((rule.name, "bold"), aliases), Text(_wrapped(rule.summary, width))]
+    for heading, text in rule.sections:
+        lines += [Text(), Text(heading, style="bold"), Text(_wrapped(text, width, _INDENT))]
+    if rule.parameters:
+        lines += [Text(), Text("Parameters", style="bold"), *_parameters(rule.parameters, width)]
+    return Text("\n").join([*lines, Text(), Text(f"{_INDENT}leadline run --rule {rule.name} train.py", style="dim")])
+
+
+def _parameters(parameters: tuple[ParameterDoc, ...], width: int) -> Iterator[Text]:
+    """Yield for each parameter its name, the values that it takes, its default, and its description."""
+    indent = " " * (len(_INDENT) + max(len(parameter.name) for parameter in parameters) + 2)
+    for parameter in parameters:
+        default = "required" if parameter.is_required else f"default {_format_default(parameter.default)}"
+        name = f"{_INDENT}{parameter.name}".ljust(len(indent))
+        yield Text(_hanging(name, f"{parameter.takes}, {default}", width))
+        if parameter.about:
+            yield Text(_wrapped(parameter.about, width, indent))
+
+
+def _format_default(value: Any) -> str:
+    return "none" if value is None or value in ("", ()) else format_value(value)
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> str:
+    """Wrap the text of a docstring, without the marks of its code."""
+    return textwrap.fill(
+        text.replace("``", ""),
+        max(width, len(indent) + 20),
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _write_template(path: str) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from leadline.cli.arguments import complete_collection, complete_preset, complete_rule
 from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, closest
@@ -26,16 +27,23 @@ def run(
         typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),
     ] = None,
     preset: Annotated[
-        str | None, typer.Option(help="light, standard, full, sagemaker, or a preset of leadline.toml.")
+        str | None,
+        typer.Option(
+            help="light, standard, full, sagemaker, or a preset of leadline.toml.", autocompletion=complete_preset
+        ),
     ] = None,
     budget: Annotated[str | None, typer.Option(help="Maximum overhead as a share of the step time: 2% or off.")] = None,
     capture: Annotated[
-        list[str] | None, typer.Option(help="COLLECTION[:key=value,…], for example gradients:every=10.")
+        list[str] | None,
+        typer.Option(
+            help="COLLECTION[:key=value,…], for example gradients:every=10.", autocompletion=complete_collection
+        ),
     ] = None,
     rule: Annotated[
-        list[str] | None, typer.Option(help="[ALIAS=]NAME[:key=value,…]; NAME may be file.py:Class.")
+        list[str] | None,
+        typer.Option(help="[ALIAS=]NAME[:key=value,…]; NAME may be file.py:Class.", autocompletion=complete_rule),
     ] = None,
-    no_rule: Annotated[list[str] | None, typer.Option(help="Disable a rule.")] = None,
+    no_rule: Annotated[list[str] | None, typer.Option(help="Disable a rule.", autocompletion=complete_rule)] = None,
     no_default_rules: Annotated[bool, typer.Option("--no-default-rules", help="Disable the default rules.")] = False,
     on: Annotated[
         list[str] | None, typer.Option(help="RULE[@status]=ACTION[:TARGET][,key=value,…], for example *=stop_training.")

@@ -159,16 +159,22 @@ def rule_block(rules: list[Rule], counts: dict[str, int]) -> RenderableType:
     if not rules:
         return Text("no rules were evaluated for this run; evaluate them with: leadline judge", style="dim")
     table = Table.grid(padding=(0, 2))
+    known = {rule["name"] for rule in rules}
+    effects: dict[str, list[Rule]] = {}
     for rule in rules:
+        is_effect = rule["findings"] and rule["explained_by"] in known
+        effects.setdefault(rule["explained_by"] if is_effect else "", []).append(rule)
+    for rule in effects.get("", ()):
         if rule["findings"] or rule["status"] == "Error":
-            table.add_row(Text(rule["name"]), status(rule["status"]), _findings(rule))
+            findings = _findings(rule, effects.get(rule["name"], ()))
+            table.add_row(Text(rule["name"]), status(rule["status"]), findings)
     rest = [rule for rule in rules if not rule["findings"] and rule["status"] != "Error"]
     for sampling, names in _by_sampling(rest).items():
-        label = f"{sampling}: {_names(names)}" if sampling else _names(names)
+        label = f"{_names(names)}: {sampling}" if sampling else _names(names)
         table.add_row(Text(counted(len(names), "rule")), Text("clear", style="green"), Text(label, style="dim"))
     for label, reasons in _by_reason(rest).items():
         for why, names in reasons[:_MAX_REASONS]:
-            text = f"{why}: {_names(names)}" if why else _names(names)
+            text = f"{_names(names)}: {why}" if why else _names(names)
             table.add_row(Text(counted(len(names), "rule")), Text(label, style="dim"), Text(text, style="dim"))
         others = sum(len(names) for _, names in reasons[_MAX_REASONS:])
         if others:
@@ -205,20 +211,22 @@ def _count_line(counts: dict[str, int]) -> Text:
     return Text(f"{f'{fired:,}' if fired else 'none'} of {counted(sum(counts.values()), 'rule')} fired", style="bold")
 
 
-def _findings(rule: Rule) -> RenderableType:
+def _findings(rule: Rule, effects: Sequence[Rule]) -> RenderableType:
+    """The first findings of a rule, what to try, and the rules whose findings follow from them."""
     if not rule["findings"]:
         return Text(rule["why"] or "", style="dim")
     lines: list[RenderableType] = []
     for finding in rule["findings"][:_MAX_FINDINGS]:
         until = f" to {finding['last_step']:,}" if finding["last_step"] > finding["step"] else ""
         lines.append(Text(f"step {finding['step']:,}{until}: {finding['message']}"))
-    if rule["explained_by"]:
-        lines.append(Text(f"probably caused by the finding of {rule['explained_by']}", style="dim"))
-    elif rule["findings"][0]["suggestion"]:
+    if rule["findings"][0]["suggestion"]:
         lines.append(Text(f"try: {rule['findings'][0]['suggestion']}", style="dim"))
     more = len(rule["findings"]) - _MAX_FINDINGS
     if more > 0:
         lines.append(Text(f"and {counted(more, 'more finding')}", style="dim"))
+    if effects:
+        names = ", ".join(f"{effect['name']} (step {effect['findings'][0]['step']:,})" for effect in effects)
+        lines.append(Text(f"explains {names}", style="dim"))
     return Group(*lines)
 
 

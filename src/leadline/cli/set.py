@@ -19,12 +19,16 @@ _PATIENCE_SECONDS: Final = 5.0
 def set_(
     settings: Annotated[
         list[str] | None,
-        typer.Argument(help="[RUN] KEY=VALUE…; default: the latest run. Keys: interval-ms, rule=NAME[:key=value,…]."),
+        typer.Argument(
+            help="[RUN] KEY=VALUE…; default: the latest run. Settings: interval-ms=100, rule=NAME[:key=value,…], "
+            "rule=-NAME, capture=COLLECTION:every=500, capture=-COLLECTION."
+        ),
     ] = None,
 ) -> int:
     """Change settings of a running job.
 
-    Sets the sampling interval of system metrics, or adds a rule. Waits until the job has answered.
+    Sets the sampling interval of system metrics, adds or removes (-) a rule, or captures a collection at other steps
+    or no longer (-). Waits until the job has answered.
     """
     name, assignments = _split_run(settings or [])
     new_requests = settings_requests(assignments, lambda: leadline.open_run(name), reason="leadline set")

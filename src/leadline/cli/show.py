@@ -11,6 +11,7 @@ from rich.console import Console
 import leadline
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
+from leadline.cli.arguments import RunArgument
 from leadline.cli.console import console, echo_json
 from leadline.cli.run_page import headline, page
 from leadline.errors import DamagedRunError
@@ -26,9 +27,7 @@ _LINE_SECONDS: Final = 5.0
 
 
 def show(
-    run: Annotated[
-        str | None, typer.Argument(help="A run's name or path; default: the latest; -1 the one before.")
-    ] = None,
+    run: RunArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     follow: Annotated[bool, typer.Option(help="Keep updating until the run ends.")] = False,
     verify: Annotated[bool, typer.Option(help="Read all files and report damage.")] = False,

@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 import leadline
+from leadline.cli.arguments import RunArgument
 from leadline.cli.console import console
 from leadline.control.requests import GRACE_SECONDS, ask, stop_request
 
 
 def stop(
-    run: Annotated[str | None, typer.Argument(help="A run's name or path; default: the latest.")] = None,
+    run: RunArgument = None,
     grace: Annotated[float, typer.Option(help="Seconds to wait before sending signals.")] = GRACE_SECONDS,
 ) -> None:
     """Stop a running job at its next step.

@@ -207,10 +207,14 @@ def check_preset(preset: str, where: str, custom: Iterable[str] = ()) -> None:
 
 
 def check_interval(interval_ms: int, where: str) -> None:
-    """Raise an error for an interval that the monitor does not support."""
+    """Raise an error for an interval that the monitor does not support.
+
+    Args:
+        where: The name of the setting, for the error.
+    """
     if interval_ms not in INTERVALS_MS:
         known = ", ".join(map(str, INTERVALS_MS))
-        raise ConfigurationError(f"{where}: interval_ms must be one of {known}, not {interval_ms}")
+        raise ConfigurationError(f"{where} must be one of {known}, not {interval_ms}")
 
 
 def parse_budget(text: str, where: str) -> float | None:

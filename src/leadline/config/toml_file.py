@@ -122,7 +122,7 @@ def _read(data: Mapping[str, Any], kinds: Mapping[str, Any], where: str, folder:
             raise ConfigurationError(f"{where}: no key named {key!r}; {hint}")
     values = {key: _convert(value, kinds[key], f"{where}: {key}") for key, value in data.items()}
     if "interval_ms" in values:
-        check_interval(values["interval_ms"], where)
+        check_interval(values["interval_ms"], f"{where}: interval_ms")
     if "budget" in values:
         parse_budget(values["budget"], f"{where}: budget")
     values["capture"] = tuple(_capture_items(values.get("capture", {}), f"{where}: capture"))

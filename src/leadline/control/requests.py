@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.config.options import parse_rule
+from leadline.config.capture import parse_capture
+from leadline.config.options import parse_rule, parse_spec
 from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import make_window, with_unique_ids
 from leadline.config.run_config import check_interval
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.rule_changes import rules_of
 from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.reader.run import Run
 from leadline.records.documents import RuleSummary
@@ -20,12 +22,24 @@ from leadline.records.manifest import RuleSpec
 from leadline.records.names import JOB_ENDED, PRESETS
 from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow
-from leadline.records.request import AddRules, ControlRequest, Profile, SetInterval, Stop
-from leadline.store.control import new_request_id, write_request
+from leadline.records.request import (
+    AddRules,
+    ChangeCapture,
+    ControlRequest,
+    PlanChange,
+    Profile,
+    RemoveRules,
+    SetInterval,
+    Stop,
+    changed_items,
+)
+from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.run_state import read_rule_summary
 
-SETTINGS: Final = ("interval-ms", "rule")
+SETTINGS: Final = ("interval-ms", "rule", "capture")
 """The keys of ``leadline set``."""
+_REMOVE: Final = "-"
+"""Before the name of a rule or collection: no longer."""
 PYTHON: Final = ("cprofile", "pyinstrument")
 GRACE_SECONDS: Final = 30.0
 MAX_GRACE_SECONDS: Final = 86_400.0
@@ -49,13 +63,14 @@ def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Set
 
     Args:
         text: Milliseconds.
-        reason: Source of the request in a few words; also used in error messages.
+        reason: Source of the request in a few words.
+        key: The name of the setting, for errors.
     Raises:
         ConfigurationError: The monitor does not support that interval.
     """
     if not text.isdecimal():
         raise ConfigurationError(f"{key} must be an integer, not {text!r}")
-    check_interval(int(text), reason)
+    check_interval(int(text), key)
     return SetInterval(**_by_user(reason), interval_ms=int(text))
 
 
@@ -77,6 +92,10 @@ def _setting(setting: str, find: Callable[[], Run], reason: str) -> ControlReque
     key, equals, value = setting.partition("=")
     if not equals:
         raise ConfigurationError(f"{setting!r} is not KEY=VALUE; for example: interval-ms=100")
+    if key == "rule" and value.startswith(_REMOVE):
+        return remove_rule_request(value.removeprefix(_REMOVE), find(), reason=reason)
+    if key == "capture":
+        return capture_request(value, find(), reason=reason)
     if key == "rule":
         return rule_request(parse_rule(value, os.getcwd()), find(), reason=reason)
     if key.replace("_", "-") not in SETTINGS:
@@ -97,6 +116,72 @@ def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> AddRules:
     check_runs([(spec, resolved)], os.path.dirname(run.uri))
     needs = plan([(spec, resolved)], ())
     return AddRules(**_by_user(reason), rules=(spec,), items=_missing(needs, run))
+
+
+def remove_rule_request(name: str, run: Run, *, reason: str) -> RemoveRules:
+    """Request that a rule is no longer evaluated, and that what only this rule needs is no longer captured.
+
+    Raises:
+        UnknownNameError: The run has no rule of that name.
+    """
+    rules = {spec.alias: spec for spec in rules_of(run.uri, run.manifest)}
+    if name not in rules:
+        raise UnknownNameError("rule of this run", name, rules)
+    others = [spec for spec in rules.values() if spec.alias != name]
+    sources = {"preset", "option", *(f"rule:{spec.alias}" for spec in others)}
+    unclaimed = [item for item in captured_items(run) if item.source not in sources]
+    added = [spec for spec in others if spec not in run.manifest.rules]  # their needs may rest on items of this rule
+    needs = plan(resolve_rules(added), ()) if unclaimed and added else ()
+    needed = {replace(item, source="") for item in _scheduled(needs, run)}
+    items = tuple(item for item in unclaimed if replace(item, source="") not in needed)
+    return RemoveRules(**_by_user(reason), rules=(name,), items=items)
+
+
+def capture_request(text: str, run: Run, *, reason: str) -> ChangeCapture:
+    """Request that a collection is captured at other steps, also for rules that need it, or no longer.
+
+    Args:
+        text: ``COLLECTION:every=500``, ``COLLECTION:steps=…``, as for ``--capture``; ``-COLLECTION``: no longer.
+            Without statistics, ``raw`` and selection the items that are captured now take the new schedule; a
+            collection that is not captured yet is captured with its default statistics.
+    Raises:
+        ConfigurationError: The text is malformed.
+        UnknownNameError: No collection, key, mode or statistic has that name, or none that is captured.
+    """
+    by_collection: dict[str, tuple[CaptureItem, ...]] = {}
+    for known in captured_items(run):
+        by_collection[_collection(known)] = (*by_collection.get(_collection(known), ()), known)
+    if text.startswith(_REMOVE):
+        name = text.removeprefix(_REMOVE)
+        if name not in by_collection:
+            raise UnknownNameError("captured collection", name, filter(None, by_collection))
+        return ChangeCapture(**_by_user(reason), collection=name, removed=by_collection[name])
+    item = parse_capture(text)
+    request = ChangeCapture(**_by_user(reason), collection=_collection(item))
+    removed = tuple(known for known in by_collection.get(request.collection, ()) if set(known.modes) & set(item.modes))
+    if not removed or _names_contents(text):
+        return replace(request, added=(item,))
+    return replace(request, removed=removed, added=tuple(_rescheduled(removed, item)))
+
+
+def _collection(item: CaptureItem) -> str:
+    return item.custom or item.collection or ""
+
+
+def _names_contents(text: str) -> bool:
+    """Return whether an option says what is captured, and not only when."""
+    _, given = parse_spec(text, option="capture")
+    return not given.keys().isdisjoint(("statistics", "raw", "regex", "modules"))
+
+
+def _rescheduled(items: Iterable[CaptureItem], wanted: CaptureItem) -> Iterator[CaptureItem]:
+    """Yield items with the schedule of another one in its modes, and with their own schedule in other modes."""
+    for item in items:
+        changed = tuple(mode for mode in item.modes if mode in wanted.modes)
+        others = tuple(mode for mode in item.modes if mode not in wanted.modes)
+        yield replace(item, schedule=wanted.schedule, modes=changed)
+        if others:
+            yield replace(item, modes=others)
 
 
 def profile_request(
@@ -169,10 +254,23 @@ def active_rules(run: Run) -> dict[str, str]:
     return {spec.alias: spec.rule for spec in run.manifest.rules} | added
 
 
+def captured_items(run: Run) -> tuple[CaptureItem, ...]:
+    """Return what a run captures now: its capture plan, with the changes that were requested while it ran."""
+    items = run.manifest.plan.items
+    for request in read_requests(run.uri):
+        if isinstance(request, PlanChange):
+            items = changed_items(items, request)
+    return items
+
+
 def _missing(needs: tuple[CaptureItem, ...], run: Run) -> tuple[CaptureItem, ...]:
-    """Capture items with the intervals of the run's preset, without those that its plan already contains."""
+    """Return the capture items of needs without those that the run captures already."""
+    known = {replace(item, source="") for item in captured_items(run)}
+    return tuple(item for item in _scheduled(needs, run) if replace(item, source="") not in known)
+
+
+def _scheduled(needs: tuple[CaptureItem, ...], run: Run) -> tuple[CaptureItem, ...]:
+    """Return the capture items of needs with the intervals of the run's preset."""
     preset = run.manifest.preset if run.manifest.preset in PRESETS else "standard"
     base = preset_items(preset)
-    merged = merge(base, (), needs, root=os.path.dirname(run.uri)).items[len(base) :]
-    known = {replace(item, source="") for item in run.manifest.plan.items}
-    return tuple(item for item in merged if replace(item, source="") not in known)
+    return merge(base, (), needs, root=os.path.dirname(run.uri)).items[len(base) :]

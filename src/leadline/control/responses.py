@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from leadline.judge.added_rules import JUDGE
+from leadline.judge.rule_changes import JUDGE
 from leadline.reader import liveness
 from leadline.reader.run import Run
 from leadline.records import describe
@@ -15,8 +15,10 @@ from leadline.records.names import JOB_ENDED
 from leadline.records.request import (
     Acknowledgement,
     AddRules,
+    ChangeCapture,
     ControlRequest,
     Profile,
+    RemoveRules,
     SetInterval,
     Stop,
     UnreadableRequest,
@@ -24,7 +26,7 @@ from leadline.records.request import (
 from leadline.store.control import read_acknowledgements, read_requests
 from leadline.store.run_state import read_nodes, read_workers
 
-_SHOWN: Final = (Stop, SetInterval, Profile, AddRules, UnreadableRequest)
+_SHOWN: Final = (Stop, SetInterval, Profile, AddRules, RemoveRules, ChangeCapture, UnreadableRequest)
 """The requests of users, and those of rules that affect the training."""
 _POLL_SECONDS: Final = 0.05
 
@@ -101,7 +103,7 @@ class _Processes:
         answered = {answer.worker for answer in given}
         if isinstance(request, SetInterval):
             return max(0, self.nodes - len(answered))
-        return len(self.workers - answered) + (isinstance(request, AddRules) and JUDGE not in answered)
+        return len(self.workers - answered) + (isinstance(request, AddRules | RemoveRules) and JUDGE not in answered)
 
 
 def _status(

@@ -24,11 +24,12 @@ from leadline.dashboard import pages
 from leadline.dashboard.chart_endpoint import chart
 from leadline.dashboard.live_events import ChangeNotifier, live, live_root
 from leadline.dashboard.number_format import FILTERS
-from leadline.dashboard.page import Site, render
+from leadline.dashboard.page import Site, render, site
 from leadline.dashboard.run_cache import RunCache
 from leadline.dashboard.run_list import RunList
 from leadline.dashboard.security import Access, AccessMiddleware
 from leadline.errors import LeadlineError, RunNotFoundError
+from leadline.store import layout
 
 _MAX_THREADS: Final = 8
 _LOG: Final = logging.getLogger(__name__)
@@ -90,7 +91,11 @@ def _http_error(request: Request, error: Exception) -> Response:
 
 
 def _leadline_error(request: Request, error: Exception) -> Response:
-    return _error_response(request, 404 if isinstance(error, RunNotFoundError) else 409, str(error))
+    if not isinstance(error, RunNotFoundError):
+        return _error_response(request, 409, str(error))
+    run_cache, name = site(request).run_cache, request.path_params.get("run")
+    is_missing = name is not None and not layout.is_run(os.path.join(run_cache.root, os.path.basename(name)))
+    return _error_response(request, 404, str(error), nearest=run_cache.nearest(name) if name and is_missing else None)
 
 
 @asynccontextmanager
@@ -106,10 +111,18 @@ def _internal_error(request: Request, error: Exception) -> Response:
     return _error_response(request, 500, "Internal error of Leadline. The terminal of leadline ui shows the traceback.")
 
 
-def _error_response(request: Request, status: int, message: str) -> Response:
-    """Return an error as a page for browsers, or as one line for scripts."""
+def _error_response(request: Request, status: int, message: str, *, nearest: str | None = None) -> Response:
+    """Return an error as a page for browsers, or as one line for scripts.
+
+    Args:
+        nearest: A run that may have been meant.
+    """
     if "text/html" not in request.headers.get("accept", ""):
         return Response(message + "\n", status, media_type="text/plain")
-    response = render(request, "error.html", {"status": status, "message": message, "run_name": None})
+    response = render(
+        request,
+        "error.html",
+        {"title": str(status), "status": status, "message": message, "nearest": nearest, "run_name": None},
+    )
     response.status_code = status
     return response

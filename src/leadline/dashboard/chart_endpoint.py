@@ -12,13 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.charts.catalog import CATALOG
-from leadline.charts.chart import CatalogChart, ChartView, Names, Source
+from leadline.charts.chart import CatalogChart, ChartView, Names, Sources
 from leadline.dashboard.page import open_run, parse_integer, site
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
 
 _MAX_POINTS: Final = 4000
+_MAX_OTHERS: Final = 4
 READERS: Final[dict[Any, Callable[[str], Any]]] = {
     str: str,
     str | None: str,
@@ -28,7 +29,7 @@ READERS: Final[dict[Any, Callable[[str], Any]]] = {
     bool | None: lambda text: text != "0",
     Names: lambda text: [item for item in text.split(",") if item] or None,
     tuple[str, str] | None: lambda text: tuple(text.split(":", 1)) if ":" in text else None,
-    Source: str,
+    Sources: str,
 }
 """Readers of a parameter's text by its type; bounds of an interval are part of the view instead."""
 _ALIASES: Final = {"of": "collection", "by": "statistic"}
@@ -44,8 +45,8 @@ def chart(request: Request) -> Response:
     parameters = read_parameters(draw, query)
     runs = [opened]
     if "other" in parameters:
-        runs.append(site(request).run_cache.open(parameters["other"]))
-        parameters["other"] = runs[1].digest
+        runs += [site(request).run_cache.open(name) for name in dict.fromkeys(query.getlist("other"))][:_MAX_OTHERS]
+        parameters["other"] = [member.digest for member in runs[1:]]
     with ExitStack() as locks:
         for member in sorted(runs, key=id):  # in one order, since two requests may compare the same runs
             locks.enter_context(member.lock)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from leadline.records.formatting import counted, duration, iso, share, size
+from leadline.records.formatting import counted, duration, iso, latency, share, significant, size
 
 _PHASE_LABELS: Final = {
     "data": "data loading",
@@ -31,16 +31,6 @@ _PHASE_LABELS: Final = {
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def significant(value: float | None) -> str:
-    """Format with four significant digits; a dash for None."""
-    return "–" if value is None else f"{value:.4g}"
-
-
-def decimal(value: float) -> str:
-    """Format with at least three significant digits and no exponent: ``0.42``, ``57.1``, ``1,234``."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
-
-
 def split_code(text: str) -> list[tuple[bool, str]]:
     """Split docstring text into pieces, each with whether it is code between double backticks."""
     return [(index % 2 == 1, piece) for index, piece in enumerate(text.split("``")) if piece]
@@ -61,10 +51,9 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "counted": counted,
     "duration": lambda seconds: "–" if seconds is None else duration(seconds),
     "iso": iso,
-    "milliseconds": lambda ns: "–" if ns is None else f"{ns / 1e6:,.3f}",
+    "latency": lambda ns: latency(None if ns is None else ns / 1e9),
     "share": lambda ratio: "–" if ratio is None else share(ratio),
     "size": lambda count: "–" if count is None else size(count),
-    "decimal": decimal,
     "phase_label": phase_label,
     "significant": significant,
     "without_direction_marks": without_direction_marks,

@@ -14,6 +14,8 @@ from leadline.analysis.trees import trains_trees
 from leadline.dashboard.run_cache import OpenedRun, RunCache
 from leadline.errors import RunNotFoundError
 from leadline.reader import liveness
+from leadline.store import layout
+from leadline.store.run_state import document_paths
 
 if TYPE_CHECKING:
     from leadline.dashboard.live_events import ChangeNotifier
@@ -75,19 +77,24 @@ def render(request: Request, template: str, context: Mapping[str, Any] | None = 
         "run_status": _status(request, run),
         "page": page,
         "title": "",
-        "pages": _pages(request, run),
+        "pages": _pages(request, run, page),
         "is_read_only": site(request).access.is_read_only,
     }
     return site(request).templates.TemplateResponse(request, template, {**frame, **(context or {})})
 
 
-def _pages(request: Request, run: str | None) -> dict[str, str]:
-    """Return the pages of the navigation; ``model`` only for runs of boosted trees."""
+def _pages(request: Request, run: str | None, page: str) -> dict[str, str]:
+    """Return the pages of the navigation: ``model`` only for boosted trees, ``ranks`` only where there are several."""
+    absent = {"model", "ranks"} - {page}
     try:
-        has_trees = run is not None and trains_trees(site(request).run_cache.path(run))
+        path = site(request).run_cache.path(run) if run else ""
     except RunNotFoundError:
-        has_trees = False
-    return {key: title for key, title in RUN_PAGES.items() if has_trees or key != "model"}
+        path = ""
+    if path and trains_trees(path):
+        absent.discard("model")
+    if path and len({worker.partition("-")[0] for worker in document_paths(path, layout.WORKERS)}) > 1:
+        absent.discard("ranks")
+    return {key: title for key, title in RUN_PAGES.items() if key not in absent}
 
 
 def _status(request: Request, run: str | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,12 +11,25 @@ from leadline.analysis.overview import outcome_of
 from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
+from leadline.records.formatting import significant
 from leadline.records.manifest import RuleSpec
+from leadline.rules import registry
 from leadline.rules.documentation import Documentation, read_documentation
 from leadline.store.control import read_actions
 from leadline.store.run_state import read_rule, read_rule_summary
 
-_VERDICT_ORDER: Final = ("fired", "error", "undecided", "clear", "waiting", "not_applicable")
+VERDICTS: Final = {
+    "fired": "fired",
+    "error": "error",
+    "undecided": "undecided",
+    "clear": "clear",
+    "waiting": "not evaluated yet",
+    "not_applicable": "not applicable",
+}
+"""Labels of verdicts in display order."""
+_VERDICT_ORDER: Final = tuple(VERDICTS)
+_UNITS: Final = {"percent": "%", "ms": "ms", "seconds": "s", "bytes": "bytes"}
+"""The unit at the end of a name, and how it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +64,12 @@ class FindingView:
     worker: str | None
     count: int
     """Evaluated steps during which it fired."""
-    evidence: tuple[tuple[str, str], ...]
+    measured: str
+    """The evidence in words: ``median 1.48, bound 2.35``; "": none, or only that of other rules."""
+    measured_by_rule: tuple[tuple[str, str], ...]
+    """The evidence of a rule that evaluates others, by rule."""
+    evidence_names: tuple[str, ...]
+    """The names of its numbers, some of which are statistics."""
     actions: tuple[LoggedAction, ...]
 
     @property
@@ -83,14 +101,21 @@ class RuleView:
     """Configured actions of the rule."""
 
     @property
+    def label(self) -> str:
+        """The verdict in words."""
+        return VERDICTS[self.verdict]
+
+    @property
     def message(self) -> str:
         """Message of the latest finding, or why there is none, or how often the data was sampled."""
         return self.findings[-1].message if self.findings else self.why or self.sampling
 
 
 def rule_views(run: Run) -> list[RuleView]:
-    """Return every rule, ordered by verdict: fired ones by rank, then failed, undecided and clear ones."""
-    ranks = {rule.name: rank for rank, rule in enumerate(outcome_of(run).findings_ranked)}
+    """Return every rule, ordered by verdict: fired ones by rank, each cause with its effects, then failed ones …"""
+    problems = outcome_of(run).problems
+    ranked = [rule.name for problem in problems for rule in (problem.cause, *problem.effects)]
+    ranks = {name: rank for rank, name in enumerate(ranked)}
     summary = read_rule_summary(run.path) or RuleSummary()
     summaries = {rule.name: rule for rule in summary.rules}
     specs = {spec.alias: spec for spec in run.manifest.rules}
@@ -179,6 +204,10 @@ def _findings(run: Run) -> dict[str, tuple[FindingView, ...]]:
 def _finding(row: Mapping[str, Any], actions: tuple[LoggedAction, ...]) -> FindingView:
     evidence = json.loads(row["evidence"])
     items = evidence if isinstance(evidence, dict) else {}
+    by_rule = {
+        rule: numbers for rule, numbers in items.items() if rule in registry.BUILT_IN and isinstance(numbers, dict)
+    }
+    own = {key: value for key, value in items.items() if key not in by_rule}
     return FindingView(
         rule=row["rule"],
         number=row["id"],
@@ -192,7 +221,9 @@ def _finding(row: Mapping[str, Any], actions: tuple[LoggedAction, ...]) -> Findi
         more_tensors=max(0, row["tensor_count"] - len(row["tensors"])),
         worker=row["worker"],
         count=row["count"],
-        evidence=tuple((str(key), _format_value(value)) for key, value in items.items()),
+        measured=", ".join(_measured(key, value, row["tensors"]) for key, value in own.items()),
+        measured_by_rule=tuple((rule, _format_value(numbers)) for rule, numbers in by_rule.items()),
+        evidence_names=tuple(own),
         actions=actions,
     )
 
@@ -204,11 +235,25 @@ def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return f"{value:.6g}"
+        return significant(value)
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, (list, tuple)):
         return ", ".join(_format_value(item) for item in value)
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_format_value(item)}" for key, item in value.items())
+        return ", ".join(_measured(key, item) for key, item in value.items())
     return str(value)
+
+
+def _measured(key: str, value: Any, names: Collection[str] = ()) -> str:
+    """Return a number with its name and unit: ``before step 49`` for ``before_step``, ``change 0.3 %``.
+
+    Args:
+        names: Names of tensors, which stay as they are.
+    """
+    if key in names:
+        return f"{key} {_format_value(value)}"
+    text = f"({_format_value(value)})" if isinstance(value, dict) else _format_value(value)
+    words = key.split("_")
+    unit = _UNITS.get(words[-1], "") if len(words) > 1 else ""
+    return " ".join([*(words[:-1] if unit else words), text, *([unit] if unit else [])])

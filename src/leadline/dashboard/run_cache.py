@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.analysis.digest import Digest
-from leadline.errors import RunNotFoundError
+from leadline.errors import RunNotFoundError, closest
 from leadline.process.child import Child
 from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import Run
@@ -21,6 +21,8 @@ _FRESH_SECONDS = 0.5
 _MAX_RAW_BYTES = 64 << 20
 """Larger streams are compacted before they are read."""
 _MAX_ATTEMPTS: Final = 2
+_MAX_NAME: Final = 80
+"""The longest name that a message repeats."""
 
 
 @dataclass(slots=True)
@@ -72,8 +74,23 @@ class RunCache:
         path = os.path.join(self.root, name)
         is_name = bool(name) and "\0" not in name and os.path.basename(name) == name
         if not is_name or os.path.dirname(os.path.realpath(path)) != self.root or not layout.is_run(path):
-            raise RunNotFoundError("no run of this name in this runs directory")
+            nearest = self.nearest(name)
+            hint = f"; did you mean {nearest!r}?" if nearest else ""
+            raise RunNotFoundError(f"there is no run named {name[:_MAX_NAME]!r} in this runs directory{hint}")
         return path
+
+    def close(self, name: str) -> None:
+        """Forget a run that was deleted."""
+        with self._lock:
+            self._slots.pop(os.path.join(self.root, name), None)
+
+    def nearest(self, name: str) -> str | None:
+        """Return the run with the most similar other name; None if no name is similar."""
+        try:
+            names = [known for known in os.listdir(self.root) if layout.is_run(os.path.join(self.root, known))]
+        except OSError:
+            return None
+        return closest(name[:_MAX_NAME], [known for known in names if known != name])
 
     def file(self, name: str, *parts: str) -> str:
         """Return the path of a file within a run; links that lead outside are refused.

@@ -9,17 +9,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
 from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
 from leadline.records import describe
 from leadline.records.names import JOB_ENDED
 from leadline.records.outcome import Level
 from leadline.store import layout
+from leadline.store.run_notes import RunNotes, read_notes
 
 SEVERITY: Final = ("IssuesFound", "Error", "InProgress", "Stopping", "Stopped", "NoIssuesFound")
 """Rule statuses, the most severe first."""
 _FRESH_SECONDS: Final = 0.5
-_DOCUMENTS: Final = (layout.MANIFEST, layout.STATUS, layout.RULE_SUMMARY, layout.WORKERS, layout.SERIES)
+_DOCUMENTS: Final = (layout.MANIFEST, layout.STATUS, layout.RULE_SUMMARY, layout.WORKERS, layout.SERIES, layout.NOTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,11 @@ class RunRow:
     rules: int
     preset: str
     command: str
+    loss: str
+    """The latest value of the first loss; "": none."""
+    given: dict[str, str]
+    """Hyperparameters from the command line and of boosters."""
+    notes: RunNotes
     version: int
     """Differs when the run has changed."""
 
@@ -78,6 +85,11 @@ class RunList:
                 self._read()
                 self._read_at = time.monotonic()
             return [entry.row for entry in self._entries.values()]
+
+    def expire(self) -> None:
+        """Read the runs again at the next request, because one was changed from the dashboard."""
+        with self._lock:
+            self._read_at = float("-inf")
 
     def _read(self) -> None:
         entries: dict[str, _Entry] = {}
@@ -123,10 +135,16 @@ def _row(run: RunSummary, version: int) -> RunRow:
         outcome=run.outcome.text,
         level=run.outcome.level,
         worst=_worst(rule.status for rule in run.rules),
-        fired=tuple(rule.name for rule in run.outcome.findings_ranked),
+        fired=tuple(problem.cause.name for problem in run.outcome.problems),
         rules=len(run.rules),
         preset=run.preset,
         command=_format_command(run.command),
+        loss="" if run.loss is None else format_hyperparameter(run.loss),
+        given={
+            **{name: format_hyperparameter(value) for name, value in run.hyperparameters.items()},
+            **options_of(run.command),
+        },
+        notes=read_notes(run.path),
         version=version,
     )
 

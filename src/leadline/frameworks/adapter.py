@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import CodeType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from leadline.records.names import Family
@@ -12,6 +14,7 @@ from leadline.records.series import SeriesLayout
 from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.guard import Guard
 from leadline.training.recording import Opener, Recording
+from leadline.training.timeline.deferred_calls import DeferredCalls
 from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -52,8 +55,36 @@ class Score(NamedTuple):
     """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class CallSite:
+    """A place in the script at which something is called; there is one object for each place.
+
+    Attributes:
+        instruction: The index of the call in the code.
+    """
+
+    code: CodeType
+    instruction: int
+
+    @property
+    def line(self) -> int:
+        """The line in the file of the code."""
+        lines = (line for begin, end, line in self.code.co_lines() if begin <= self.instruction < end)
+        return next(lines, None) or self.code.co_firstlineno
+
+
 class OverheadSpans(Protocol):
-    """The measurement of the overhead; spans within a span count once."""
+    """The measurement of the overhead; spans within a span count once.
+
+    Attributes:
+        own_ns: The overhead so far, without the current span.
+        clock: The clock of the spans.
+    """
+
+    own_ns: int
+
+    @property
+    def clock(self) -> Callable[[], int]: ...
 
     def begin(self) -> int:
         """Begin a span of overhead; return the time, 0 within another span."""
@@ -87,8 +118,24 @@ class StepCallbacks(Protocol):
         """The overhead of the process."""
 
     @property
+    def deferred(self) -> DeferredCalls:
+        """The calls that are made later, of steps at which nothing but losses is captured."""
+
+    @property
     def evaluation(self) -> EvalCallbacks:
         """The calls about eval steps."""
+
+    def defer_quiet_steps(self) -> None:
+        """Allow the next steps to be deferred, as long as nothing but losses is captured."""
+
+    def can_defer(self, optimizer: object) -> bool:
+        """Return whether ``before_update`` may be deferred."""
+
+    def can_defer_end(self) -> bool:
+        """Return whether the end of a step may be deferred: no profile is recorded, and no request waits."""
+
+    def after_quiet_update(self, optimizer: object) -> None:
+        """Handle the end of an optimizer's step in which nothing but losses was captured; it is called later."""
 
     def wants_loss(self) -> bool:
         """Return whether the loss of the current step is captured; called before the loss is read."""
@@ -102,8 +149,11 @@ class StepCallbacks(Protocol):
     def captures_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""
 
-    def record_checks(self, values: Mapping[str, float]) -> None:
-        """Record the results of the loop checks; called after ``before_update``."""
+    def loss_facts_step(self) -> int | None:
+        """Return the current train step if facts about its loss calls are captured; None: they never are again."""
+
+    def record_checks(self, values: Mapping[str, object]) -> None:
+        """Record the results of the loop checks, and facts about loss calls: numbers, possibly device scalars."""
 
     def record_loss(self, site: object, value: object, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         """Record the scalar at which a backward pass begins.
@@ -328,6 +378,14 @@ class Evaluates(Protocol):
 
 
 @runtime_checkable
+class EndsStepsLater(Protocol):
+    """The capability to end a step later than its update, where the update itself cannot be observed."""
+
+    def end_step(self) -> None:
+        """End the step whose update may have been made, if there is one."""
+
+
+@runtime_checkable
 class DeviceScalars(Protocol):
     """The capability to read numbers that may still be on a device."""
 
@@ -360,11 +418,7 @@ class RecordsProfiles(Protocol):
         """Return a recording of every operator call of a window."""
 
     def watch_data_loading(self, folder: str, guard: Guard) -> Opener:
-        """Make the workers of data loaders look for profile windows; return the opener of their recordings.
-
-        Args:
-            folder: The profiles folder of the run.
-        """
+        """Let the workers of data loaders find windows in the run's profiles folder; return the recordings' opener."""
 
 
 @runtime_checkable

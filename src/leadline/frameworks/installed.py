@@ -14,6 +14,7 @@ from leadline.frameworks.adapter import (
     DeviceScalars,
     Diagnoses,
     Distributes,
+    EndsStepsLater,
     Evaluates,
     Forward,
     MeasuresMemory,
@@ -230,6 +231,12 @@ class Frameworks:
         self._watched_items = None
         forwards = [adapter.end_forward() for adapter in self._adapters]
         return [forward for forward in forwards if forward is not None]
+
+    def end_step(self) -> None:
+        """End the step under way, where its update may have been made."""
+        for adapter in self._adapters:
+            if isinstance(adapter, EndsStepsLater):
+                adapter.end_step()
 
     def end_evaluation(self) -> None:
         """End the current eval step, if there is one."""

@@ -203,6 +203,7 @@ def display_name(spec: ActionSpec) -> str:
 def _matches(spec: ActionSpec, notification: Notification) -> bool:
     """Return whether an action follows a notification.
 
+    An action on findings of every rule follows only those that no other finding explains.
     The rule ``*`` matches every rule, and the job as well if every status is followed. A status of a rule is followed
     when it is reached; with every status, other changes are followed too: the verdict, closed findings.
     """
@@ -210,6 +211,8 @@ def _matches(spec: ActionSpec, notification: Notification) -> bool:
     if notification.rule is None:
         return (spec.rule == JOB or (spec.rule == "*" and is_every)) and spec.follows(notification.status)
     if spec.rule not in ("*", notification.rule):
+        return False
+    if spec.rule == "*" and notification.explained_by is not None and not is_every:
         return False
     is_reached = notification.kind == "finding" or (
         notification.kind == "rule_status" and notification.previous != notification.status

@@ -29,12 +29,18 @@ class FiredRule:
         """The step of the first finding."""
         return self.findings[0].step
 
+    @property
+    def first_step(self) -> int:
+        """The step at which the first finding began."""
+        return self.findings[0].first_step
+
     def may_lead_to(self, other: FiredRule) -> bool:
-        """Return whether the rule declares to explain another rule, and fired no later than that rule first did."""
+        """Return whether it declares to explain another rule, and what it found began no later than that rule fired."""
         if other.rule not in self.explains or other.alias == self.alias:
             return False
         return any(
-            finding.step <= other.step and (finding.is_open or other.step <= finding.last_step + MAX_DISTANCE_STEPS)
+            finding.first_step <= other.step
+            and (finding.is_open or other.step <= finding.last_step + MAX_DISTANCE_STEPS)
             for finding in self.findings
         )
 
@@ -54,9 +60,9 @@ def _parent(effect: FiredRule, rules: Mapping[str, FiredRule]) -> str | None:
     candidates = [
         rule
         for rule in rules.values()
-        if rule.may_lead_to(effect) and not (rule.step == effect.step and effect.may_lead_to(rule))
+        if rule.may_lead_to(effect) and not (rule.first_step == effect.first_step and effect.may_lead_to(rule))
     ]
-    return min(candidates, key=lambda rule: rule.step).alias if candidates else None
+    return min(candidates, key=lambda rule: rule.first_step).alias if candidates else None
 
 
 def _root(alias: str, parents: Mapping[str, str | None]) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from leadline.reader.view import Point
+from leadline.records import describe
+from leadline.records.documents import WorkerDocument
 from leadline.records.needs import TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.series import SeriesLayout
@@ -33,7 +35,7 @@ class Coverage:
                 self._needs.setdefault(need.collection, []).append(need)
         self._seen: set[str] = set()
         self._schedules = {
-            collection: _requested(alias, collection_needs, plan)
+            collection: _requested(alias, [need for need in collection_needs if need.end is None], plan)
             for collection, collection_needs in self._needs.items()
         }
         self._counts: dict[str, int] = {}
@@ -66,7 +68,7 @@ class Coverage:
     def sampling(self) -> str:
         """Return how often the rarest collection was captured, after the first steps: ``sampled every 200 steps``.
 
-        Empty if all of them were captured about as often as requested.
+        Empty if all of them were captured about as often as requested; what is needed up to a step only does not count.
         """
         interval, worst = 0.0, _TOLERANCE
         for collection, schedule in self._schedules.items():
@@ -96,6 +98,16 @@ class Coverage:
                 for index, statistic in layout.columns
             ):
                 yield collection
+
+
+def missing_data(worker: WorkerDocument, needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:
+    """Return why data that a rule needs is missing: it was dropped, or capture is disabled; empty: none is."""
+    off, lost = worker.off, worker.lost
+    if off and (needs or has_phases):
+        return describe.disabled_capture(off)
+    if lost and ((lost.rows and (needs or has_phases)) or (lost.tensors and any(need.raw for need in needs))):
+        return describe.dropped_data(lost)
+    return ""
 
 
 def _requested(alias: str, needs: Iterable[TensorNeed], plan: Iterable[CaptureItem]) -> Schedule | None:

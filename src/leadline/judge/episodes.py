@@ -75,6 +75,7 @@ class Episodes:
             evidence,
             global_step=window.global_step,
             last_global_step=window.global_step,
+            since_step=fired.since_step,
         )
         self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
         return [_event("opened", finding)]

@@ -260,6 +260,13 @@ class Evaluator:
         self._dirty.clear()
         return progress
 
+    def remove(self, aliases: Collection[str]) -> None:
+        """Evaluate some rules no longer; the stream is still read for the others."""
+        self._tracks = [track for track in self._tracks if track.alias not in aliases]
+        self._dirty.difference_update(aliases)
+        for group in self._groups:
+            group.tracks = [track for track in group.tracks if track.alias not in aliases]
+
     def _restart(self, tracks: Iterable[RuleTrack], progress: EvaluationProgress) -> None:
         for track in tracks:
             if track.error is None:

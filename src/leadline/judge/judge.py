@@ -13,19 +13,19 @@ from typing import Any, Final
 from leadline.actions.action import TrainingProgress
 from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.action_dispatcher import ActionDispatcher
-from leadline.judge.added_rules import AddedRules, rules_of
+from leadline.judge.coverage import missing_data
 from leadline.judge.delivery import JobContext, WorkerProgress
+from leadline.judge.episodes import Event
 from leadline.judge.notifications import Notifications
 from leadline.judge.report_renderer import ReportRenderer, render_command
+from leadline.judge.rule_changes import RuleChanges, rules_of
 from leadline.judge.rule_entry import Results
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
 from leadline.judge.rule_results import RuleResultStore
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.liveness import RunWatch
-from leadline.records import describe
 from leadline.records.documents import WorkerDocument
-from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.needs import TensorNeed
 from leadline.records.notification import NotificationKind
@@ -90,7 +90,7 @@ class Judge:
             RuleProcess(run, manifest, group, self._limits, self._rule_results.mark_failed, worker_processes)
             for group in group_rules(specs)
         ]
-        self._added = AddedRules(run, lambda: self._rule_results.entries, self._add)
+        self._changes = RuleChanges(run, lambda: self._rule_results.entries, self._add, self._remove)
         self._watch = RunWatch(run)
         self._damage: dict[str, None] = {}
         self._steps: dict[int, int] = {}
@@ -204,7 +204,7 @@ class Judge:
         """Dispatch the changed states of the job to the actions that follow them.
 
         Args:
-            is_judged: Whether everything is evaluated, so that the end of the job can be told with its outcome.
+            is_judged: Whether everything is evaluated, so that the end of the job can be announced with its outcome.
         """
         if not self._dispatcher.queues:
             return
@@ -218,7 +218,7 @@ class Judge:
     def _check_run(self) -> None:
         """Find out by ``stat`` whether there is new data, and every second whether the run is over."""
         if self._is_acting:
-            self._added.take(self._rule_results.judged_step)
+            self._changes.take(self._rule_results.judged_step)
         now = time.monotonic()
         status_ns = _changed_ns(os.path.join(self._run, layout.STATUS))
         has_changed = self._watch.has_changed()
@@ -247,11 +247,19 @@ class Judge:
             process.start(is_over=self._is_over)
             self._rule_processes.append(process)
 
+    def _remove(self, aliases: Sequence[str]) -> None:
+        """Evaluate rules no longer; what they have found is kept."""
+        self._rule_results.remove_rules(aliases)
+        for process in self._rule_processes:
+            process.remove(aliases)
+        for alias in aliases:
+            self._needs.pop(alias, None)
+
     def _check_missing_data(self, workers: Mapping[str, WorkerDocument]) -> None:
         """Record for each rule whether a worker dropped data that it needs, or disabled capture."""
         for alias, needs in self._needs.items():
             has_phases = alias in self._reads_phases
-            reasons = [_missing(document, needs, has_phases=has_phases) for _, document in sorted(workers.items())]
+            reasons = [missing_data(document, needs, has_phases=has_phases) for _, document in sorted(workers.items())]
             self._rule_results.set_missing_data(alias, next((reason for reason in reasons if reason), ""))
 
     def _receive(self, seconds: float) -> None:
@@ -300,10 +308,7 @@ class Judge:
             self._rule_results.restart(alias)
             self._notifications.restart(alias)
         self._progress.update(answer["seen"])
-        for alias, event in answer["events"]:
-            finding = self._rule_results.add(alias, event)
-            if self._is_acting:
-                self._handle_finding(finding, is_opening=event["event"] == "opened")
+        self._add_findings(answer["events"])
         for alias, state in answer["rules"].items():
             self._rule_results.update(alias, state)
             if alias in self._renderers:
@@ -312,15 +317,30 @@ class Judge:
         self._rule_results.judged_step = min(self._steps.values())
         self._damage.update(dict.fromkeys(answer["damage"]))
 
-    def _handle_finding(self, finding: Finding, *, is_opening: bool) -> None:
-        """Dispatch a finding that opened or closed, and announce it in the terminal if it opened."""
-        action = None
-        if self._dispatcher.queues and (is_opening or self._dispatcher.needs_statuses):
-            kind: NotificationKind = "finding" if is_opening else "closed"
-            notification = self._notifications.of_finding(finding, kind, self._rule_results.states())
-            action = self._dispatcher.dispatch(notification)
-        if is_opening:
-            self._rule_results.announce(finding, action)
+    def _add_findings(self, events: Sequence[tuple[str, Event]]) -> None:
+        """Add findings that opened or closed, dispatch them, and announce in the terminal those that opened.
+
+        Each is dispatched with the states of the rules at that moment; what explains it may be found later.
+        """
+        added = []
+        for alias, event in events:
+            is_opening = event["event"] == "opened"
+            finding = self._rule_results.add(alias, event)
+            is_dispatched = bool(self._dispatcher.queues) and (is_opening or self._dispatcher.needs_statuses)
+            states = self._rule_results.states() if self._is_acting and is_dispatched else None
+            added.append((finding, is_opening, states))
+        if not self._is_acting or not added:
+            return
+        causes = self._rule_results.causes()
+        for finding, is_opening, states in added:
+            action = None
+            if states is not None:
+                kind: NotificationKind = "finding" if is_opening else "closed"
+                cause = causes.get(finding.rule)
+                notification = self._notifications.of_finding(finding, kind, states, explained_by=cause)
+                action = self._dispatcher.dispatch(notification)
+            if is_opening:
+                self._rule_results.announce(finding, action, causes)
 
     def _running(self) -> tuple[TrainingProgress, ...]:
         return self._progress.progress(read_workers(self._run), self._gone)
@@ -365,16 +385,6 @@ def _not_written(error: OSError) -> LeadlineError:
     if error.errno in _NO_SPACE:
         return StoreFullError(f"{message}; free disk space and judge again")
     return LeadlineError(f"{message}; judge again")
-
-
-def _missing(worker: WorkerDocument, needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:
-    """Return why data that a rule needs is missing; empty: none is."""
-    off, lost = worker.off, worker.lost
-    if off and (needs or has_phases):
-        return describe.disabled_capture(off)
-    if lost and ((lost.rows and (needs or has_phases)) or (lost.tensors and any(need.raw for need in needs))):
-        return describe.dropped_data(lost)
-    return ""
 
 
 def _changed_ns(path: str) -> int:

@@ -42,8 +42,14 @@ class Notifications:
         """Start a rule again from the beginning, with the same ids as before."""
         self._openings = {name: ids for name, ids in self._openings.items() if not name.startswith(f"{alias}/")}
 
-    def of_finding(self, finding: Finding, kind: NotificationKind, rules: Sequence[RuleState]) -> Notification:
-        """Return the notification of a finding that opened or closed, with the step at which it did or last fired."""
+    def of_finding(
+        self, finding: Finding, kind: NotificationKind, rules: Sequence[RuleState], *, explained_by: str | None = None
+    ) -> Notification:
+        """Return the notification of a finding that opened or closed, with the step at which it did or last fired.
+
+        Args:
+            explained_by: The rule whose finding is the cause.
+        """
         of_step = self._openings.setdefault(f"{finding.rule}/{finding.step}", [])
         if finding.id not in of_step:
             of_step.append(finding.id)
@@ -56,6 +62,7 @@ class Notifications:
             "rule": finding.rule,
             "kind_of_rule": state.rule if state else None,
             "verdict": "fired",
+            "explained_by": explained_by,
             "worker": finding.worker,
             "evidence": finding.evidence,
             "tensor_count": finding.tensor_count,

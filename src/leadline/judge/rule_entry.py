@@ -10,7 +10,7 @@ from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
 
-_STOPPED: Final = "its evaluation was ended early; complete it with: leadline judge"
+ENDED_EARLY: Final = "its evaluation was ended early; complete it with: leadline judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +68,8 @@ class RuleEntry:
     """When an update of the rule arrived last."""
     missing_data: str = ""
     """Why data that the rule needs is not in the run; without a finding the rule is undecided then."""
-    has_stopped: bool = False
-    """Whether its evaluation was ended before the end of the run."""
+    stopped: str = ""
+    """Why its evaluation was ended before the end of the run; empty: it was not."""
 
     def status(self, *, is_complete: bool) -> str:
         """Return the status under its name in SageMaker."""
@@ -77,7 +77,7 @@ class RuleEntry:
             return "Error"
         if self.findings:
             return "IssuesFound"
-        if self.has_stopped:
+        if self.stopped:
             return "Stopped"
         return "NoIssuesFound" if is_complete else "InProgress"
 
@@ -89,7 +89,7 @@ class RuleEntry:
             return None
         if self.verdict == "not_applicable":
             return self.verdict
-        if self.has_stopped:
+        if self.stopped:
             return "undecided"
         verdict = "undecided" if self.missing_data else self.verdict
         return (verdict or "undecided") if is_complete or verdict == "clear" else None
@@ -116,6 +116,6 @@ class RuleEntry:
             return self.error or ""
         if self.verdict == "not_applicable":
             return self.why
-        if self.has_stopped:
-            return _STOPPED
+        if self.stopped:
+            return self.stopped
         return self.missing_data or ("" if self.verdict == "clear" else self.why)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ END_HANG_SECONDS: Final = 10.0
 END_START_SECONDS: Final = 30.0
 _MAX_CRASHES: Final = 3
 """How often a worker may crash when no rule is responsible."""
+_KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
+"""Exit codes of a worker that another process or the kernel, short of memory, has killed."""
 _OUT_OF_MEMORY: Final = "it exceeded the memory limit for rules"
 _ENVIRONMENT: Final = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -152,6 +155,7 @@ class RuleProcess:
         self._run, self._name, self._started_ns = run, manifest.name, manifest.started_ns
         self._limits, self._mark_failed = limits, mark_failed
         self._crashes = 0
+        self._removed: set[str] = set()
         self._is_busy = False
         self._is_ready = False
         self._was_over = self._is_complete = False
@@ -184,6 +188,12 @@ class RuleProcess:
         setup |= {"is_over": is_over, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes}
         self._worker.send(setup)
 
+    def remove(self, aliases: Collection[str]) -> None:
+        """Evaluate rules no longer: the worker drops them, and its answers about them are ignored."""
+        self._removed |= {spec.alias for spec in self.specs if spec.alias in aliases}
+        if self._worker is not None and not self.is_finished:
+            self._worker.send({"remove": sorted(self._removed)})
+
     def mark_pending(self) -> None:
         """Note that there is new data to evaluate."""
         self._has_work = True
@@ -203,17 +213,26 @@ class RuleProcess:
         answers = self._running_worker.receive()
         if self._running_worker.has_hung_up:
             code = self._running_worker.wait()
-            self._on_crash(_OUT_OF_MEMORY if code == OUT_OF_MEMORY else f"its process {describe_exit(code)}")
+            how = _OUT_OF_MEMORY if code == OUT_OF_MEMORY else f"its process {describe_exit(code)}"
+            self._on_crash(how, is_killed=code in _KILLED)
             return []
         if answers and not self._is_ready:
             self._is_ready, self._progress_at = True, (-1, time.monotonic())
-            self.described, *answers = answers[0]["rules"], *answers[1:]
-            self.is_finished = all("error" in description for description in self.described.values())
+            described, *answers = answers[0]["rules"], *answers[1:]
+            self.described = {alias: of_rule for alias, of_rule in described.items() if alias not in self._removed}
+            self.is_finished = all("error" in description for description in described.values())
         for answer in answers:
+            self._forget_removed(answer)
             self._is_busy = False
             self._has_work = self._has_work or bool(answer["has_more"])
             self.is_finished = self._was_over and not answer["has_more"]
         return answers
+
+    def _forget_removed(self, answer: dict[str, Any]) -> None:
+        """Leave out what an answer, which may have been under way, reports of rules that were removed."""
+        answer["rules"] = {alias: state for alias, state in answer["rules"].items() if alias not in self._removed}
+        answer["events"] = [(alias, event) for alias, event in answer["events"] if alias not in self._removed]
+        answer["restarted"] = [alias for alias in answer["restarted"] if alias not in self._removed]
 
     def check_hang(self, *, is_awaited: bool) -> None:
         """Replace the worker if the rule that it is evaluating has not returned for too long.
@@ -244,20 +263,26 @@ class RuleProcess:
         else:
             self._worker_processes.remove(worker)
 
-    def _on_crash(self, how: str) -> None:
+    def _on_crash(self, how: str, *, is_killed: bool = False) -> None:
+        """Replace the worker, without the rule that it was evaluating; that one may stay if the worker was killed."""
         place = self._running_worker.status.read()[1]
         if how == _OUT_OF_MEMORY and len(self.specs) == 1:
             place = 0
         self._worker_processes.remove(self._running_worker)
         self._worker = None
-        if 0 <= place < len(self.specs):
+        if is_killed and self._crashes < _MAX_CRASHES:
+            self._crashes += 1
+            culprits = []
+        elif 0 <= place < len(self.specs):
             culprits = [self.specs.pop(place)]
         else:
             self._crashes += 1
             culprits = self.specs if self._crashes > _MAX_CRASHES else []
             self.specs = [] if culprits else self.specs
         for spec in culprits:
-            self._mark_failed(spec.alias, how)
+            if spec.alias not in self._removed:
+                self._mark_failed(spec.alias, how)
+        self.specs = [spec for spec in self.specs if spec.alias not in self._removed]
         self.is_finished, self._is_busy, self._has_work = not self.specs, False, True
         if self.specs:
             self.start(is_over=self._is_run_over)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
-from leadline.judge.rule_entry import Results, RuleEntry
-from leadline.records.documents import Announcement, PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
+from leadline.judge.rule_entry import ENDED_EARLY, Results, RuleEntry
+from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
@@ -27,8 +27,6 @@ _COUNTS_A_SECOND = 20
 _RETRY_SECONDS = 1.0
 _MAX_PHASES = 4
 _BEAT_SECONDS = 1.0
-_MAX_ANNOUNCED = 100
-"""So many findings of one rule are announced; all of them are written."""
 
 
 class RuleResultStore:
@@ -49,7 +47,7 @@ class RuleResultStore:
         self.is_complete = self._is_final = False
         self._run, self._is_written = run, is_written
         self._counts_seconds = max(_COUNTS_SECONDS, len(specs) / _COUNTS_A_SECOND)
-        self._announcements: list[Announcement] = []
+        self._announcements = Announcements()
         self._time: TimeSummary | None = None
         self._written: dict[str, tuple[str, str | None, int]] = {}
         self._changed: set[str] = set(self.entries)
@@ -69,6 +67,12 @@ class RuleResultStore:
                 self._begin_document(spec.alias)
             self._mark_changed(spec.alias)
         self._counts_seconds = max(_COUNTS_SECONDS, len(self.entries) / _COUNTS_A_SECOND)
+
+    def remove_rules(self, aliases: Iterable[str]) -> None:
+        """Keep the results of rules as they are: they are not evaluated any more."""
+        for alias in aliases:
+            self.entries[alias].stopped = f"removed at step {max(0, self.judged_step):,}"
+            self._mark_changed(alias)
 
     def update(self, alias: str, state: Mapping[str, Any]) -> None:
         """Update the state of a rule."""
@@ -117,18 +121,9 @@ class RuleResultStore:
         self._mark_changed(alias)
         return finding
 
-    def announce(self, finding: Finding, action: str | None) -> None:
-        """Announce a new finding in the terminal, once."""
-        known = {
-            (announcement.step, announcement.message)
-            for announcement in self._announcements
-            if announcement.rule == finding.rule and announcement.kind is None
-        }
-        if (finding.step, finding.message) in known or len(known) >= _MAX_ANNOUNCED:
-            return
-        number = len(self._announcements) + 1
-        self._announcements.append(Announcement(number, finding.step, finding.rule, finding.message, action))
-        self._is_stale = True
+    def announce(self, finding: Finding, action: str | None, causes: Mapping[str, str]) -> None:
+        """Announce a new finding in the terminal; see ``Announcements.add_finding``."""
+        self._is_stale |= self._announcements.add_finding(finding, action, causes)
 
     def write(self, *, at_once: bool = False) -> None:
         """Write what changed: statuses at once, mere counts every second or two, the summary every 50 ms.
@@ -168,10 +163,16 @@ class RuleResultStore:
             delivering=tuple(self.delivering),
             judged_step=self.judged_step,
             updated_ns=time.time_ns(),
-            announcements=tuple(self._announcements),
+            announcements=tuple(self._announcements.lines),
             time=self._time,
+            remarks=self._remarks() if self.is_complete else (),
             rules=(*fired, *(rule for rule in rules if rule not in fired)),
         )
+
+    def _remarks(self) -> tuple[str, ...]:
+        """Return what rules remark beside their verdicts."""
+        products = [entry.product for entry in self.entries.values() if entry.error is None]
+        return tuple(dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ())))
 
     def causes(self) -> dict[str, str]:
         """Return the alias of the root cause of each rule whose findings are explained by another rule."""
@@ -226,7 +227,7 @@ class RuleResultStore:
     def end_early(self, unfinished: Iterable[str]) -> None:
         """Write everything: the judge has to end, and some rules are not evaluated to the end of the run."""
         for alias in unfinished:
-            self.entries[alias].has_stopped = True
+            self.entries[alias].stopped = ENDED_EARLY
         self._is_final = True
         self._changed |= set(self.entries)
         self._is_stale = True
@@ -257,11 +258,7 @@ class RuleResultStore:
 
     def announce_action(self, rule: str, message: str, is_failure: bool) -> None:
         """Announce the outcome of an action in the terminal, once."""
-        kind = "failure" if is_failure else "action"
-        line = Announcement(len(self._announcements) + 1, rule=rule, message=message, kind=kind)
-        if all(replace(announcement, id=line.id) != line for announcement in self._announcements):
-            self._announcements.append(line)
-            self._is_stale = True
+        self._is_stale |= self._announcements.add_action(rule, message, is_failure)
 
     def _time_breakdown(self) -> TimeSummary | None:
         """Return the largest phases and the bottleneck, for the summary in the terminal; None: no step was timed."""
@@ -271,8 +268,9 @@ class RuleResultStore:
         fired = {entry.spec.rule for entry in self.entries.values() if entry.findings}
         breakdown = read_time_breakdown(self._run, fired)
         parts = tuple(map(PhaseShare.from_dict, phases(breakdown.steps)[:_MAX_PHASES]))
-        bottleneck = breakdown.bottleneck
-        return TimeSummary(parts, bottleneck.summary() if bottleneck else None) if parts else None
+        bound, overload = breakdown.bottleneck, breakdown.overload
+        texts = (bound.summary() if bound else None, overload.summary() if overload else None)
+        return TimeSummary(parts, *texts) if parts else None
 
     def _mark_changed(self, alias: str) -> None:
         self.entries[alias].changed_ns = time.time_ns()
@@ -306,7 +304,7 @@ class RuleResultStore:
 
     def _begin_documents(self) -> None:
         before = read_rule_summary(self._run)
-        self._announcements = list(before.announcements) if before is not None else []
+        self._announcements.restore(before.announcements if before is not None else ())
         make_folder(os.path.join(self._run, layout.RULES))
         for alias in self.entries:
             self._begin_document(alias)

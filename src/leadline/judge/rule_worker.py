@@ -40,6 +40,8 @@ def main() -> int:
             gc.collect()  # garbage of the previous run would count against the memory limit of this one
             worker = _Worker(message, status)
             messages.send({"ready": True, "rules": worker.described})
+        elif worker is not None and "remove" in message:
+            worker.remove(message["remove"])
         elif worker is not None:
             messages.send(worker.advance(message))
     return 0
@@ -122,6 +124,10 @@ class _Worker:
             mark=lambda alias, step: status.write(places[alias], step),
             is_over=setup["is_over"],
         )
+
+    def remove(self, aliases: list[str]) -> None:
+        """Evaluate some of the rules no longer."""
+        self._judging.remove(aliases)
 
     def advance(self, message: dict[str, Any]) -> dict[str, Any]:
         from leadline.judge.evaluator import to_message

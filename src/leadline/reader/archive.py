@@ -199,6 +199,18 @@ class Archive:
         for tensors in (*self.stored.values(), *self.vectors.values()):
             yield from ((self.step_of(tensor), tensor.mode) for tensor in tensors)
 
+    def names_at(self, step: int | None, mode: str) -> set[str]:
+        """Return the names of the tensors that were captured at a step of a mode; None: at any of its steps."""
+        found: set[str] = set()
+        for stream in self.series.values():
+            if any(_has_row(batches, step, mode) for batches in stream.batches):
+                found.update(info.name for info in stream.layout.tensors)
+        named = [*self.stored.items(), *((name, stored) for (name, _), stored in self.vectors.items())]
+        for name, stored in named:
+            if any(tensor.mode == mode and step in (None, self.step_of(tensor)) for tensor in stored):
+                found.add(name)
+        return found
+
     def _keep(self, part: str, name: str, batches: Range) -> None:
         if part != layout.SERIES:
             streams = self._timeline if part == layout.TIMELINE else self._system
@@ -215,6 +227,11 @@ class Archive:
             archive = self._series.setdefault((worker, segment.layout), StreamArchive(worker, segment.layout))
             self._archive_of_segment[id(segment)] = (segment, archive)
         return self._archive_of_segment[id(segment)][1]
+
+
+def _has_row(batches: Range, step: int | None, mode: str) -> bool:
+    steps = batches.numbers("mode_step")
+    return any(known == mode and step in (None, at) for known, at in zip(batches.texts("mode"), steps, strict=True))
 
 
 def _size(path: str) -> int:

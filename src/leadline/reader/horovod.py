@@ -37,6 +37,12 @@ def read_horovod(run: str) -> pa.Table:
     return pa.Table.from_pylist(rows, HOROVOD)
 
 
+def has_horovod(run: str) -> bool:
+    """Return whether a part of a Horovod timeline was copied."""
+    folders = [layout.horovod(worker) for worker in names_in(os.path.join(run, layout.PROFILES))]
+    return any(os.path.exists(os.path.join(run, folder, layout.horovod_copy(1))) for folder in folders)
+
+
 def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
     folder = os.path.join(run, layout.horovod(worker))
     ordinal = 1

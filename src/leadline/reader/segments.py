@@ -27,6 +27,8 @@ RANGE_BYTES: Final = 16 << 20
 _HEAD_BYTES: Final = 1 << 16
 """More than the size of the schema in most segments."""
 _MAX_MESSAGE_BYTES: Final = 1 << 31
+_ALIGNMENT: Final = 8
+"""Columns are padded to multiples of so many bytes."""
 _CONTINUATION: Final = b"\xff\xff\xff\xff"
 """The first bytes of every message."""
 _SCHEMAS: Final = {"system": codec.SYSTEM.columns, "timeline": codec.TIMELINE.columns}
@@ -205,8 +207,9 @@ class SegmentTail:
         assert self.info is not None
         try:
             batches = [pa.ipc.read_record_batch(message, self._schema) for message in messages]
-            for batch in batches:
+            for message, batch in zip(messages, batches, strict=True):
                 batch.validate()
+                _verify_length(message, batch)
             columns = batches[0].columns if len(batches) == 1 else _combined(batches)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise _invalid_message(error) from error
@@ -214,6 +217,18 @@ class SegmentTail:
         sequences = _verify(columns, rows, self._last_sequence)
         data = pa.Table.from_arrays(columns[2:], self._schema.names[2:])
         return Range(self.info, os.path.basename(self.path), data, sequences, rows, ends[: len(rows)], self.offset)
+
+
+def _verify_length(message: pa.Message, batch: pa.RecordBatch) -> None:
+    """Verify that nothing but padding follows the last column: the next batch begins there.
+
+    Raises:
+        DamageError: The length in the header of the message is wrong.
+    """
+    body, last = message.body, batch.column(batch.num_columns - 1).buffers()[-1]
+    padding = body.address + body.size - last.address - last.size if last is not None else 0
+    if padding >= _ALIGNMENT or body.size % _ALIGNMENT:
+        raise DamageError("contains a batch with a wrong length")
 
 
 def _combined(batches: list[pa.RecordBatch]) -> list[pa.Array]:
@@ -351,7 +366,7 @@ def _buffers(columns: list[pa.Array], rows: Integers, edges: Integers) -> Iterat
             yield values.view(np.uint8).data, edges * 8 * column.type.list_size
         elif pa.types.is_string(column.type):
             _, offsets, text = column.buffers()
-            starts = np.frombuffer(offsets, np.int32)[column.offset :]
+            starts = np.frombuffer(offsets, np.int32, len(column) + 1, 4 * column.offset)
             relative = starts[offset_rows] - starts[edges[batches]]
             yield relative.view(np.uint8).data, 4 * (edges + np.arange(len(edges)))
             yield memoryview(text if text is not None else b""), starts[edges].astype(np.int64)

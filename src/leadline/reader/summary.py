@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
@@ -38,6 +39,8 @@ class RunSummary:
     """The number of steps by mode, from the worker with the most steps."""
     loss: float | str | None = None
     """The latest value of the first loss of a worker; NaN and infinity by name."""
+    hyperparameters: dict[str, object] = field(default_factory=dict)
+    """Of a booster, and the batch size, as a worker document has them."""
     cost_ratio: float | None = None
     """The overhead as a share of the step time; None if there was no step."""
     rules: tuple[SummarizedRule, ...] = ()
@@ -72,6 +75,8 @@ class _Status(msgspec.Struct):
 class _Worker(msgspec.Struct):
     steps: dict[str, int] | None = None
     losses: dict[str, float | str | None] | None = None
+    hyperparameters: dict[str, Any] | None = None
+    facts: dict[str, Any] | None = None
     own_ns: int | None = None
     loop_ns: int | None = None
     error: str | None = None
@@ -81,6 +86,7 @@ class _Rules(msgspec.Struct):
     rules: tuple[SummarizedRule, ...]
     complete: bool = False
     time: TimeSummary | None = None
+    remarks: tuple[str, ...] = ()
 
 
 T = TypeVar("T")
@@ -103,7 +109,7 @@ def summarize(path: str) -> RunSummary | None:
     workers, unread = _read_workers(path)
     rules = _decode(_RULES, f"{path}/{layout.RULE_SUMMARY}")
     if rules is None and (summary := read_rule_summary(path)) is not None:
-        rules = _Rules(summary.rules, summary.complete, summary.time)
+        rules = _Rules(summary.rules, summary.complete, summary.time, summary.remarks)
         unread.append(layout.RULE_SUMMARY)
     rules = rules or _Rules(())
     if status.status not in JOB_STATUSES and os.path.exists(f"{path}/{layout.STATUS}"):
@@ -113,6 +119,7 @@ def summarize(path: str) -> RunSummary | None:
     )
     if state.status not in JOB_ENDED:
         state = liveness.effective_document(path)
+    judged = RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules, remarks=rules.remarks)
     return RunSummary(
         name=start.name,
         path=path,
@@ -123,11 +130,22 @@ def summarize(path: str) -> RunSummary | None:
         command=start.command,
         steps=steps_by_mode(workers),
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
+        hyperparameters=_hyperparameters(workers),
         cost_ratio=step_share(workers),
         rules=rules.rules,
-        outcome=run_outcome(state, RuleSummary(complete=rules.complete, time=rules.time, rules=rules.rules), workers),
+        outcome=run_outcome(state, judged, workers),
         damage=tuple(unread),
     )
+
+
+def _hyperparameters(workers: Iterable[WorkerDocument]) -> dict[str, object]:
+    """Return the hyperparameters of the first worker that has some; containers are left out."""
+    for worker in workers:
+        batch_size = {"batch_size": worker.facts["batch_size"]} if worker.facts.get("batch_size") else {}
+        given = {**worker.hyperparameters, **batch_size}
+        if given:
+            return {name: value for name, value in given.items() if isinstance(value, (int, float, str))}
+    return {}
 
 
 def read_start(path: str) -> RunStart | None:
@@ -152,6 +170,8 @@ def _read_workers(path: str) -> tuple[list[WorkerDocument], list[str]]:
         WorkerDocument(
             steps=document.steps or {},
             losses=document.losses or {},
+            hyperparameters=document.hyperparameters or {},
+            facts=document.facts or {},
             own_ns=document.own_ns or 0,
             loop_ns=document.loop_ns or 0,
             error=document.error or "",

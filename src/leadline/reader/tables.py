@@ -29,6 +29,7 @@ STATISTICS: Final = pa.schema(
     ]
 )
 SERIES: Final = pa.schema([pa.field("name", pa.string()), pa.field("statistic", pa.string()), *STATISTICS])
+WIDE: Final = pa.schema([("step", pa.int64()), ("mode", pa.string()), ("worker", pa.string()), ("time_ns", pa.int64())])
 SYSTEM: Final = pa.schema(
     [
         ("time_ns", pa.int64()),
@@ -80,6 +81,32 @@ def column_table(worker: str, ranges: Sequence[Range], column: int) -> pa.Table:
     values = np.concatenate([batches.numbers("values")[:, column] for batches in ranges])
     workers = pa.repeat(pa.scalar(worker, pa.string()), len(values))
     return pa.table([step, mode, mode_step, time_ns, workers, values], schema=STATISTICS)
+
+
+def wide_table(worker: str, ranges: Sequence[Range], columns: Mapping[str, int]) -> pa.Table:
+    """Return columns of ranges of series that share a layout: the fields of ``WIDE``, and one for each statistic."""
+    parts = {statistic: column_table(worker, ranges, column) for statistic, column in columns.items()}
+    rows = next(iter(parts.values()))
+    return pa.table(
+        {
+            "step": rows["mode_step"],
+            "mode": rows["mode"],
+            "worker": rows["worker"],
+            "time_ns": rows["time_ns"],
+            **{statistic: part["value"] for statistic, part in parts.items()},
+        }
+    )
+
+
+def join_wide(parts: Sequence[pa.Table]) -> pa.Table:
+    """Join the results of ``wide_table``: one row per mode, step and worker, the statistics ordered by name."""
+    table = pa.concat_tables([WIDE.empty_table(), *parts], promote_options="default")
+    names = sorted(set(table.column_names) - set(WIDE.names))
+    first = [(name, "first") for name in ("time_ns", *names)]  # a step has one value of each statistic; skips null
+    joined = table.group_by(["step", "mode", "worker"], use_threads=False).aggregate(first)
+    joined = joined.rename_columns([name.removesuffix("_first") for name in joined.column_names])
+    order = [(name, "ascending") for name in ("mode", "step", "worker")]
+    return joined.select([*WIDE.names, *names]).sort_by(order)
 
 
 def with_text_columns(table: pa.Table, schema: pa.Schema, *texts: str) -> pa.Table:

@@ -9,13 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from leadline.errors import NotCapturedError, NotYetError
-from leadline.reader import tables
+from leadline.reader import data_frames, tables
 from leadline.reader.tensors import StoredTensor
 from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+    import pandas as pd
+    import polars as pl
 
     from leadline.reader.run import Run
 
@@ -173,6 +175,77 @@ class Tensor:
             raise NotCapturedError(f"no {name} of {self.name} was captured; captured: {listed}")
         return tables.concatenate(parts, tables.STATISTICS, ("step", "worker"))
 
+    def reduction_values(self, step: int, worker: str | None = None, mode: str | None = None) -> dict[str, float]:
+        """Return all statistics that were captured as numbers at one step, by name.
+
+        Example:
+            >>> leadline.open_run().tensor("gradient/fc.weight").reduction_values(2)
+            {'abs_mean': 0.5, 'nonfinite_count': 0.0}
+
+        Units:
+            As defined in ``leadline.statistics.definitions``.
+        Not a number:
+            As defined by the statistic.
+        Args:
+            worker: The worker; None for the first worker that captured it.
+            mode: The mode whose step it is.
+        Raises:
+            NotYetError: The run has not reached the step.
+            NotCapturedError: No statistic was captured at the step.
+        """
+        mode, found = mode or self._main_mode(), dict[str, float]()
+        for owner, columns, values in self._rows_at(step, worker, mode):
+            worker = worker or owner
+            if owner == worker:
+                found |= {statistic: float(values[column]) for statistic, column in columns.items()}
+        if not found:
+            raise self._missing(f"no statistic of {self.name} was captured", step, mode, self._steps_of(mode))
+        return dict(sorted(found.items()))
+
+    def table(self, mode: str | None = None) -> pa.Table:
+        """Return all statistics that were captured as numbers, over all steps and workers.
+
+        Example:
+            >>> table = leadline.open_run().tensor("gradient/fc.weight").table()
+            >>> table.column_names
+            ['step', 'mode', 'worker', 'time_ns', 'abs_mean', 'nonfinite_count']
+            >>> table["step"].to_pylist()
+            [0, 2]
+
+        Shape:
+            One row per captured step and worker: ``step`` (the step of the mode)``, mode, worker, time_ns``, and a
+            column for each statistic, ordered by mode, step and worker; null at steps where it was not captured.
+        Units:
+            As defined in ``leadline.statistics.definitions``; times in ns since the epoch.
+        Not a number:
+            As defined by the statistic.
+        Args:
+            mode: Only this mode; None for all.
+        """
+        streams = self._run.archive.series.values()
+        parts = [
+            tables.wide_table(stream.worker, stream.batches, columns)
+            for stream in streams
+            if (columns := stream.columns_of(self.name))
+        ]
+        return tables.filter_equal(tables.join_wide(parts), mode=mode)
+
+    def to_pandas(self, mode: str | None = None) -> pd.DataFrame:
+        """Return ``table`` as a data frame of pandas.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        return data_frames.to_pandas(self.table(mode))
+
+    def to_polars(self, mode: str | None = None) -> pl.DataFrame:
+        """Return ``table`` as a data frame of Polars.
+
+        Raises:
+            MissingExtraError: Polars is not installed.
+        """
+        return data_frames.to_polars(self.table(mode))
+
     def _computed_rows(self, name: str, captured: list[pa.Table]) -> list[dict[str, Any]]:
         captured_at: set[tuple[str, int]] = set()
         for table in captured:
@@ -208,15 +281,23 @@ class Tensor:
         return {self._run.archive.step_of(tensor) for tensor in tensors if tensor.mode == mode}
 
     def _captured(self, statistic: str, step: int, worker: str | None, mode: str) -> float:
+        for _, columns, values in self._rows_at(step, worker, mode):
+            if statistic in columns:
+                return float(values[columns[statistic]])
+        raise self._missing(f"no {statistic} of {self.name} was captured", step, mode, self.steps(mode))
+
+    def _rows_at(
+        self, step: int, worker: str | None, mode: str
+    ) -> Iterator[tuple[str, dict[str, int], npt.NDArray[np.float64]]]:
+        """Yield each row of a step of a mode: its worker, the columns of the tensor by statistic, and its values."""
         for stream in self._run.archive.series.values():
-            column = stream.columns_of(self.name).get(statistic)
-            if column is None or worker not in (None, stream.worker):
+            columns = stream.columns_of(self.name)
+            if not columns or worker not in (None, stream.worker):
                 continue
             for batches in stream.batches:
                 for row in np.flatnonzero(batches.numbers("mode_step") == step):
                     if batches.table["mode"][int(row)].as_py() == mode:
-                        return float(batches.numbers("values")[row, column])
-        raise self._missing(f"no {statistic} of {self.name} was captured", step, mode, self.steps(mode))
+                        yield stream.worker, columns, batches.numbers("values")[row]
 
     def _computed(self, statistic: str, step: int, worker: str | None, mode: str) -> float | None:
         for tensor in self._at(self._stored(), step, worker, mode):

@@ -18,6 +18,8 @@ from leadline.store.documents import read_document
 
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER: Final = "Optimizer."
+_OVERHEAD: Final = "overhead"
+"""The phase of Leadline's own computations."""
 _HOST: Final = ("cpu_op", "user_annotation")
 _MEMORY: Final = "[memory]"
 _DEVICE: Final = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -112,6 +114,9 @@ def _read(folder: str) -> tuple[Mapping[str, Any], _Steps]:
 def read_rows(folder: str) -> Iterator[dict[str, Any]]:
     """Yield the operator calls of a window with the columns of ``reader.profiles.CALLS``, without worker and window.
 
+    Those of Leadline itself are left out.
+
+
     Raises:
         DamagedRunError: The trace cannot be read.
     """
@@ -152,11 +157,13 @@ def _rows(trace: Mapping[str, Any], steps: _Steps) -> Iterator[dict[str, Any]]:
     events, calls = _read_events(trace)
     by_id = _by_id(calls)
     for call in calls:
-        if call.is_operator:
+        if call.is_operator and call.phase != _OVERHEAD:
             yield _row(call, "cpu", base_ns, steps) | {"memory_bytes": call.allocated_bytes if has_memory else None}
     for event in events:
         if event.get("cat") in _DEVICE:
-            yield _device_row(event, by_id.get(event.get("args", {}).get("External id")), base_ns, steps)
+            caller = by_id.get(event.get("args", {}).get("External id"))
+            if caller is None or caller.phase != _OVERHEAD:
+                yield _device_row(event, caller, base_ns, steps)
 
 
 def _read_events(trace: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[_Call]]:
@@ -205,7 +212,9 @@ def _operator_us(call: _Call) -> float:
 def _assign_phase(call: _Call, phase: str, module: str | None) -> None:
     """Assign phase and module to a call and the calls below it."""
     name = str(call.event["name"])
-    if name.startswith(layout.MODULE_ANNOTATION):
+    if phase == _OVERHEAD or name == layout.OVERHEAD_ANNOTATION:
+        phase, module = _OVERHEAD, None
+    elif name.startswith(layout.MODULE_ANNOTATION):
         module = name.removeprefix(layout.MODULE_ANNOTATION)
     elif name.startswith(_BACKWARD):
         phase = "backward"
@@ -230,7 +239,7 @@ def _link_backward(calls: Sequence[_Call]) -> None:
     """
     modules: dict[int, str] = {}
     for call in calls:
-        if call.sequence is not None and call.module is not None and call.phase != "backward":
+        if call.sequence is not None and call.module is not None and call.phase not in ("backward", _OVERHEAD):
             modules[call.sequence] = call.module
     for call in calls:
         if call.phase == "backward" and call.module is None and call.sequence in modules:

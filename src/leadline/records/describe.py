@@ -16,12 +16,15 @@ from leadline.records.documents import (
     WorkerDocument,
 )
 from leadline.records.formatting import counted, listed, model, share, size
+from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
     Acknowledgement,
     AddRules,
+    ChangeCapture,
     ControlRequest,
     ExecuteCommand,
     Profile,
+    RemoveRules,
     SetInterval,
     Stop,
     Track,
@@ -139,7 +142,9 @@ def advice(suggestion: str) -> str:
 def announcement(line: Announcement) -> str:
     """Return a new finding, or the outcome of an action, in one line."""
     prefix = f"step {line.step:,}  " if line.step is not None and line.step >= 0 else ""
-    message = f"{prefix}{line.rule}: {line.message}"
+    message = f"{prefix}{line.rule}: {line.message}" + (
+        f" (explains {', '.join(line.explains)})" if line.explains else ""
+    )
     if line.kind:
         return message
     return f"{message} → {line.action}" if line.action else f"{message}      leadline show"
@@ -156,12 +161,31 @@ def request(request: ControlRequest) -> str:
             return "profile: " + "; ".join(window.describe() for window in request.windows)
         case AddRules():
             return f"add rule {', '.join(rule.alias for rule in request.rules)}"
+        case RemoveRules():
+            return f"remove rule {', '.join(request.rules)}"
+        case ChangeCapture():
+            return captured(request.collection, request.added)
         case Stop():
             return f"stop the job{f': {request.reason}' if request.is_by_rule else ''}"
         case UnreadableRequest():
             return request.problem
         case Track() | ExecuteCommand():
             return request.kind
+
+
+def captured(collection: str, items: Iterable[CaptureItem], *, verb: str = "capture") -> str:
+    """``capture gradients every 500 steps``; without items: ``no longer capture gradients``."""
+    schedules = dict.fromkeys(schedule(item.schedule) for item in items)
+    return f"{verb} {collection} {', '.join(schedules)}" if schedules else f"no longer {verb} {collection}"
+
+
+def schedule(when: Schedule) -> str:
+    """``every 500 steps from step 100``, ``every 60 s``, ``at steps 0, 10 and 20``."""
+    parts = [] if when.every is None else ["every step" if when.every == 1 else f"every {when.every:,} steps"]
+    parts += [] if when.every_seconds is None else [f"every {when.every_seconds:g} s"]
+    span = (f" from step {when.start:,}" if when.start else "") + (f" before step {when.end:,}" if when.end else "")
+    listed_steps = [f"at steps {listed([f'{step:,}' for step in when.steps])}"] if when.steps else []
+    return " and ".join([*(part + span for part in parts), *listed_steps])
 
 
 def interval(milliseconds: int) -> str:

@@ -193,6 +193,8 @@ class Announcement(Document):
     """What an action does about the finding."""
     kind: str | None = None
     """``action`` or ``failure``: the outcome of an action; None: a finding."""
+    explains: tuple[str, ...] = ()
+    """The rules announced before whose findings follow from this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,8 @@ class TimeSummary(Document):
     phases: tuple[PhaseShare, ...] = ()
     bound: dict[str, str] | None = None
     """Kind, phase, message and what to try; None: nothing bounds the step time."""
+    overload: dict[str, str] | None = None
+    """Message and what to try; None: the training's thread did not wait for a processor, or it was not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +252,8 @@ class RuleSummary(Document):
     announcements: tuple[Announcement, ...] = ()
     time: TimeSummary | None = None
     rules: tuple[SummarizedRule, ...] = ()
+    remarks: tuple[str, ...] = ()
+    """At the end of a run: what is worth knowing, but no problem."""
 
 
 @dataclass(frozen=True, slots=True)

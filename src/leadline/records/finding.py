@@ -37,3 +37,10 @@ class Finding:
     global_step: int = -1
     """The global step at which it opened, as in the raw tables."""
     last_global_step: int = -1
+    since_step: int | None = None
+    """The train step at which it began, if that is before ``step``."""
+
+    @property
+    def first_step(self) -> int:
+        """The train step at which it began."""
+        return self.step if self.since_step is None else min(self.step, self.since_step)

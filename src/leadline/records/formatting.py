@@ -1,11 +1,16 @@
-"""Formatting of numbers, sizes, durations and paths for display."""
+"""Formatting of numbers, times, sizes and paths for display: the same on pages, in reports and in notebooks."""
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Final
+
+_SECONDS: Final = ((1e9, "ns"), (1e6, "µs"), (1e3, "ms"), (1.0, "s"))
+"""Units of a time below a minute, with their number in a second."""
 
 
 def number(value: int) -> str:
@@ -16,6 +21,37 @@ def number(value: int) -> str:
 def counted(value: int, noun: str, plural: str = "") -> str:
     """``1 step``, ``3,750 steps``."""
     return f"{number(value)} {noun if value == 1 else plural or noun + 's'}"
+
+
+def significant(value: float | None) -> str:
+    """Three significant digits: ``0.0471``, ``57.1``, ``1,234``, ``1.93e7``; whole numbers exactly up to a million.
+
+    Returns:
+        A dash for None; ``NaN``, ``∞`` or ``−∞`` for what is not finite.
+    """
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
+    rounded = float(f"{value:.3g}")
+    if 1e-4 <= abs(rounded) < 1e6 or not value:
+        return f"{value:,.0f}" if abs(rounded) >= 100 or value == int(value) else f"{value:.3g}"
+    mantissa, exponent = f"{rounded:.2e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def latency(seconds: float | None) -> str:
+    """A time within a training, in SI units with three significant digits: ``26.1 µs``, ``259 ms``, ``1.05 s``.
+
+    Returns:
+        A dash for None; from a minute as ``duration``.
+    """
+    if seconds is None:
+        return "–"
+    if abs(seconds) >= 59.95:
+        return ("-" if seconds < 0 else "") + duration(abs(seconds))
+    factor, unit = next((pair for pair in _SECONDS if abs(seconds) * pair[0] < 999.5), _SECONDS[-1])
+    return f"{significant(seconds * factor)} {unit}" if seconds else "0 s"
 
 
 def model(name: str, parameters: int) -> str:
@@ -86,6 +122,11 @@ def signal_name(value: int) -> str:
         return signal.Signals(value).name
     except ValueError:
         return f"signal {value}"
+
+
+def moment(time_ns: int | None) -> str:
+    """A time to the second, in UTC: ``2026-11-20 17:03:12 UTC``; a dash for None."""
+    return "–" if time_ns is None else datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def iso(time_ns: int | None) -> str | None:

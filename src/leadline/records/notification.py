@@ -81,6 +81,8 @@ class Notification(StrictDocument):
     previous: str | None = None
     """The status before this one."""
     verdict: str | None = None
+    explained_by: str | None = None
+    """The rule whose finding is the cause of this one; actions on findings of every rule have received that one."""
     why: str = ""
     """The reason why a rule is undecided or not applicable, or has failed."""
     step: int | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
 from leadline.records import describe
-from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, WorkerDocument
+from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.formatting import counted, number, signal_name
 from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
 from leadline.records.totals import steps_by_mode
@@ -50,6 +50,29 @@ class RuleCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """A rule whose finding no other one explains, with the rules whose findings follow from it."""
+
+    cause: SummarizedRule
+    effects: tuple[SummarizedRule, ...] = ()
+    """The severest first."""
+
+    @property
+    def explains(self) -> str:
+        """``explains all_zero (step 0), learning_rate (step 90)``; empty: nothing follows from it."""
+        parts = [f"{rule.name}{f' ({place})' if (place := _place(rule)) else ''}" for rule in self.effects]
+        return f"explains {', '.join(parts)}" if parts else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the cause as plain JSON values, with its effects as ``explains``."""
+        return {**_finding(self.cause), "explains": [_finding(rule) for rule in self.effects]}
+
+
+def _finding(rule: SummarizedRule) -> dict[str, Any]:
+    return {key: getattr(rule, key) for key in _FINDING_KEYS}
+
+
+@dataclass(frozen=True, slots=True)
 class RunOutcome:
     """How a run ended or is going, what is wrong with it, the first sign of that, and what to try."""
 
@@ -66,11 +89,28 @@ class RunOutcome:
     rules: RuleCounts = field(default_factory=RuleCounts)
     findings_ranked: tuple[SummarizedRule, ...] = ()
     """The rules that fired, in the order of ``ranked``."""
+    remarks: tuple[str, ...] = ()
+    """What is worth knowing of a run that has ended, but no problem."""
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The rules that fired, each cause with its effects, in the order of ``ranked``."""
+        causes = {rule.name: rule for rule in self.findings_ranked if rule.explained_by is None}
+        groups: dict[str, list[SummarizedRule]] = {}
+        for rule in self.findings_ranked:
+            cause = causes.get(rule.explained_by or rule.name, rule)
+            effects = groups.setdefault(cause.name, [])
+            if cause is not rule:
+                effects.append(rule)
+        by_name = {rule.name: rule for rule in self.findings_ranked}
+        return tuple(Problem(by_name[name], tuple(effects)) for name, effects in groups.items())
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Headline, first sign, and what to try, each with its period."""
-        parts = (self.headline, self.first_sign, f"Try: {self.advice}" if self.advice else "")
+        """Headline, first sign, what to try, and the remarks if there is no problem, each with its period."""
+        remarks = () if self.level in ("fatal", "warning") else self.remarks
+        advice = f"Try: {self.advice}" if self.advice else ""
+        parts = (self.headline, self.first_sign, advice, *(f"Remark: {_cut(remark)}" for remark in remarks))
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
     @property
@@ -88,7 +128,8 @@ class RunOutcome:
             "first_sign": self.first_sign,
             "advice": self.advice,
             "rules": {name: getattr(self.rules, name) for name in ("fired", "clear", "undecided", "failed")},
-            "findings_ranked": [{key: getattr(rule, key) for key in _FINDING_KEYS} for rule in self.findings_ranked],
+            "findings_ranked": [problem.to_dict() for problem in self.problems],
+            "remarks": list(self.remarks),
         }
 
 
@@ -100,7 +141,11 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
     Args:
         status: The job's status; of a run whose agent is gone, with the status that follows from its workers.
     """
-    workers = list(workers)
+    remarks = summary.remarks if status.status in JOB_ENDED else ()
+    return replace(_outcome(status, summary, list(workers)), remarks=remarks)
+
+
+def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDocument]) -> RunOutcome:
     stopped_by = describe.sender(status.stopped_by)
     fired, counts = ranked(summary.rules, stopped_by), count_rules(summary.rules)
     problems = [rule for rule in fired if rule.severity != "advice" or rule.name == stopped_by]
@@ -234,10 +279,18 @@ def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str
 def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
     """Return the rule (if one found it), what slows the training down, and what to try; empty: nothing known.
 
-    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it. Leadline's own
-    overhead is not told here: each surface shows it beside the outcome.
+    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it; that the machine
+    is overloaded follows both. Leadline's own overhead is not part of it: each surface shows it beside the
+    outcome.
     """
-    bound = summary.time.bound if summary.time is not None else None
+    time = summary.time or TimeSummary()
+    cause, slow, advice = _slowest(time.bound, fired)
+    overload = time.overload or {}
+    texts = "; ".join(text for text in (slow, overload.get("message", "")) if text)
+    return cause, texts, advice or overload.get("try", "")
+
+
+def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
     if bound and bound.get("kind") != "compute" and bound.get("phase") != OVERHEAD:
         return "", f"{bound.get('kind')}-bound: {bound.get('message')}", bound.get("try", "")
     for rule in fired[:1]:

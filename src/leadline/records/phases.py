@@ -22,16 +22,23 @@ IMPORTS: Final = "imports"
 SETUP: Final = "setup"
 FIRST_STEP: Final = "first_step"
 
-HEAD: Final = ("step", "mode", "start_ns", "duration_ns", "own_ns", "every", "thread", "nesting")
-"""``mode`` indexes ``records.names.MODES``; one of ``every`` steps is written; ``nesting`` holds bits of ``NESTED``."""
-PHASE_FIELDS: Final = ("at", "ns", "count", "cpu_ns")
-"""Start, duration and number of a phase, and the processor time of the training's thread in it."""
+HEAD: Final = (
+    *("step", "mode", "start_ns", "duration_ns", "own_ns", "every", "thread", "nesting"),
+    *("ready_ns", "run_delay_ns"),
+)
+"""``mode`` indexes ``records.names.MODES``; one of ``every`` steps is written; ``nesting`` holds bits of ``NESTED``.
+
+The last two are totals of the training's thread at the end of the step: its processor time and run delay together, and
+its run delay; -1: not taken, or unknown.
+"""
+PHASE_FIELDS: Final = ("at", "ns", "count", "ready_ns")
+"""Start, duration and number of a phase, and the processor time and known run delay of the training's thread in it."""
 ROW: Final = struct.Struct(f"<{len(HEAD) + len(PHASE_FIELDS) * len(STEP_PHASES)}q")
 """A step: ``HEAD``, then ``PHASE_FIELDS`` of each of ``STEP_PHASES``; times of ``time.perf_counter_ns``."""
 ON_DEVICE: Final = 16
 """A bit of ``nesting``: the durations are device times, not host times."""
-HAS_CPU: Final = 32
-"""A bit of ``nesting``: the processor times were taken."""
+HAS_READY: Final = 32
+"""A bit of ``nesting``: the ready times of the phases were taken."""
 NESTED: Final = {
     1: (DATA, OPTIMIZER),
     2: (FORWARD, OPTIMIZER),

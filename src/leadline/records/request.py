@@ -79,6 +79,31 @@ class AddRules(Request, StrictDocument):
 
 
 @dataclass(frozen=True, slots=True)
+class RemoveRules(Request, StrictDocument):
+    """End the evaluation of rules: the judge drops them, the workers no longer capture what only they need."""
+
+    kind: ClassVar[str] = "remove_rule"
+
+    rules: tuple[str, ...] = ()
+    """Names of rules."""
+    items: tuple[CaptureItem, ...] = ()
+    """The captures that only these rules need."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeCapture(Request, StrictDocument):
+    """Capture a collection at other steps, or no longer; addressed to the workers."""
+
+    kind: ClassVar[str] = "capture"
+
+    collection: str = field(kw_only=True)
+    removed: tuple[CaptureItem, ...] = ()
+    """The items that are no longer captured."""
+    added: tuple[CaptureItem, ...] = ()
+    """The items that are captured in their place."""
+
+
+@dataclass(frozen=True, slots=True)
 class Track(Request, StrictDocument):
     """Log the state of a rule to the script's own trackers; addressed to the workers."""
 
@@ -121,9 +146,28 @@ class UnreadableRequest(Request):
     problem: str = ""
 
 
-ControlRequest = Stop | SetInterval | Profile | AddRules | Track | ExecuteCommand | UnreadableRequest
+ControlRequest = (
+    Stop | SetInterval | Profile | AddRules | RemoveRules | ChangeCapture | Track | ExecuteCommand | UnreadableRequest
+)
+PlanChange = AddRules | RemoveRules | ChangeCapture
+"""The requests that change what is captured."""
 _KINDS: Final[Mapping[str, type[ControlRequest]]] = {kind.kind: kind for kind in get_args(ControlRequest) if kind.kind}
 _COMMON: Final = frozenset(item.name for item in fields(Request))
+
+
+def changed_items(items: tuple[CaptureItem, ...], request: PlanChange) -> tuple[CaptureItem, ...]:
+    """Return the capture items after a request, in the order in which they were added."""
+    removed: tuple[CaptureItem, ...] = ()
+    added: tuple[CaptureItem, ...] = ()
+    match request:
+        case AddRules():
+            added = request.items
+        case RemoveRules():
+            removed = request.items
+        case ChangeCapture():
+            removed, added = request.removed, request.added
+    kept = tuple(item for item in items if item not in removed)
+    return kept + tuple(item for item in added if item not in kept)
 
 
 def request_to_dict(request: ControlRequest) -> dict[str, Any]:

@@ -28,6 +28,8 @@ class Fired:
     """The first thing to try, then the usual cause; shown after ``try:``."""
     worker: str | None = None
     """The affected worker; None: all, or unknown."""
+    since_step: int | None = None
+    """The train step at which it began, if a rule needs several captures to be sure; None: that of the window."""
     product: dict[str, Any] = field(default_factory=dict)
     """As in ``Clear``."""
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator
+from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import DamagedRunError, MissingExtraError, UnknownNameError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 _TEMPLATES: Final = os.path.join(os.path.dirname(__file__), "templates")
+_PLOTLY: Final = "vendor/plotly-cartesian.min.js"
+"""The part of Plotly that draws bars, boxes, heat maps, lines and pies, a third of the whole."""
 _MAX_CELL: Final = 300
 """The maximum number of characters of a cell; the full text is its tooltip."""
 _MISSING: Final = "reports need jinja2 and plotly; install them with: pip install 'leadline[ui]'"
@@ -41,7 +44,7 @@ PRODUCTS: Final = {"profiling": ("profiling",), "xgboost": ("xgboost",), "report
 
 
 def render(report: Report) -> str:
-    """Render a report as a page that contains Plotly's script, the styles and all data, and loads nothing else.
+    """Render a report as a page that contains a part of Plotly, the styles and all data, and loads nothing else.
 
     Everything that comes from the run is text: jinja2 escapes it, and figures are JSON in elements that browsers do not
     execute. A content security policy allows only the two scripts of the page, and no network access.
@@ -51,10 +54,9 @@ def render(report: Report) -> str:
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
-        from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise MissingExtraError(_MISSING) from error
-    scripts = [get_plotlyjs(), _read("report.js")]
+    scripts = [_read(_PLOTLY), _read("templates/report.js")]
     page = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -67,9 +69,11 @@ def render(report: Report) -> str:
         report=report,
         max_cell=_MAX_CELL,
         policy=_policy(scripts),
-        style=_trusted(_read("report.css")),
+        style=_trusted(_read("templates/report.css")),
         scripts=[*map(_trusted, scripts)],
         figure=_figure_json,
+        title=_title,
+        flags=_flags,
         has_charts=any(section.charts for section in _sections(report)),
     )
 
@@ -108,6 +112,16 @@ def _figure_json(figure: go.Figure) -> Markup:
     return Markup(text)
 
 
+def _title(figure: go.Figure) -> str:
+    """The title of a figure as plain text."""
+    return unescape(figure.layout.title.text or "")
+
+
+def _flags(figure: go.Figure) -> list[str]:
+    """The findings of the numbered flags of a figure as plain text."""
+    return [unescape(flag["text"]) for flag in (figure.layout.meta or {}).get("flags", ())]
+
+
 def _trusted(text: str) -> Markup:
     """Mark scripts and styles of Leadline as safe; never used for data of a run."""
     from markupsafe import Markup
@@ -135,7 +149,7 @@ def _cut(text: str, length: int) -> str:
 
 
 def _read(name: str) -> str:
-    with open(os.path.join(_TEMPLATES, name), encoding="utf-8") as file:
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
         return file.read()
 
 

@@ -48,8 +48,7 @@ def system_usage(sources: Sources) -> Section:
         Chart(metrics_over_time(sources.digest, "network", None, "total", title="Network")),
         Chart(heat_map(ChartView(sources.digest, points=300))),
     )
-    text = () if sources.has_gpu else (f"GPUs: {NO_GPU}.",)
-    return Section("system-usage", "System usage statistics", text, _non_empty(charts), (table_of(rows, columns),))
+    return Section("system-usage", "System usage statistics", (), _non_empty(charts), (table_of(rows, columns),))
 
 
 def gpu_utilization(sources: Sources) -> Section:

@@ -12,10 +12,11 @@ from leadline.charts import profile_charts, step_charts, theme
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
-from leadline.records.formatting import duration, share
+from leadline.records.formatting import duration, moment, share
 from leadline.reports.machine import (
     CPU,
     IO,
+    NO_GPU,
     batch_size,
     bottleneck,
     gpu_memory,
@@ -45,11 +46,11 @@ def summary(sources: Sources) -> Section:
     phases_of_job = job.to_dict()
     is_over = sources.summary["ended"] is not None
     rows: list[tuple[Cell, ...]] = [
-        ("start", sources.format_time(job.started_ns), None, None),
-        ("end" if is_over else "latest record (still running)", sources.format_time(job.ended_ns), None, None),
+        ("start", moment(job.started_ns), None, None),
+        ("end" if is_over else "latest record (still running)", moment(job.ended_ns), None, None),
         ("job", None, job.seconds, None),
-        ("training loop, start", sources.format_time(job.loop_started_ns), None, None),
-        ("training loop, end", sources.format_time(job.loop_ended_ns), None, None),
+        ("training loop, start", moment(job.loop_started_ns), None, None),
+        ("training loop, end", moment(job.loop_ended_ns), None, None),
     ]
     for name in ("initialization", "training_loop", "finalization"):
         part = phases_of_job[name]
@@ -210,6 +211,20 @@ def _longest(table: Any, by_series: dict[str, dict[str, Any]]) -> Table:
     return table_of(rows, columns, title=title, limit=_MAX_OUTLIERS)
 
 
+def _needs_gpu(sources: Sources) -> Section:
+    """The sections on GPUs in one line, for a run without one."""
+    why = f"utilization, batch size, bottlenecks, load balancing and memory: {NO_GPU}"
+    return empty("gpus", "GPUs", why)
+
+
+_WITHOUT_GPU: Final[tuple[Callable[[Sources], Section], ...]] = (
+    summary,
+    system_usage,
+    framework,
+    rules_summary,
+    step_durations,
+    _needs_gpu,
+)
 SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
     summary,
     system_usage,
@@ -227,5 +242,6 @@ SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
 
 
 def chapter(sources: Sources) -> Chapter:
-    """The chapter with its eleven sections."""
-    return Chapter("profiling", "Profiling", tuple(make(sources) for make in SECTIONS))
+    """The chapter with its eleven sections; those on GPUs are one if no GPU was sampled."""
+    sections = SECTIONS if sources.has_gpu else _WITHOUT_GPU
+    return Chapter("profiling", "Profiling", tuple(make(sources) for make in sections))

@@ -9,13 +9,15 @@ from leadline.analysis.trees import is_boosted_run
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
-from leadline.records.formatting import duration
+from leadline.records.formatting import duration, moment, share
 from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
 from leadline.reports.sources import Sources
 
+_MAX_PHASES: Final = 4
+_MAX_RULES: Final = 4
 OnProgress = Callable[[str], None]
 
 
@@ -57,7 +59,32 @@ def build(
         on_progress(f"building the {name} chapter")
         chapter = CHAPTERS[name](sources)
         built += [chapter] if chapter is not None else []
-    return Report(run.name, f"Report of {run.name}", tuple(built), _facts(sources), sources.outcome.sentences)
+    return Report(run.name, f"Report of {run.name}", tuple(built), _facts(sources), _first_lines(sources))
+
+
+def _first_lines(sources: Sources) -> tuple[str, ...]:
+    """The outcome, its cause and what to do, where the time went, and what was not evaluated."""
+    return (*sources.outcome.sentences, _time(sources), _not_evaluated(sources))
+
+
+def _time(sources: Sources) -> str:
+    breakdown = sources.summary["time"]
+    phases = [f"{phase['phase']} {share(phase['share'])}" for phase in breakdown["phases"][:_MAX_PHASES]]
+    if not phases:
+        return f"Time: {duration(sources.job.seconds)}; no step was timed."
+    of_loop = f"{share(sources.job.loop_seconds / sources.job.seconds)} of {duration(sources.job.seconds)} in the loop"
+    bottleneck = breakdown["bound"]
+    bound = f"; {bottleneck['kind']}-bound: {bottleneck['message']}" if bottleneck else ""
+    return f"Time: {of_loop}, of the steps {', '.join(phases)}{bound}."
+
+
+def _not_evaluated(sources: Sources) -> str:
+    rules = [rule for rule in sources.summary["rules"] if rule["verdict"] in ("undecided", "error")]
+    if not sources.summary["rules"]:
+        return "Not evaluated: any rule; evaluate the default ones with: leadline judge."
+    named = [f"{rule['name']} ({rule['why'] or rule['verdict']})" for rule in rules[:_MAX_RULES]]
+    more = [f"{len(rules) - _MAX_RULES:,} more"] if len(rules) > _MAX_RULES else []
+    return f"Not evaluated: {'; '.join([*named, *more]) or 'nothing, every rule was decided'}."
 
 
 def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
@@ -68,7 +95,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     facts = {
         "status": summary["status"] + stopped,
         "command": " ".join(summary["command"]),
-        "started": sources.format_time(sources.run.manifest.started_ns),
+        "started": moment(sources.run.manifest.started_ns),
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
         "steps": describe.steps(summary["steps"]),
         "model": ", ".join(describe.models(workers)),

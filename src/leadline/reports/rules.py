@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leadline.records.documents import RuleDocument
 from leadline.records.formatting import counted
-from leadline.reports.section import Column, Columns, Section, Table, empty, format_value, table_of
+from leadline.reports.section import Column, Columns, Section, Table, empty, format_value, plain_prose, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
 from leadline.rules.registry import canonical
@@ -38,16 +38,17 @@ _MORE: Final = (
 
 
 def rules_summary(sources: Sources) -> Section:
-    """The profiler rules with description, recommendation, numbers of findings and of judged steps, and parameters."""
+    """The profiler rules that fired, in full, and all others in one table."""
     rows = read_states(sources)
     if not rows:
         return empty("rules-summary", "Rules summary", f"no profiler rules were evaluated in this run; {_MORE}")
     applicable = [row for row in rows if row["verdict"] != "not_applicable"]
     fired = [row for row in applicable if row["verdict"] == "fired"]
     count = f"{len(fired) or 'None'} of {counted(len(applicable), 'rule')} fired."
-    parts = tuple(_part(row) for row in sorted(applicable, key=lambda row: row["verdict"] != "fired"))
+    parts = tuple(map(_part, fired))
+    others = tuple(table for table in (_table(row for row in rows if row["verdict"] != "fired"),) if table.rows)
     text = (count,) if _are_all(rows) else (count, f"Only the rules evaluated in this run are listed; {_MORE}.")
-    return Section("rules-summary", "Rules summary", text, (), (_table(rows),), parts)
+    return Section("rules-summary", "Rules summary", text, (), others, parts)
 
 
 def _are_all(rows: list[dict[str, Any]]) -> bool:
@@ -94,30 +95,27 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
         "rule": "rule",
         "fires": "fires when",
         "verdict": "verdict",
-        "times_triggered": "times triggered",
         "moments": Column("data points", "judged steps"),
         "why": "result",
     }
-    return table_of(shown, columns)
+    return table_of(shown, columns, title="Rules that did not fire")
 
 
 def _why(row: dict[str, Any]) -> str:
-    if row["first"]:
-        return f"step {row['first']['step']:,}: {row['first']['message']}"
     return str(row["why"]) if row["verdict"] in ("undecided", "not_applicable") else ""
 
 
 def _part(row: dict[str, Any]) -> Section:
-    """The subsection of one rule."""
+    """The subsection of a rule that fired."""
     documentation, first = read_documentation(row["rule"]), row["first"]
-    paragraphs = [documentation.summary, documentation.section("Why it matters")] if documentation else []
+    times = counted(row["times_triggered"], "time")
+    judged = f", in {counted(row['moments'], 'judged step')}" if row["moments"] is not None else ""
+    paragraphs = [f"Fired {times}{judged}."]
     if first:
-        paragraphs.append(f"First finding at step {first['step']:,}: {first['message']}.")
+        paragraphs[0] += f" First finding at step {first['step']:,}: {first['message']}."
         paragraphs += [f"Try: {first['suggestion']}."] if first["suggestion"] else []
-    elif row["verdict"] == "undecided":
-        paragraphs.append(f"Undecided: {row['why']}.")
-    else:
-        paragraphs.append("No findings.")
+    if documentation:
+        paragraphs += [plain_prose(text) for text in (documentation.summary, documentation.section("Why it matters"))]
     return Section(row["rule"].replace("_", "-"), row["rule"], tuple(filter(None, paragraphs)), (), _details(row))
 
 
@@ -143,4 +141,4 @@ def _value(value: Any) -> str:
 
 def _description(rule: str) -> str:
     documentation = read_documentation(rule)
-    return documentation.summary if documentation else ""
+    return plain_prose(documentation.summary) if documentation else ""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from leadline.records.formatting import significant
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -85,7 +86,7 @@ class Report:
     facts: tuple[tuple[str, str], ...] = ()
     """The names and values at the top."""
     outcome: tuple[str, ...] = ()
-    """The sentences of the run's outcome, above the facts."""
+    """The first lines: outcome, cause and advice, where the time went, what was not evaluated."""
 
 
 def empty(key: str, title: str, why: str) -> Section:
@@ -107,7 +108,7 @@ def table_of(rows: Iterable[Mapping[str, Any]], columns: Columns, *, title: str 
 
 
 def format_cell(cell: Cell) -> str:
-    """Format a cell: at most four significant digits, thousands separators, None as a dash."""
+    """Format a cell: three significant digits, thousands separators, None as a dash."""
     if cell is None:
         return "–"
     if isinstance(cell, bool):
@@ -115,21 +116,18 @@ def format_cell(cell: Cell) -> str:
     if isinstance(cell, int):
         return f"{cell:,}"
     if isinstance(cell, float):
-        return _format_float(cell)
+        return significant(cell)
     return cell
+
+
+def plain_prose(text: str) -> str:
+    """Return a text of the documentation without the marks of code."""
+    return text.replace("``", "")
 
 
 def format_value(value: Any) -> str:
     """Format any value as text: ``key value`` for each item of a mapping, the items of a sequence."""
     return format_cell(_plain(value))
-
-
-def _format_float(value: float) -> str:
-    if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "∞" if value > 0 else "−∞"
-    if value == int(value) and abs(value) < 1e15:
-        return f"{int(value):,}"
-    return f"{value:,.0f}" if 1e4 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _plain(value: Any) -> Cell:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -70,9 +69,3 @@ class Sources:
         except LeadlineError:
             return None
         return table if table.num_rows else None
-
-    def format_time(self, time_ns: int | None) -> str:
-        """Format a time in UTC to the second."""
-        if time_ns is None:
-            return "–"
-        return datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import pyarrow as pa
@@ -12,17 +12,29 @@ import pyarrow.compute as pc
 
 from leadline.charts import marks, scalars, step_charts, tensor_charts, usage
 from leadline.charts.chart import ChartView
+from leadline.charts.theme import plain_text
 from leadline.records import describe
-from leadline.records.formatting import counted, size
+from leadline.records.formatting import counted, moment, size
 from leadline.records.names import MODES
 from leadline.records.plan import CaptureItem
-from leadline.reports.section import Chapter, Chart, Column, Columns, Section, Table, empty, format_value, table_of
+from leadline.reports.section import (
+    Chapter,
+    Chart,
+    Column,
+    Columns,
+    Section,
+    Table,
+    empty,
+    format_value,
+    plain_prose,
+    table_of,
+)
 from leadline.reports.sources import POINTS, Sources
 from leadline.rules.documentation import read_documentation
 from leadline.store.run_state import read_nodes
 
 _MAX_CHARTS: Final = 24
-"""The maximum number of drawn scalars; the table contains all."""
+"""The maximum number of drawn metrics; the table contains all scalars."""
 _LAYER_POINTS: Final = 450
 """A heat map has a third as many columns."""
 _LAYERS: Final = (
@@ -33,6 +45,9 @@ _MAX_DETAILED: Final = 25
 """The maximum number of findings with details."""
 _MAX_FINDING_CHARTS: Final = 12
 _MAX_TENSORS: Final = 6
+_AROUND_STEPS: Final = 50
+"""Steps drawn before and after a finding."""
+_LEAST_STEPS: Final = 3
 
 
 def losses(sources: Sources) -> Section:
@@ -42,10 +57,13 @@ def losses(sources: Sources) -> Section:
     if not shown:
         return empty("losses", "Losses and metrics", "no loss, metric or scalar was captured")
     tables = {name: sources.digest.scalar(name, points=POINTS) for name in shown}
-    width: Literal["half", "full"] = "half" if len(shown) > 1 else "full"
-    charts = tuple(Chart(tensor_charts.scalar(sources.digest, name), width=width) for name in shown[:_MAX_CHARTS])
-    more = len(shown) - _MAX_CHARTS
-    text = (f"{more:,} more scalars are in the table; leadline ui shows their charts.",) if more > 0 else ()
+    width: Literal["half", "full"]
+    families = [names for group in tensor_charts.metrics(sources.digest).values() for names in group.values()]
+    drawn = [names[0] for names in families if not set(names).isdisjoint(shown)]
+    width = "half" if len(drawn) > 1 else "full"
+    charts = tuple(Chart(tensor_charts.metric(sources.digest, name), width=width) for name in drawn[:_MAX_CHARTS])
+    more = len(drawn) - _MAX_CHARTS
+    text = (f"{counted(more, 'more metric')} in the table; leadline ui shows the charts.",) if more > 0 else ()
     return Section("losses", "Losses and metrics", text, charts, (_scalar_table(tables),))
 
 
@@ -109,13 +127,23 @@ def findings(sources: Sources) -> Section:
     ranks = {rule.name: rank for rank, rule in enumerate(sources.outcome.findings_ranked)}
     rows = sources.run.findings().to_pylist()
     rows.sort(key=lambda row: (ranks.get(row["rule"], len(ranks)), row["time_ns"], row["step"]))
+    causes = {rule.name: rule.explained_by for rule in sources.outcome.findings_ranked}
+    effects: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        effects.setdefault(causes.get(row["rule"]) or "", []).append(row)
+    folded = len(rows)
+    rows = effects.pop("", [])
+    folded -= len(rows)
     if not rows:
         rules = sources.summary["rules"]
         why = "the rules have no findings" if rules else "no rules were evaluated; evaluate them with: leadline judge"
         return empty("findings", "Findings", why)
-    parts = tuple(_part(sources, index, row) for index, row in enumerate(rows[:_MAX_DETAILED]))
+    parts = tuple(
+        _part(sources, index, row, effects.get(row["rule"], ())) for index, row in enumerate(rows[:_MAX_DETAILED])
+    )
     more = len(rows) - _MAX_DETAILED
     text = [f"{counted(len(rows), 'finding')}, the worst first."]
+    text += [f"{counted(folded, 'finding')} that follow from them are listed with their cause."] if folded else []
     text += [f"Details of the first {_MAX_DETAILED} follow."] if more > 0 else []
     return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
 
@@ -124,7 +152,7 @@ def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
     shown = [
         {
             **row,
-            "time": sources.format_time(row["time_ns"]),
+            "time": moment(row["time_ns"]),
             "until": row["last_step"] if row["count"] > 1 else None,
             "message": row["message"],
             "state": "open" if row["is_open"] else "resolved",
@@ -142,41 +170,61 @@ def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
     return table_of(shown, columns, limit=200)
 
 
-def _part(sources: Sources, index: int, row: dict[str, Any]) -> Section:
+def _part(sources: Sources, index: int, row: dict[str, Any], effects: Sequence[dict[str, Any]]) -> Section:
     documentation = read_documentation(_rule_of(sources, row["rule"]))
     text = [f"{row['message']}."]
-    text += [f"Why it matters: {documentation.section('Why it matters')}"] if documentation else []
-    cause = next((rule["explained_by"] for rule in sources.summary["rules"] if rule["name"] == row["rule"]), None)
-    if cause:
-        text.append(f"Probably caused by the finding of {cause}.")
-    elif row["suggestion"]:
+    if row["suggestion"]:
         text.append(f"Try: {row['suggestion']}.")
+    text += [f"Why it matters: {plain_prose(documentation.section('Why it matters'))}"] if documentation else []
     if row["tensor_count"]:
         names = ", ".join(row["tensors"][:_MAX_TENSORS])
         more = row["tensor_count"] - len(row["tensors"][:_MAX_TENSORS])
         text.append(f"Affected: {names}{f' and {more:,} more' if more > 0 else ''}.")
+    tables = _evidence(row)
+    if effects:
+        text.append(f"It explains {counted(len(effects), 'finding')} of other rules, listed below.")
+        tables += (_table(sources, list(effects)),)
     chart = chart_of(sources, row) if index < _MAX_FINDING_CHARTS else None
     title = f"Step {row['step']:,}: {row['rule']}"
-    return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), _evidence(row))
+    return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), tables)
 
 
 def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:
-    """The chart of the tensors, devices or steps of a finding, with the finding marked; None without data."""
-    figure = _of_tensors(sources, row["tensors"]) or _of_devices(sources, row["tensors"]) or _of_steps(sources)
+    """The tensors, devices or steps of a finding around its step, with the finding marked; None without data."""
+    around = (max(0, row["step"] - _AROUND_STEPS), row["step"] + _AROUND_STEPS + 1)
+    figure = (
+        _of_tensors(sources, row["tensors"], around)
+        or _of_devices(sources, row["tensors"])
+        or _of_steps(sources, around)
+    )
     if figure is None:
         return None
     return Chart(marks.mark(figure, [row]))
 
 
-def _of_tensors(sources: Sources, names: list[str]) -> Any:
-    """The tensors over steps: their values if they are scalars, else the first available statistic."""
+def _of_tensors(sources: Sources, names: list[str], around: tuple[int, int]) -> Any:
+    """The tensors over the steps: their values if they are scalars, else the first available statistic.
+
+    Where fewer than three steps were captured around the finding, all steps are drawn.
+    """
     known = [name for name in names if name in set(sources.run.tensor_names())][:_MAX_TENSORS]
     for statistic in ("value", "abs_mean", "l2", "abs_max", "mean", "std"):
-        tables = [sources.digest.statistic(name, statistic, points=POINTS) for name in known]
-        tables = [table for table in tables if table.num_rows]
-        if tables:
-            return scalars.scalars(pa.concat_tables(tables), y=statistic.replace("_", " "))
+        for first, end in (around, (None, None)):
+            tables = [
+                sources.digest.statistic(name, statistic, start_step=first, end_step=end, points=POINTS)
+                for name in known
+            ]
+            least = _LEAST_STEPS if first is not None else 1
+            tables = [table for table in tables if len(pc.unique(table["step"])) >= least]
+            if tables:
+                title = _title(known, statistic)
+                return scalars.scalars(pa.concat_tables(tables), title=title)
     return None
+
+
+def _title(names: Sequence[str], statistic: str) -> str:
+    named = plain_text(names[0], 60) if len(names) == 1 else f"{len(names)} tensors"
+    return named if statistic == "value" else f"{statistic.replace('_', ' ')} of {named}"
 
 
 def _of_devices(sources: Sources, names: list[str]) -> Any:
@@ -194,8 +242,9 @@ def _of_devices(sources: Sources, names: list[str]) -> Any:
     return usage.usage(selected) if selected.num_rows else None
 
 
-def _of_steps(sources: Sources) -> Any:
-    figure = step_charts.step_durations(sources.digest, mode="train")
+def _of_steps(sources: Sources, around: tuple[int, int]) -> Any:
+    view = ChartView(sources.digest, start_step=around[0], end_step=around[1])
+    figure = step_charts.step_durations(view, mode="train")
     return figure if figure.data else None
 
 

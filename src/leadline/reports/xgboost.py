@@ -12,6 +12,7 @@ from leadline.analysis.boosted_run import BoostedRun
 from leadline.analysis.trees import summarize_fit
 from leadline.charts import trees as figures
 from leadline.charts.theme import plain_text
+from leadline.records.formatting import significant
 from leadline.reports.section import Chapter, Chart, Column, Section, Table, empty
 from leadline.statistics import boosting
 
@@ -87,7 +88,7 @@ def labels(boosted: BoostedRun) -> Section:
         text = f"{last.labels.size:,} labels{dataset}"
         if finite.size:
             low, mid, high = np.percentile(finite, (0, 50, 100)).tolist()
-            text += f", from {low:.4g} to {high:.4g}, median {mid:.4g}"
+            text += f", from {significant(low)} to {significant(high)}, median {significant(mid)}"
         return Section(key, title, (f"{text}.",), (Chart(figures.distribution(last.labels, x="label")),))
     counts = boosting.class_counts(last.labels) if last is not None else _rows(boosted.matrix)
     return Section(key, title, (_class_text(counts, dataset),), (Chart(figures.class_sizes(counts)),))
@@ -246,7 +247,7 @@ def _hyperparameter_text(settings: Mapping[str, Any]) -> tuple[str, ...]:
 def _setting(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return " and ".join(map(str, value))
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+    return significant(value) if isinstance(value, float) else str(value)
 
 
 def _class_text(counts: Floats, dataset: str) -> str:
@@ -294,10 +295,9 @@ def _residual_text(errors: Floats, last: trees.LabeledPredictions) -> str:
     if not errors.size:
         return "No residual is finite."
     bias, deviation = float(errors.mean()), float(errors.std())
-    text = (
-        f"At round {last.step:,} the mean residual is {bias:.4g}, the mean absolute error {np.abs(errors).mean():.4g}, "
-    )
-    text += f"the standard deviation {deviation:.4g}."
+    text = f"At round {last.step:,} the mean residual is {significant(bias)}, the mean absolute error "
+    text += f"{significant(np.abs(errors).mean())}, "
+    text += f"the standard deviation {significant(deviation)}."
     if abs(bias) > deviation / 4:
         text += " Predictions are too low on average." if bias > 0 else " Predictions are too high on average."
     left = last.labels.size - errors.size
@@ -309,7 +309,10 @@ def _bin_text(errors: Floats, edges: Floats) -> tuple[str, ...]:
         return ()
     worst = int(np.nanargmax(errors[-1]))
     error, low, high = errors[-1][worst], edges[worst], edges[worst + 1]
-    return (f"At the last round the error is largest for labels from {low:.4g} to {high:.4g}: {error:.4g} on average.",)
+    return (
+        f"At the last round the error is largest for labels from {significant(low)} to {significant(high)}: "
+        f"{significant(error)} on average.",
+    )
 
 
 def _why_no_classes(boosted: BoostedRun, what: str) -> str:

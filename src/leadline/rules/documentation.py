@@ -13,6 +13,7 @@ import msgspec
 from leadline.config.parameters import describe, parameter_types
 from leadline.errors import LeadlineError
 from leadline.rules import registry
+from leadline.rules.rule import Rule
 
 _HEADING: Final = re.compile(r"(\w[\w ]*):")
 _ENTRY: Final = re.compile(r"(\w+): (.*)")
@@ -28,6 +29,7 @@ class ParameterDoc:
     default: Any
     """None also for a required parameter."""
     about: str
+    is_required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +66,20 @@ def read_documentation(rule: str) -> Documentation | None:
         rule_class = registry.find_rule(rule)
     except LeadlineError:
         return None
-    name = registry.canonical(rule)
+    return document(rule_class, registry.canonical(rule))
+
+
+def document(rule_class: type[Rule], name: str) -> Documentation:
+    """Return the documentation of the class of a rule.
+
+    Args:
+        name: The name under which it is registered, or by which a user selects it.
+    """
     summary, sections = _parts(inspect.getdoc(rule_class) or "")
     about = _entries(sections.pop("Args", []))
     fields = {field.name: field for field in msgspec.structs.fields(rule_class)}
     parameters = tuple(
-        ParameterDoc(field, describe(kind), _default(fields[field]), about.get(field, ""))
+        ParameterDoc(field, describe(kind), _default(fields[field]), about.get(field, ""), fields[field].required)
         for field, kind in parameter_types(rule_class).items()
     )
     amazon = tuple(alias for alias, canonical in registry.AMAZON.items() if canonical == name)

@@ -45,8 +45,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         severity: How severe its findings are: ``fatal`` (the training is worthless from there on), ``warning`` (the
             model suffers, or may) or ``advice`` (only time and hardware are wasted). Findings are ranked by it.
-        explains: Names of rules whose findings have the same cause if this rule fired before them; this rule is then
-            reported first.
+        explains: Names of rules whose findings have the same cause if what this rule found began before they fired
+            (``Fired.since_step``); they are then folded under it.
         product: A report that the judge keeps up to date in the run directory while the rule is evaluated
             (``profiling``, ``xgboost``); "": none.
     """

@@ -64,18 +64,10 @@ MAX_CLASSES: Final = 1000
 PROPAGATES: Final = "NaN and infinite elements propagate to the result as in IEEE 754"
 _FINITE: Final = "of the finite elements, if there are any"
 _ONLY_FINITE: Final = "of the finite elements; absent if there are none"
-_SAMPLE: Final = "an evenly spaced sample of 1,300 to 4,096 elements (of some tensors below 17,000 as few as 350)"
-_RANK_ERROR: Final = (
-    f"of tensors above 4,096 elements from {_SAMPLE}: the rank is off by 0.8 to 1.4 (2.7) percentage points, one "
-    "standard deviation, at the median; less at the ends"
-)
-_CHANGE_ERROR: Final = (
-    f"exact while copies of the previous captures fit in device_bytes, otherwise from {_SAMPLE}, which is reported as "
-    "a note of the worker; "
-)
-_SHARE_ERROR: Final = (
-    _CHANGE_ERROR + "the share is then off by 0.8 to 1.4 (2.7) percentage points, one standard deviation"
-)
+_LARGE: Final = "above 4,096 elements: "
+_RANK_ERROR: Final = _LARGE + "the rank is that of the sample"
+_CHANGE_ERROR: Final = "if copies of the previous captures do not fit in device_bytes: "
+_SHARE_ERROR: Final = _CHANGE_ERROR + "the share is that of the sample"
 
 _ALL: Final = (
     Statistic("value", "the number itself", "tensor", "as it is", source="number"),
@@ -131,7 +123,7 @@ _ALL: Final = (
         "tensor",
         PROPAGATES,
         source="change",
-        error=_CHANGE_ERROR + "the norm is then scaled up to the whole tensor",
+        error=_CHANGE_ERROR + "the norm of the sample, scaled up to the whole tensor",
     ),
     Statistic(
         "update_ratio",
@@ -139,7 +131,7 @@ _ALL: Final = (
         "ratio",
         PROPAGATES,
         source="update",
-        error=_CHANGE_ERROR + "both norms are then those of the sample",
+        error=_CHANGE_ERROR + "both norms are those of the sample",
     ),
     Statistic(
         "histogram",
@@ -149,7 +141,7 @@ _ALL: Final = (
         "not counted",
         source="sample",
         is_vector=True,
-        error=_RANK_ERROR + "; the counts are those of the sample",
+        error=_LARGE + "the counts are those of the sample",
     ),
     Statistic(
         "histogram_exact", "the histogram of all elements", "count", "not counted", source="order", is_vector=True

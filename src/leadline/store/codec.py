@@ -13,7 +13,7 @@ from typing import Any, Final, Literal
 
 from leadline.records.metric import Channel
 from leadline.records.names import MODES
-from leadline.records.phases import HAS_CPU, HEAD, NESTED, ON_DEVICE, PHASE_FIELDS, ROW, STEP, STEP_PHASES
+from leadline.records.phases import HAS_READY, HEAD, NESTED, ON_DEVICE, PHASE_FIELDS, ROW, STEP, STEP_PHASES
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.layout import valid_name
 
@@ -318,14 +318,21 @@ def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str,
 def _step_args(head: Mapping[str, Sequence[int]], phases: Mapping[str, Sequence[Sequence[int]]]) -> list[str]:
     return [
         f'{{"own_ns":{own}{f",{_every(every)}" if every > 1 else ""}{_CLOCK if nesting & ON_DEVICE else ""}'
-        f"{_cpu(phases, at) if nesting & HAS_CPU else ''}}}"
-        for at, (own, every, nesting) in enumerate(zip(head["own_ns"], head["every"], head["nesting"], strict=True))
+        f"{_thread_totals(ready, delay)}{_ready(phases, at, delay) if nesting & HAS_READY else ''}}}"
+        for at, (own, every, nesting, ready, delay) in enumerate(
+            zip(*(head[name] for name in ("own_ns", "every", "nesting", "ready_ns", "run_delay_ns")), strict=True)
+        )
     ]
 
 
-def _cpu(phases: Mapping[str, Sequence[Sequence[int]]], at: int) -> str:
-    """Return the processor time of each phase of a step, for its args."""
-    return "".join(f',"{name}_cpu_ns":{cpu[at]}' for name, (_, _, counts, cpu) in phases.items() if counts[at])
+def _thread_totals(ready_ns: int, run_delay_ns: int) -> str:
+    return f',"ready_ns":{ready_ns},"run_delay_ns":{run_delay_ns}' if run_delay_ns >= 0 else ""
+
+
+def _ready(phases: Mapping[str, Sequence[Sequence[int]]], at: int, run_delay_ns: int) -> str:
+    """Return the ready time of each phase of a step, for its args; its processor time if the run delay is unknown."""
+    unit = "ready_ns" if run_delay_ns >= 0 else "cpu_ns"
+    return "".join(f',"{name}_{unit}":{ready[at]}' for name, (_, _, counts, ready) in phases.items() if counts[at])
 
 
 def _every(every: int) -> str:

@@ -68,6 +68,10 @@ class RequestReader:
         """Mark requests as read."""
         self._known.update(identifiers)
 
+    def may_have_more(self) -> bool:
+        """Return whether there may be requests since the last call of ``take``."""
+        return self._watch.may_have_changed()
+
     def take(self) -> list[ControlRequest]:
         """Return the requests since the last call, oldest first."""
         if not self._watch.has_changed():

@@ -47,6 +47,13 @@ class FolderWatch:
         self._settled_ns = self.changed_ns if now_ns - self.changed_ns > CLOCK_TICK_NS else None
         return True
 
+    def may_have_changed(self) -> bool:
+        """Return what ``has_changed`` would return, without counting as a call of it."""
+        try:
+            return os.stat(self.path).st_mtime_ns != self._settled_ns
+        except OSError:
+            return self._settled_ns != 0
+
     def new_entries(self) -> list[os.DirEntry[str]] | None:
         """Return the entries ordered by name if they may have changed since the last call, otherwise None."""
         if not self.has_changed():

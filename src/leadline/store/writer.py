@@ -71,10 +71,12 @@ class Writer:
         disk_bytes: int | None,
         document: Callable[[], WorkerDocument],
         guarded: Callable[[Callable[[], None]], Callable[[], None]],
+        before_flush: Callable[[], None] = lambda: None,
     ) -> None:
         """
         Args:
             document: Returns the content of the worker's document; called in the writer's thread.
+            before_flush: Called in the writer's thread before it writes; it must not wait for another thread.
             guarded: Wraps the function of the writer's thread, so that an error of Leadline is reported and ends there.
         """
         codec.load()
@@ -82,7 +84,7 @@ class Writer:
         self.bytes = 0
         self.rows = 0
         self.dropped: DroppedData | None = None
-        self._describe = document
+        self._describe, self._before_flush = document, before_flush
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
         self._row_bytes = 0
@@ -185,6 +187,7 @@ class Writer:
         while not self._is_closing:
             self._wake.wait(FLUSH_SECONDS)
             self._wake.clear()
+            self._before_flush()
             self._flush()
         self._flush()
         self._end()

@@ -1,11 +1,14 @@
 """Trainings with one known bottleneck, and healthy ones: ``bound.py KIND``."""
 
+import os
+import subprocess
 import sys
 import tempfile
 import time
 
 import numpy as np
 import torch
+from gloo import destroy_process_group
 from torch import distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -22,7 +25,7 @@ class Slow(Dataset):
     def __getitem__(self, index):
         if index % BATCH == 0:
             time.sleep(0.03)
-        return torch.full((64,), index / len(self)), index % 10
+        return torch.linspace(-1, 1, 64), index % 10
 
 
 def in_memory(steps):
@@ -87,6 +90,19 @@ def computing():
     plain(perceptron(2048), batch)
 
 
+def crowded():
+    """Compute on a processor that three other processes use as well."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    spin = f"import os\nwhile os.getppid() == {os.getpid()}: pass"
+    others = [subprocess.Popen([sys.executable, "-S", "-E", "-c", spin]) for _ in range(3)]
+    try:
+        plain(perceptron(1024), batch)
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 def checkpointing():
     model = perceptron(1024)
     large = torch.zeros(8_000_000)
@@ -143,13 +159,13 @@ def straggler():
     distributed.init_process_group("gloo")
     slow = distributed.get_rank() == 1
     train(DistributedDataParallel(perceptron(512)), in_memory(90), during=lambda: time.sleep(0.03 if slow else 0.0))
-    distributed.destroy_process_group()
+    destroy_process_group()
 
 
 def healthy_ranks():
     distributed.init_process_group("gloo")
     train(DistributedDataParallel(perceptron(1024)), in_memory(200))
-    distributed.destroy_process_group()
+    destroy_process_group()
 
 
 def healthy_mlp():
@@ -183,6 +199,7 @@ if __name__ == "__main__":
             sleeping_load,
             numpy_load,
             computing,
+            crowded,
             checkpointing,
             blocked_forward,
             healthy_ranks,

@@ -11,6 +11,7 @@ import os
 
 import torch
 import torch.distributed as dist
+from gloo import destroy_process_group
 from torch.nn.parallel import DistributedDataParallel
 
 
@@ -42,7 +43,7 @@ def main() -> None:
         digest.update(parameter.detach().numpy().tobytes())
     print(digest.hexdigest())
     if dist.is_initialized():
-        dist.destroy_process_group()
+        destroy_process_group()
 
 
 if __name__ == "__main__":

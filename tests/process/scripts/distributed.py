@@ -9,6 +9,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from gloo import destroy_process_group
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
@@ -45,7 +46,7 @@ def main() -> None:
     digest = train(DistributedDataParallel(net()), rank, bad_step, 60 if bad_step < 0 else 3000)
     with open(f"digest-{rank}", "w") as file:
         file.write(digest)
-    dist.destroy_process_group()
+    destroy_process_group()
 
 
 if __name__ == "__main__":

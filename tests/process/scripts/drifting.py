@@ -4,6 +4,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from gloo import destroy_process_group
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -30,7 +31,7 @@ def main() -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    dist.destroy_process_group()
+    destroy_process_group()
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ class Convolutional(nn.Sequential):
 def check_input_images(*, healthy: bool) -> None:
     """Images of 0 to 255 are not normalized; the twin subtracts the mean and divides by the standard deviation.
 
-    leadline run --capture inputs:every=5 --rule check_input_images faults.py check_input_images
-    step 25  check_input_images: Convolutional_input_0: the mean of channel 2 over 500 images is 82.7, beyond 0.2
+    leadline run --no-default-rules --capture inputs:every=5 --rule check_input_images faults.py check_input_images
+    step 1  check_input_images: Convolutional_input_0: the mean of channel 1 over 100 images is 83, beyond 0.2
     names Convolutional_input_0
     """
     model = Convolutional()
@@ -82,8 +82,8 @@ def unscaled_input(*, healthy: bool) -> None:
     """One feature is in millimetres and another in kilometres; the twin standardizes all features.
 
     leadline run --rule unscaled_input faults.py unscaled_input
-    step 7  unscaled_input: Sequential_input_0: feature 0 has a standard deviation 1.09e+06 times that of feature 13
-        (1.54e+06 and 1.42), over 512 samples
+    step 0  unscaled_input: Sequential_input_0: feature 0 has a standard deviation 1.43e+06 times that of feature 13
+        (1.69e+06 and 1.18), over 64 samples
     names Sequential_input_0
     """
     model = classifier()

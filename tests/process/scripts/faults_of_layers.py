@@ -12,7 +12,7 @@ def vanishing_gradient(*, healthy: bool) -> None:
     """Ten sigmoid layers, which reduce the gradient at least fourfold per layer; the twin has ReLU and normalization.
 
     leadline run --preset full --rule vanishing_gradient faults.py vanishing_gradient
-    step 0  vanishing_gradient: 0.bias: mean absolute gradient 2e-11 is below 1e-07, and 9 more tensors
+    step 0  vanishing_gradient: 0.weight: mean absolute gradient 6.77e-11 is below 1e-07, and 4 more tensors
     names gradient/0.weight, gradient/1.1.weight
     """
     layers: list[nn.Module] = [nn.Linear(16, 16)]
@@ -20,6 +20,8 @@ def vanishing_gradient(*, healthy: bool) -> None:
         layers.append(nn.Sequential(nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, 16)))
         if not healthy:
             layers[-1] = nn.Sequential(nn.Sigmoid(), nn.Linear(16, 16))
+    if healthy:
+        layers.append(nn.ReLU())
     model = nn.Sequential(*layers, nn.Linear(16, 4))
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
@@ -27,7 +29,7 @@ def vanishing_gradient(*, healthy: bool) -> None:
 def exploding_tensor(*, healthy: bool) -> None:
     """The logarithm of a softmax: one batch is a hundred times too large, and the log of a probability of 0 is -inf.
 
-    leadline run --preset full --rule exploding_tensor faults.py exploding_tensor
+    leadline run --no-default-rules --preset full --rule exploding_tensor faults.py exploding_tensor
     step 40  exploding_tensor: nll_loss_output_0 is infinite, and 5 more tensors
     names nll_loss_output_0, gradient/0.weight
     """
@@ -40,6 +42,18 @@ def exploding_tensor(*, healthy: bool) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+
+
+def consecutive_linear(*, healthy: bool) -> None:
+    """The activation between the first two layers was forgotten.
+
+    leadline run --rule consecutive_linear faults.py consecutive_linear
+    step 0  consecutive_linear: layer 1 follows layer 0 without anything in between: together they are one linear layer
+    names 0+1/consecutive_linear
+    """
+    first = [nn.Linear(16, 32), nn.ReLU()] if healthy else [nn.Linear(16, 32)]
+    model = nn.Sequential(*first, nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
 
 class Standardize(nn.Module):
@@ -122,7 +136,7 @@ def dead_relu(*, healthy: bool) -> None:
 def saturated_activation(*, healthy: bool) -> None:
     """Inputs are a hundred times too large for tanh, which saturates; the twin scales them.
 
-    leadline run --preset full --rule saturated_activation faults.py saturated_activation
+    leadline run --no-default-rules --preset full --rule saturated_activation faults.py saturated_activation
     step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) are within -9.4999 to 9.4999 on fewer than 1 % of
         the samples
     names 1_input_0
@@ -137,8 +151,8 @@ def poor_weight_initialization(*, healthy: bool) -> None:
     """Weights have a standard deviation of 1 regardless of the layer width, so activations grow from layer to layer.
 
     leadline run --rule poor_weight_initialization faults.py poor_weight_initialization
-    step 0  poor_weight_initialization: the variances of the activations' inputs differ 182-fold: 1.01e+04 in
-        5_input_0, 55.4 in 1_input_0
+    step 2  poor_weight_initialization: the variances of the activations' inputs differ 134-fold: 7.6e+03 in
+        5_input_0, 56.5 in 1_input_0
     names 5_input_0, 1_input_0
     """
     model = nn.Sequential(
@@ -155,8 +169,8 @@ def poor_weight_initialization(*, healthy: bool) -> None:
 def all_zero(*, healthy: bool) -> None:
     """All weights start at zero, so activations and gradients are zero.
 
-    leadline run --preset full --rule all_zero:collection_names=gradients faults.py all_zero
-    step 0  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
+    leadline run --no-default-rules --preset full --rule all_zero:collection_names=gradients faults.py all_zero
+    step 3  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
     names gradient/0.weight, gradient/0.bias, gradient/2.weight
     """
     model = classifier()

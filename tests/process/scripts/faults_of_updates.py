@@ -7,6 +7,7 @@ import time
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from gloo import destroy_process_group
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.parallel import DistributedDataParallel
@@ -34,7 +35,7 @@ def no_learning(*, healthy: bool) -> None:
     """Fine-tuning: the head is replaced after the optimizer was created, which keeps updating the old one.
 
     leadline run --preset full --rule no_learning faults.py no_learning
-    step 20  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
+    step 5  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
     names 2.weight/outside_optimizers, 2.bias/outside_optimizers
     """
     model = classifier()
@@ -43,6 +44,23 @@ def no_learning(*, healthy: bool) -> None:
     if healthy:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     fit(model, optimizer, points())
+
+
+def no_gradient(*, healthy: bool) -> None:
+    """The loss is given the rounded output, and rounding has a gradient of 0 everywhere.
+
+    leadline run --rule no_gradient faults.py no_gradient
+    step 2  no_gradient: every gradient is exactly 0 since step 0
+    names gradient_norm
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for inputs, labels in points():
+        output = model(inputs)
+        loss = F.cross_entropy(output if healthy else output.round(), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
 
 class Branches(nn.Module):
@@ -94,7 +112,7 @@ def eval_in_train_mode(*, healthy: bool) -> None:
 def learning_rate(*, healthy: bool) -> None:
     """The learning rate is 1e-9 instead of 1e-3: training takes a million times as many steps.
 
-    leadline run --preset full --rule learning_rate faults.py learning_rate
+    leadline run --no-default-rules --preset full --rule learning_rate faults.py learning_rate
     step 40  learning_rate: median update ratio 1.37e-09, below 1e-06 for 10 captured steps in a row (nearest
         4.86e-09)
     """
@@ -173,4 +191,4 @@ def replica(rank: int, meeting: str, healthy: bool) -> None:
         if step == 35 and (rank == 0 or healthy):
             model.load_state_dict(checkpoint)
         fit(model, optimizer, [batch])
-    dist.destroy_process_group()
+    destroy_process_group()

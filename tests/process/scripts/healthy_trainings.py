@@ -6,81 +6,17 @@ run is complete are left out.
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import math
-import os
-import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-
-from leadline.config.presets import merge, preset_items
-from leadline.config.run_config import DEFAULT_BUDGET, parse_budget
-from leadline.judge.rule_plan import default_rules, plan, resolve_rules
-from leadline.records.manifest import Manifest, RuleSpec
-from leadline.rules.registry import BUILT_IN
-from leadline.store.run_state import create_run, read_status, write_status
-from leadline.training.session import api
-
-NOT_JUDGED = ("similar_across_runs", "tensor_variance")
-"""Rules that need another run or a user-defined threshold."""
-PARAMETERS = {
-    "all_zero": {"collection_names": ("gradients",)},
-    "unchanged_tensor": {"collection_names": ("weights",)},
-}
-RULES = [RuleSpec(name, name, PARAMETERS.get(name, {})) for name in BUILT_IN if name not in NOT_JUDGED]
-
-
-def is_complete(folder: str, name: str) -> bool:
-    """Return whether a run is complete; what there is of an incomplete one is removed."""
-    run = os.path.join(folder, name)
-    if os.path.exists(run) and read_status(run).status == "Completed":
-        return True
-    shutil.rmtree(run, ignore_errors=True)
-    return False
-
-
-@contextlib.contextmanager
-def watched(folder: str, name: str, *, is_default: bool = False) -> Iterator[None]:
-    """Capture what the preset ``full`` and all rules need, without a budget.
-
-    Args:
-        is_default: Capture what is captured by default instead, with the default budget.
-    """
-    run = os.path.join(folder, name)
-    preset, specs = ("standard", default_rules()) if is_default else ("full", RULES)
-    budget = parse_budget(DEFAULT_BUDGET, "the default") if is_default else None
-    rules = resolve_rules(specs)
-    items = merge(preset_items(preset), (), plan(rules, ()), root=folder, budget=budget)
-    manifest = Manifest(
-        name=name,
-        uri=run,
-        command=("train.py",),
-        started_ns=time.time_ns(),
-        leadline="0",
-        preset=preset,
-        folder=folder,
-        plan=items,
-        rules=tuple(spec for spec, _ in rules),
-    )
-    create_run(run, manifest, status="InProgress")
-    own = api.start(run)
-    assert own is not None
-    try:
-        yield
-    finally:
-        is_whole = own.close()
-        api.forget(own)
-        now = time.time_ns()
-        write_status(run, "Completed", now, ended_ns=now)
-    assert own.guard.failure is None, own.guard.failure
-    assert is_whole
+from watched_runs import is_complete, watched
 
 
 def warm_up_and_cosine(optimizer: torch.optim.Optimizer, warm_up: int, steps: int) -> torch.optim.lr_scheduler.LambdaLR:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 import torch.distributed as dist
 from diary import Diary
+from gloo import destroy_process_group
 from torch import nn
 from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.optim import ZeroRedundancyOptimizer
@@ -129,7 +130,7 @@ def main() -> None:
             diary.write(folder / f"{way}_{rank}.json", [weights])
             del model
             gc.collect()
-    dist.destroy_process_group()
+    destroy_process_group()
 
 
 if __name__ == "__main__":

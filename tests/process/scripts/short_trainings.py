@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable
 
 import torch
-from healthy_trainings import Attending, blobs, counting, is_complete, watched
+from healthy_trainings import Attending, blobs, counting
 from torch import nn
 from torch.nn import functional as F
+from watched_runs import is_complete, watched
 
 
 def classifier(generator: torch.Generator) -> tuple[nn.Module, Callable[[nn.Module], torch.Tensor]]:

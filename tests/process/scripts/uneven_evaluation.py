@@ -5,6 +5,7 @@ import time
 
 import torch
 import torch.distributed as dist
+from gloo import destroy_process_group
 from torch import nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
@@ -34,7 +35,7 @@ def main() -> None:
             model.train()
         if bad_step >= 0:
             time.sleep(0.02)
-    dist.destroy_process_group()
+    destroy_process_group()
 
 
 if __name__ == "__main__":

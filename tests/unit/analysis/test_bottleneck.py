@@ -79,6 +79,65 @@ def test_a_compute_phase_without_processor_time_is_a_wait(tmp_path, cpu_ms: floa
         assert bottleneck.message == expected
 
 
+COMPUTING = {"data": 0.1, "forward": 100.0, "backward": 100.0}
+USED = {"forward": 19.0, "backward": 20.0, "data": 0.1}
+
+
+def test_a_thread_that_waits_for_a_processor_is_computing(tmp_path) -> None:
+    delayed = {"forward": 81.0, "backward": 80.0}
+    breakdown = breakdown_of(tmp_path, training([COMPUTING] * 30, cpu_ms=USED, delayed_ms=delayed))
+    assert breakdown.bottleneck is not None
+    assert breakdown.bottleneck.kind == "compute"
+    assert breakdown.bottleneck.message.startswith("100 % of the step time without waits for a CPU is compute")
+    assert breakdown.overload is not None
+    told = "the machine is overloaded: the training's thread waited 80 % of the time for a CPU"
+    assert breakdown.overload.message == breakdown.to_dict()["overload"]["message"] == told
+    (tmp_path / "unknown").mkdir()
+    unknown = breakdown_of(tmp_path / "unknown", training([COMPUTING] * 30, cpu_ms=USED))
+    assert unknown.bottleneck is not None
+    assert (unknown.bottleneck.kind, unknown.overload, unknown.to_dict()["overload"]) == ("host", None, None)
+
+
+@pytest.mark.parametrize("delay_ms", [0.0, 10.0, 100.0, 1_000.0])
+@pytest.mark.parametrize(
+    ("quiet", "kind", "phase"),
+    [
+        ({"data": 40.0, "forward": 30.0, "backward": 30.0}, "input", "data"),
+        ({"host": 40.0, "forward": 30.0, "backward": 30.0}, "input", "host"),
+        ({"data": 1.0, "forward": 70.0, "backward": 30.0}, "host", "forward"),
+        ({"data": 1.0, "forward": 30.0, "backward": 70.0}, "compute", "backward"),
+    ],
+)
+def test_the_bottleneck_is_that_of_an_idle_machine(
+    tmp_path, quiet: dict[str, float], kind: str, phase: str, delay_ms: float
+) -> None:
+    used = {name: 1.0 if name in ("data", "host") or (kind, name) == ("host", phase) else quiet[name] for name in quiet}
+    delayed = {name: delay_ms * used[name] / sum(used.values()) for name in quiet}
+    noisy = {name: quiet[name] + delayed[name] for name in quiet}
+    bottleneck = bottleneck_of(tmp_path, training([noisy] * 40, cpu_ms=used, delayed_ms=delayed))
+    assert (bottleneck.kind, bottleneck.phase) == (kind, phase)
+
+
+@pytest.mark.parametrize("busy_ms", [0.0, 100.0])
+def test_delays_between_the_phases_are_left_out(tmp_path, busy_ms: float) -> None:
+    used = {**USED, "other": busy_ms}
+    steps = training([COMPUTING] * 30, other_ms=busy_ms + 300.0, cpu_ms=used, delayed_ms={"other": 300.0})
+    bottleneck = bottleneck_of(tmp_path, steps)
+    assert (bottleneck.kind, bottleneck.phase) == ("host", "other" if busy_ms else "forward")
+
+
+@pytest.mark.parametrize(
+    ("count", "delay_ms", "is_overloaded"), [(30, 30.0, True), (30, 29.9, False), (11, 30.0, True), (10, 30.0, False)]
+)
+def test_the_machine_is_overloaded_from_thirty_percent_of_a_second(
+    tmp_path, count: int, delay_ms: float, is_overloaded: bool
+) -> None:
+    steps = training(
+        [{"host": 1.0, "forward": 99.0}] * count, cpu_ms={"forward": 60.0}, delayed_ms={"forward": delay_ms}
+    )
+    assert (breakdown_of(tmp_path, steps).overload is not None) == is_overloaded
+
+
 def test_time_before_backward_is_not_compute_if_the_call_of_the_model_was_not_seen(tmp_path) -> None:
     assert breakdown_of(tmp_path, training([{"forward": 50.0, "backward": 50.0}] * 30)).bottleneck is None
     (tmp_path / "known").mkdir()

@@ -41,6 +41,21 @@ def test_slices_are_merged_and_each_call_path_has_one_node() -> None:
     assert len(found) == 3
 
 
+def test_functions_of_leadline_are_one_call_without_what_they_wrap() -> None:
+    own = "/lib/leadline/training/guard"
+    records = [
+        (["main", "step", f"{own}/run", f"{own}/call", "load"], 0.5),
+        (["main", "step", f"{own}/run", f"{own}/note"], 0.125),
+        (["main", "step"], 0.25),
+    ]
+    found = by_path(call_tree([({}, sampled(records))]))
+    assert {way: each.total_ns for way, each in found.items() if len(way) > 2} == {
+        ("all", "main", "step"): 875_000_000,
+        ("all", "main", "step", "load"): 500_000_000,
+        ("all", "main", "step", "Leadline overhead"): 125_000_000,
+    }
+
+
 def test_equals_a_plain_count_of_random_samples() -> None:
     chance = random.Random(11)
     for _ in range(30):

@@ -100,3 +100,29 @@ def test_steps_are_selected_by_worker_and_mode(tmp_path) -> None:
     assert steps.only(worker="rank1-2").step.tolist() == [0, 1]
     assert steps.only(mode="train").count() == 5
     assert len(steps.only(mode="eval")) == len(steps.only(worker="rank7-1")) == 0
+
+
+def test_the_run_delay_is_that_of_each_thread_between_the_steps_that_have_it(tmp_path) -> None:
+    totals = {
+        "rank0-1": {0: (100.0, 10.0), 2: (130.0, 30.0), 3: (5.0, 1.0), 5: (20.0, 6.0)},  # another thread from step 3
+        "rank1-2": {0: (400.0, 0.0), 4: (440.0, 10.0)},
+    }
+    run_parts: list[Part] = []
+    for worker, known in totals.items():
+        for step in range(6):
+            ready = dict(zip(("ready", "run_delay"), known[step], strict=True)) if step in known else None
+            at_ns = START_NS + step * 10 * MS
+            run_parts += step_rows(step, at_ns, {"forward": 10.0}, worker=worker, ready_ms=ready)
+    delay = steps_of(tmp_path, run_parts).run_delay()
+    assert delay is not None
+    assert delay.share == pytest.approx((20 + 5 + 10) / (20 + 20 + 40), rel=1e-5)  # float64 of ns since the epoch
+    assert delay.ready_share == pytest.approx((20 + 5 + 10) / (30 + 15 + 40))
+
+
+@pytest.mark.parametrize("known", [(), (3,)])
+def test_the_run_delay_needs_two_steps_that_have_it(tmp_path, known: tuple[int, ...]) -> None:
+    run_parts: list[Part] = []
+    for step in range(6):
+        ready = {"ready": 9.0, "run_delay": 1.0} if step in known else None
+        run_parts += step_rows(step, START_NS + step * 10 * MS, {"forward": 10.0}, ready_ms=ready)
+    assert steps_of(tmp_path, run_parts).run_delay() is None

@@ -104,7 +104,7 @@ def test_pages_draw_charts_of_the_catalog() -> None:
 def test_a_chart_shows_a_view_of_a_run(made: Made) -> None:
     part = step_charts.step_durations(ChartView(made.digest, start_step=10, end_step=20), worker="rank0-7")
     assert part.data[0].x.tolist() == list(range(10, 20))
-    assert inspect.signature(step_charts.step_durations).parameters.keys() == {"view", "worker", "mode"}
+    assert inspect.signature(step_charts.step_durations).parameters.keys() == {"view", "worker", "mode", "is_log"}
 
 
 def drawn(figure: go.Figure) -> list[Any]:

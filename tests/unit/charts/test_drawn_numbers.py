@@ -36,7 +36,7 @@ def test_usage_draws_each_device_in_its_unit_and_natural_order(made: Made) -> No
     fig = usage.usage(made.digest.system("gpu", "memory_used_bytes", node="algo-1"))
     drawn = lines(fig)
     assert list(drawn) == ["GPU 0", "GPU 1"]
-    assert fig.layout.yaxis.title.text == "GPU memory (GiB)"
+    assert (fig.layout.title.text, fig.layout.yaxis.ticksuffix) == ("GPU memory", " GiB")
     table = made.digest.system("gpu", "memory_used_bytes", "gpu0", "algo-1")
     assert drawn["GPU 0"].y == pytest.approx(table["mean"].to_numpy() / 2**30, rel=1e-6)
     assert drawn["GPU 0"].x.tolist() == [each // 1_000_000 for each in table["time_ns"].to_pylist()]
@@ -81,7 +81,7 @@ def test_a_histogram_counts_samples_and_sums_to_all_of_them() -> None:
 
 def test_the_heat_map_has_a_row_for_every_core_and_gpu_of_every_node(made: Made) -> None:
     fig = usage.heat_map(made.digest.system())
-    names = list(fig.data[0].y)
+    names = [name.partition(", mean ")[0] for name in fig.data[0].y]
     assert names == [
         f"{node} {device}"
         for node in every_figure.NODES
@@ -89,6 +89,8 @@ def test_the_heat_map_has_a_row_for_every_core_and_gpu_of_every_node(made: Made)
     ]
     table = made.digest.system("gpu", "utilization_percent", "gpu1", "algo-2")
     assert fig.data[0].z[11] == pytest.approx(table["mean"].to_numpy(), abs=0.51)
+    gpu1 = made.run.system_metrics("gpu", "gpu1", "utilization_percent", node="algo-2")["value"].to_numpy()
+    assert fig.data[0].y[11] == f"algo-2 GPU 1, mean {gpu1.mean():.0f} %"
     assert (fig.data[0].zmin, fig.data[0].zmax) == (0, 100)
     assert "%" in fig.data[0].colorbar.title.text
 
@@ -97,7 +99,7 @@ def test_long_steps_are_marked_at_their_step(made: Made) -> None:
     fig = step_figures.durations(made.digest.steps("rank0-7"))
     (long,) = [each for each in fig.data if each.name == "over 3 × median"]
     assert long.x.tolist() == [50]
-    assert long.y[0] == pytest.approx(1100, rel=0.05)
+    assert long.y[0] == pytest.approx(1.1, rel=0.05)
 
 
 def test_the_timeline_stacks_what_a_step_lasts(made: Made) -> None:
@@ -105,7 +107,7 @@ def test_the_timeline_stacks_what_a_step_lasts(made: Made) -> None:
     fig = step_figures.timeline(table, last=30)
     whole = np.sum([each.y for each in fig.data], axis=0)
     assert len(whole) == 30
-    expected = table.sort_by("step")["duration_ns"].to_numpy()[-30:] / 1e6
+    expected = table.sort_by("step")["duration_ns"].to_numpy()[-30:] / 1e9
     assert whole == pytest.approx(expected, rel=1e-5)
     assert "170 to 199" in fig.layout.title.text
 
@@ -160,8 +162,29 @@ def test_on_a_log_axis_magnitudes_are_drawn(made: Made) -> None:
     negative = table.set_column(6, "value", pa.array([-1.0] * table.num_rows))
     fig = scalars.scalars(negative, y="loss", is_log=True)
     assert fig.layout.yaxis.type == "log"
-    assert "magnitude" in fig.layout.yaxis.title.text
+    assert fig.layout.yaxis.title.text == "magnitude"
     assert set(fig.data[0].y) == {1.0}
+
+
+def test_the_axis_is_logarithmic_where_values_differ_widely(made: Made) -> None:
+    table = made.digest.scalar("loss", worker="rank0-7")
+    for largest, scale in ((99.0, "linear"), (101.0, "log")):
+        rows = [1.0] * (table.num_rows - 1) + [largest]
+        fig = scalars.scalars(table.set_column(6, "value", pa.array(rows)))
+        assert (fig.layout.meta["scale"], fig.layout.yaxis.type) == (scale, "log" if scale == "log" else None)
+    assert fig.layout.yaxis.dtick == 1  # 1, 10, 100
+    assert scalars.scalars(table.set_column(6, "value", pa.array(rows)), is_log=False).layout.yaxis.type is None
+
+
+def test_few_points_are_marked_and_evaluations_are_points(made: Made) -> None:
+    table = made.digest.scalar("loss", worker="rank0-7")
+    few = table.filter(pa.compute.is_in(table["step"], pa.array([0, 1, 2, 3, 60, 61, 62])))
+    (line,) = scalars.scalars(few).data
+    assert line.mode == "lines+markers"
+    assert np.isnan(line.y).tolist() == [False] * 4 + [True] + [False] * 3
+    column = few.column_names.index("mode")
+    points = scalars.scalars(few.set_column(column, "mode", pa.array(["eval"] * few.num_rows)))
+    assert [each.mode for each in points.data] == ["markers"]
 
 
 def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
@@ -173,9 +196,12 @@ def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
     assert fig.layout.meta["rows"] == found["tensors"]
 
 
-def test_zero_is_darkest_and_what_is_absent_is_a_gap() -> None:
+def test_zero_is_darkest_and_what_is_not_finite_differs_from_what_is_absent() -> None:
     found = {"tensors": ["a", "b"], "steps": [0, 1], "values": np.array([[0.0, 1e-3], [np.nan, np.inf]])}
-    heat = values.layers(found, statistic="abs_mean").data[0]
+    fig = values.layers(found, statistic="abs_mean")
+    heat, nonfinite = fig.data
+    assert np.isnan(nonfinite.z).tolist() == [[True, True], [True, False]]
+    assert [each.text for each in fig.layout.annotations] == ["red: not finite · grey: not captured"]
     assert heat.z[0].tolist() == pytest.approx([-4.0, -3.0])
     assert np.isnan(heat.z[1]).all()
     assert heat.colorbar.ticktext[0] == "0"
@@ -201,13 +227,15 @@ def test_the_slowest_rank_is_named(made: Made) -> None:
     assert {each.name for each in stacked.data} >= {"data", "forward", "backward", "optimizer", "collective"}
 
 
-def test_simultaneous_findings_share_a_label(made: Made) -> None:
+def test_simultaneous_findings_share_a_flag(made: Made) -> None:
     chart = scalars.scalars(made.digest.scalar("loss"), y="loss")
     before = len(chart.data)
     findings = [every_figure._finding(rule, step) for rule, step in (("a", 40), ("b", 41), ("a", 90), ("c", 150))]
     fig = marks.mark(chart, findings)
     assert [each.x0 for each in fig.layout.shapes] == [40, 41, 90, 150]
-    assert [each.label.text for each in fig.layout.shapes] == ["a +1", None, None, "c"]
+    flags = [(each.x, each.text) for each in fig.layout.annotations if each.name == "flag"]
+    assert flags == [(40, "1–2"), (90, "3"), (150, "4")]
+    assert [each["rule"] for each in fig.layout.meta["flags"]] == ["a", "b", "a", "c"]
     assert [list(each) for each in fig.data[before].customdata] == [
         ["a", 1, 40],
         ["b", 1, 41],

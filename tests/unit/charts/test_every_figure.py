@@ -14,10 +14,8 @@ import pytest
 from every_figure import Made
 
 _WITHOUT_AXES = {"pie", "job_phases", "icicle"}
-_ROWS_OF_NAMES = {"heat_map", "layers", "lanes", "operators", "window", "shares", "matrix"}
-"""Whose y axis has a row for each name, which says for itself what it is."""
 _MOST_BYTES = 100_000
-_UNITLESS = {"step", "completed steps", "rank", "loss", "value", "elements (count)", "row", "column"}
+_UNITLESS = {"step", "loss", "rank", "elements (count)", "row", "column", "magnitude"}
 
 
 @pytest.fixture(scope="module")
@@ -61,18 +59,24 @@ def test_every_figure_module_is_drawn(full: dict[str, go.Figure]) -> None:
         assert [each for each in charts if f"{name}.{each}(" not in source] == [], name
 
 
-def test_axes_have_titles_with_units(full: dict[str, go.Figure]) -> None:
+def test_axes_have_units_and_no_superfluous_titles(full: dict[str, go.Figure]) -> None:
     for name, fig in full.items():
         if name in _WITHOUT_AXES:
             continue
-        for axis in fig.select_xaxes():
-            assert axis.title.text or name == "linked", name
-        titles = [each.title.text for each in fig.select_xaxes()] + [each.title.text for each in fig.select_yaxes()]
-        for title in filter(None, titles):
-            is_known = title in _UNITLESS or "(" in title or "log scale" in title or title.startswith("whiskers")
+        for axis in (*fig.select_xaxes(), *fig.select_yaxes()):
+            title = axis.title.text
+            assert title not in ("value", "time (UTC)", "time"), name
+            is_known = not title or title in _UNITLESS or "(" in title or name == "linked"
             assert is_known, f"{name}: {title!r} names no unit"
-        if name not in _ROWS_OF_NAMES:
-            assert fig.layout.yaxis.title.text, name
+        if fig.layout.xaxis.type == "date":
+            assert fig.layout.xaxis.hoverformat.endswith("%H:%M:%S UTC"), name
+
+
+def test_what_is_plotted_is_named(full: dict[str, go.Figure]) -> None:
+    """A chart of one series has a title, a chart of several has a legend, too."""
+    for name, fig in full.items():
+        drawn = [each for each in fig.data if each.type == "scatter" and each.showlegend is not False and each.name]
+        assert len(drawn) < 2 or fig.layout.showlegend or name == "ridge", name
 
 
 def test_every_figure_has_a_short_title(full: dict[str, go.Figure]) -> None:

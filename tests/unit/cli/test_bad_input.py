@@ -61,7 +61,7 @@ def refused(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
         (("--capture", "gradient"), "no collection named 'gradient'; did you mean 'gradients'?"),
         (("--capture", "gradients:evry=3"), "did you mean 'every'?"),
         (("--interval-ms", "fast"), "--interval-ms"),
-        (("--interval-ms", "70"), "interval_ms must be one of 100, 200, 500"),
+        (("--interval-ms", "70"), "leadline: --interval-ms must be one of 100, 200, 500"),
         (("--config", "typed.toml"), "typed.toml: interval_ms: expected int, got str"),
         (("--config", "unknown.toml"), "unknown.toml: no key named 'intervalms'; did you mean 'interval_ms'?"),
         (("--config", "torn.toml"), "torn.toml is not valid TOML"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +16,8 @@ from leadline.config.parameters import parameter_types
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.judge import judge_run
 from leadline.records.manifest import RuleSpec
-from leadline.rules.registry import AMAZON, BUILT_IN, find_rule
+from leadline.rules.groups import GROUPS
+from leadline.rules.registry import AMAZON, BUILT_IN, DEFAULT, find_rule
 from leadline.testing.runs import Capture, RunWriter
 
 
@@ -27,11 +30,35 @@ def test_every_rule_is_listed_and_described(capsys: pytest.CaptureFixture[str]) 
         description = capsys.readouterr().out
         for heading in ("Why it matters", "How it decides", "Blind spots", "Source"):
             assert heading in description
-        if parameter_types(find_rule(name)):
-            assert "Args" in description
-            assert "Parameters" in description
+        parameters = parameter_types(find_rule(name))
+        assert ("Parameters" in description) == bool(parameters)
+        assert all(re.search(rf"^  {parameter}  +\S", description, re.MULTILINE) for parameter in parameters)
+        assert "``" not in description
+        assert max(map(len, description.splitlines())) <= 100
         for amazon in (amazon for amazon, ours in AMAZON.items() if ours == name):
             assert amazon in description
+
+
+def test_every_built_in_rule_has_one_group(capsys: pytest.CaptureFixture[str]) -> None:
+    assert sorted(name for group in GROUPS.values() for name in group) == sorted(BUILT_IN)
+    rules()
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if not line.startswith(" ")] == [f"{title}: fires when" for title in GROUPS]
+    (line,) = (line for line in lines if "vanishing_gradient" in line)
+    assert line.endswith(" is below a threshold [VanishingGradient]"), "one line for each rule in a pipe"
+
+
+def test_rules_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    rules(as_json=True)
+    listed = {rule["name"]: rule for rule in json.loads(capsys.readouterr().out)}
+    assert set(listed) == set(BUILT_IN)
+    assert {name for name, rule in listed.items() if rule["is_default"]} == set(DEFAULT)
+    rules("VanishingGradient", as_json=True)
+    described = json.loads(capsys.readouterr().out)
+    assert described == listed["vanishing_gradient"]
+    (threshold,) = described["parameters"]
+    assert (threshold["takes"], threshold["default"]) == ("a number > 0", 1e-7)
+    assert (described["group"], described["sagemaker_names"]) == ("Gradients and weights", ["VanishingGradient"])
 
 
 def test_an_unknown_rule() -> None:

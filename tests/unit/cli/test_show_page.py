@@ -116,10 +116,10 @@ def test_rules_with_findings_come_first_and_others_are_grouped() -> None:
         "bad IssuesFound step 7: NaN",
         "try: lower the rate",
         "2 rules clear a, c",
-        "1 rule clear sampled every 200 steps: f",
-        "2 rules undecided no GPU: b, d",
-        "1 rule undecided too short: e",
-        "1 rule not applicable single process: straggler",
+        "1 rule clear f: sampled every 200 steps",
+        "2 rules undecided b, d: no GPU",
+        "1 rule undecided e: too short",
+        "1 rule not applicable straggler: single process",
     ]
 
 

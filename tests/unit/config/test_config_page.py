@@ -1,4 +1,4 @@
-"""``docs/config.md`` shows every key of the configuration, with valid values."""
+"""``docs/reference/config.md`` shows every key of the configuration, with valid values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leadline.config.toml_file import KEYS, PRESET_KEYS, from_table
 from leadline.reader.find_runs import read_manifest
 from leadline.records.names import PRESETS
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "config.md").read_text()
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "config.md").read_text()
 
 
 def blocks(language: str) -> list[str]:
@@ -44,7 +44,7 @@ def test_every_key_of_a_capture_table_is_shown(shown: dict[str, Any]) -> None:
 
 def test_only_two_values_of_the_example_are_defaults(shown: dict[str, Any]) -> None:
     """An example with default values only would not prove that the keys are read."""
-    config = from_table(shown, "docs/config.md")
+    config = from_table(shown, "docs/reference/config.md")
     same = {name for name in KEYS if getattr(config, name) == getattr(DEFAULTS, name)}
     assert same == {"budget", "default_rules"}
 

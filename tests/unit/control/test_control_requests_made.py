@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from leadline.config.capture import parse_capture
 from leadline.config.options import parse_rule
+from leadline.config.presets import merge, preset_items
 from leadline.control.requests import (
     active_rules,
     ask,
+    capture_request,
+    captured_items,
     interval_request,
     profile_off_request,
     profile_request,
+    remove_rule_request,
     rule_request,
     settings_requests,
     stop_request,
@@ -85,6 +90,66 @@ def test_a_rule_request_contains_the_captures_missing_from_the_plan(tmp_path: Pa
     with pytest.raises(UnknownNameError, match="did you mean 'threshold'"):
         rule_request(parse_rule("vanishing_gradient:treshold=1"), run, reason="test")
     assert active_rules(run) == {"loss_spike": "loss_spike"}
+
+
+def planned(tmp_path: Path, *captures: str) -> Run:
+    """A running job with the preset ``light`` and some options."""
+    plan = merge(preset_items("light"), [parse_capture(text) for text in captures], (), root=str(tmp_path))
+    rules = (RuleSpec("exploding_tensor", "exploding_tensor"),)
+    return Run(
+        RunWriter(tmp_path / "run", plan=plan, rules=rules).write_all([Capture(0, {"loss": {"value": 1.0}})]).path
+    )
+
+
+def schedules(run: Run, collection: str) -> set[tuple[int | None, tuple[str, ...]]]:
+    """Interval and modes of what a run captures of a collection, after all requests."""
+    return {(item.schedule.every, item.modes) for item in captured_items(run) if item.collection == collection}
+
+
+def test_a_capture_request_changes_when_a_collection_is_captured(tmp_path: Path) -> None:
+    run = planned(tmp_path, "gradients:every=2,statistics=l2")
+    before = [item for item in captured_items(run) if item.collection != "gradients"]
+    ask(run, rule_request(parse_rule("small=vanishing_gradient:threshold=1e-9"), run, reason="test"))
+    assert schedules(run, "gradients") == {(every, ("train",)) for every in (2, 50, 100)}
+    request = ask(run, capture_request("gradients:every=500", run, reason="test"))
+    assert describe.request(request) == "capture gradients every 500 steps"
+    changed = [item for item in captured_items(run) if item.collection == "gradients"]
+    assert schedules(run, "gradients") == {(500, ("train",))}
+    assert {item.source for item in changed} == {"preset", "option", "rule:small"}, "statistics of rules are kept"
+    assert [item for item in captured_items(run) if item.collection != "gradients"] == before
+    ask(run, capture_request("gradients:every=7,statistics=max", run, reason="test"))
+    assert schedules(run, "gradients") == {(500, ("train",)), (7, ("train",))}, "other statistics are added"
+    removal = ask(run, capture_request("-gradients", run, reason="test"))
+    assert describe.request(removal) == "no longer capture gradients"
+    assert schedules(run, "gradients") == set()
+    with pytest.raises(UnknownNameError, match="no captured collection named 'gradients'"):
+        capture_request("-gradients", run, reason="test")
+    ask(run, capture_request("gradients:every=50", run, reason="test"))
+    assert schedules(run, "gradients") == {(50, ("train",))}
+
+
+def test_a_capture_request_for_one_mode_leaves_the_others(tmp_path: Path) -> None:
+    run = planned(tmp_path)
+    ask(run, capture_request("losses:every=10,modes=train", run, reason="test"))
+    assert schedules(run, "losses") == {(10, ("train",)), (1, ("eval", "predict"))}
+
+
+def test_a_removed_rule_takes_along_what_only_it_needs(tmp_path: Path) -> None:
+    run = planned(tmp_path)
+    before = captured_items(run)
+    for text in ("small=vanishing_gradient:threshold=1e-9", "other=vanishing_gradient", "more=weight_update_ratio"):
+        ask(run, rule_request(parse_rule(text), run, reason="test"))
+    with_rules = captured_items(run)
+    request = remove_rule_request("small", run, reason="test")
+    assert (request.rules, request.items) == (("small",), ()), "the rule 'other' needs the same"
+    assert describe.request(ask(run, request)) == "remove rule small"
+    assert captured_items(run) == with_rules
+    for name in ("other", "more"):
+        ask(run, remove_rule_request(name, run, reason="test"))
+    assert captured_items(run) == before
+    with pytest.raises(UnknownNameError, match="no rule of this run named 'small'"):
+        remove_rule_request("small", run, reason="test")
+    assert remove_rule_request("exploding_tensor", run, reason="test").rules == ("exploding_tensor",)
 
 
 def test_the_status_of_each_request(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""Compare page: facts, configuration, scalars and rules of two runs."""
+"""Compare page: facts, configuration, scalars and rules of several runs."""
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ import page_runs
 import pytest
 from starlette.testclient import TestClient
 
+from leadline.analysis.comparison import settings
 from leadline.dashboard.pages import compare
 from leadline.reader.run import Run
 from leadline.records.manifest import RuleSpec
@@ -37,15 +39,15 @@ def two(tmp_path: Path) -> Path:
 
 
 def test_differing_settings_are_listed_first(two: Path) -> None:
-    rows = compare.configuration(Run(str(two / "one")), Run(str(two / "other")))
-    told = {each.name: (each.one, each.other) for each in rows if each.differs}
+    rows = settings([Run(str(two / "one")), Run(str(two / "other"))])
+    told = {each.name: each.values for each in rows if each.differs}
     assert told == {
         "preset": ("standard", "full"),
         "command": ("python train.py", "python train.py --rate 0.1"),
         "rules.mine.threshold": ("0.5", "0.25"),
     }
     assert [each.differs for each in rows] == sorted((each.differs for each in rows), reverse=True)
-    assert ("interval_ms", "500", "500") in [(each.name, each.one, each.other) for each in rows]
+    assert ("interval_ms", ("500", "500")) in [(each.name, each.values) for each in rows]
 
 
 def test_the_duration_of_an_interrupted_run_ends_with_its_last_sign_of_life(tmp_path: Path) -> None:
@@ -60,39 +62,39 @@ def test_the_duration_of_an_interrupted_run_ends_with_its_last_sign_of_life(tmp_
             shutil.rmtree(tmp_path / name / layout.WORKERS)
     RunWriter(tmp_path / "running").set_status("InProgress")
     killed, silent, running = (Run(str(tmp_path / name)) for name in ("killed", "silent", "running"))
-    told = {fact.name: (fact.one, fact.other) for fact in compare.facts(killed, silent)}
+    told = {fact.name: fact.values for fact in compare.facts([killed, silent])}
     assert told["status"] == ("Interrupted", "Interrupted")
     assert told["duration"] == ("1 m 30 s", "–")
-    (duration,) = (fact.one for fact in compare.facts(running, killed) if fact.name == "duration")
-    assert duration == "running"
+    (durations,) = (fact.values for fact in compare.facts([running, killed]) if fact.name == "duration")
+    assert durations == ("running", "1 m 30 s")
 
 
-def test_rules_of_both_runs_are_compared(two: Path) -> None:
-    rows = compare.rules(Run(str(two / "one")), Run(str(two / "other")))
-    found = {each.name: (each.one and each.one.verdict, each.other and each.other.verdict) for each in rows}
-    assert found == {"mine": ("fired", "clear"), "overfit": ("undecided", None)}
+def test_rules_of_all_runs_are_compared(two: Path) -> None:
+    rows = compare.rules([Run(str(two / name)) for name in ("one", "other", "one")])
+    found = {each.name: tuple(view and view.verdict for view in each.views) for each in rows}
+    assert found == {"mine": ("fired", "clear", "fired"), "overfit": ("undecided", None, "undecided")}
 
 
 def test_a_shared_scalar_is_drawn_with_a_line_for_each_run(two: Path, open_dashboard: Open) -> None:
     client = open_dashboard(two)
     figure = client.get("/runs/one/charts/compare.json?other=other&name=loss").json()
-    lines = [each for each in figure["data"] if each.get("mode") == "lines"]
+    lines = [each for each in figure["data"] if "lines" in each.get("mode", "")]
     assert len(lines) == 2
     assert {("one" in each["name"], "other" in each["name"]) for each in lines} == {(True, False), (False, True)}
     again = client.get("/runs/one/charts/compare.json?other=one&name=loss").json()
-    assert len([each for each in again["data"] if each.get("mode") == "lines"]) == 2
+    assert len([each for each in again["data"] if "lines" in each.get("mode", "")]) == 2
 
 
 def test_the_page_draws_shared_scalars(two: Path, open_dashboard: Open) -> None:
-    text = open_dashboard(two).get("/compare?a=one&b=other", headers=PAGE).text
+    text = open_dashboard(two).get("/compare?run=one&run=other", headers=PAGE).text
     assert re.findall(r'id="scalar-\d+"[^>]*name=([^"&]+)', text) == ["loss"]
     assert text.count('data-chart="layers"') == 0, "they share no collection of arrays with statistics"
-    same = open_dashboard(two).get("/compare?a=one&b=one", headers=PAGE).text
+    same = open_dashboard(two).get("/compare?run=one&run=one", headers=PAGE).text
     assert same.count('data-chart="layers"') == 2
 
 
 def test_without_two_runs_the_page_shows_a_form(two: Path, open_dashboard: Open) -> None:
-    text = open_dashboard(two).get("/compare?a=one", headers=PAGE).text
+    text = open_dashboard(two).get("/compare?run=one&run=", headers=PAGE).text
     assert '<option value="other">' in text
     assert "Configuration" not in text
 
@@ -100,12 +102,35 @@ def test_without_two_runs_the_page_shows_a_form(two: Path, open_dashboard: Open)
 @pytest.mark.parametrize(("a", "b"), [("one", "nothing"), ("..%2fone", "one"), ("one", "..%2fone"), ("one", "%2Fetc")])
 def test_unknown_runs_are_refused(a: str, b: str, two: Path, open_dashboard: Open) -> None:
     client = open_dashboard(two)
-    assert client.get(f"/compare?a={a}&b={b}", headers=PAGE).status_code == 404
+    assert client.get(f"/compare?run={a}&run={b}", headers=PAGE).status_code == 404
     assert client.get(f"/runs/{a}/charts/compare.json?other={b}&name=loss").status_code == 404
 
 
 def test_malicious_names_are_text(tmp_path: Path, open_dashboard: Open) -> None:
     page_runs.write_malicious_run(tmp_path / "ill")
     page_runs.write_full_run(tmp_path / "story")
-    for query in ("a=ill&b=story", "a=ill&b=ill", "a=<script>&b="):
+    for query in ("run=ill&run=story", "run=ill&run=ill", "run=<script>"):
         page_runs.expect_text_only(open_dashboard(tmp_path).get(f"/compare?{query}", headers=PAGE).text)
+
+
+def test_five_runs_are_compared_with_hyperparameters_and_outcomes(tmp_path: Path, open_dashboard: Open) -> None:
+    for number in range(6):
+        writer = RunWriter(tmp_path / f"run-{number}")
+        command = ("python", "train.py", "--lr", f"0.{number}", "--depth=3", "--fast")
+        write_document(
+            str(tmp_path / f"run-{number}" / layout.MANIFEST), replace(writer.manifest, command=command).to_dict()
+        )
+        writer.write_all([Capture(step, {"loss": {"value": 1.0 * number}}) for step in range(5)]).end()
+    client = open_dashboard(tmp_path)
+    text = client.get("/compare", params=[("run", f"run-{number}") for number in range(6)], headers=PAGE).text
+    assert [f'href="/runs/run-{number}/overview"' in text for number in range(6)] == [True] * 5 + [False]
+    rows = re.findall(r"<tr[^>]*><th scope=\"row\"><span[^>]*>(?:lr|depth|outcome)</span></th>.*?</tr>", text)
+    told = {re.findall(r">([^<>]+)</span>", row)[0]: re.findall(r">([^<>]+)</span>", row)[1:] for row in rows}
+    assert told["lr"] == ["0.0", "0.1", "0.2", "0.3", "0.4"]
+    assert told["depth"] == ["3"] * 5
+    assert all(outcome.startswith("Completed: 5 steps") for outcome in told["outcome"])
+    (query,) = re.findall(r'id="scalar-1"[^>]*data-query="([^"]*)"', text)
+    figure = client.get(f"/runs/run-0/charts/compare.json?{html.unescape(query)}").json()
+    assert [line["name"] for line in figure["data"] if "lines" in line.get("mode", "")] == [
+        f"run-{n}" for n in range(5)
+    ]

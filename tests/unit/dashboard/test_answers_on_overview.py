@@ -119,7 +119,7 @@ def test_the_loss_is_drawn_by_mode_with_the_findings(tmp_path: Path, open_dashbo
         "time_ns": START_NS,
         "message": "m",
         "suggestion": "",
-        "tensors": [],
+        "tensors": ["loss"],
         "tensor_count": 0,
         "worker": None,
         "evidence": {},
@@ -177,8 +177,8 @@ def test_rules_with_findings_are_listed_first(tmp_path: Path) -> None:
     ]
     write_document(os.path.join(writer.path, layout.RULE_SUMMARY), {"rules": rules})
     groups = rule_groups(rule_views(Run(writer.path)))
-    assert [each.alias for each in groups["with_findings"]] == ["dead_relu"]
-    assert [each.alias for each in groups["without_findings"]] == ["overfit"]
+    assert [each.alias for each, _ in groups["with_findings"]] == ["dead_relu"]
+    assert [each.alias for each, _ in groups["without_findings"]] == ["overfit"]
 
 
 def test_dropped_data_is_shown_as_a_warning(tmp_path: Path) -> None:

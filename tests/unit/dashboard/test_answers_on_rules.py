@@ -138,3 +138,40 @@ def test_a_custom_rule_named_by_a_run_is_not_executed(tmp_path: Path, open_dashb
     RunWriter(tmp_path / "run", rules=(RuleSpec("theirs", f"{file}:Theirs"),)).end()
     assert open_dashboard(tmp_path).get("/runs/run/rules", headers=PAGE).status_code == 200
     assert not (tmp_path / "was_run").exists()
+
+
+def test_evidence_is_a_sentence_with_units_and_a_chart_around_the_steps(tmp_path: Path, open_dashboard: Open) -> None:
+    page_runs.write_full_run(tmp_path / "story")
+    evidence = {
+        "abs_mean": 6e-9,
+        "before_step": 3,
+        "change_percent": 0.25,
+        "gradient/a.weight": "NaN",
+        "limits": [1, 2],
+    }
+    first = page_runs.finding("mine", "it vanishes", ("unknown", "gradient/a.weight"))
+    findings = [replace(first, evidence=evidence), replace(first, id=2), replace(first, id=3)]
+    malicious_inputs.write_rule(str(tmp_path / "story"), "mine", verdict="fired", findings=findings)
+    text = html.unescape(open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text)
+    said = re.search(r"Measured: <[^>]*>([^<]*)<", text)
+    assert said is not None
+    assert said[1] == "abs mean 6e-09, before step 3, change 0.25 %, gradient/a.weight NaN, limits 1, 2"
+    (query,) = re.findall(r'data-chart="tensor" data-query="([^"]*)"', text)
+    assert parse_qs(query) == {
+        "name": ["gradient/a.weight"],
+        "statistic": ["abs_mean"],
+        "start_step": ["0"],
+        "end_step": ["58"],
+    }
+    assert "2 more findings of" in text
+
+
+def test_a_rule_that_evaluates_others_has_a_line_for_each(tmp_path: Path, open_dashboard: Open) -> None:
+    RunWriter(tmp_path / "run").end()
+    evidence = {"cpu_bottleneck": {"p95": 100, "phases": {"backward": 0.4}}, "batch_size": {"cpu_p95": 3}}
+    findings = [replace(page_runs.finding("profiler_report", "cpu_bottleneck: …"), evidence=evidence)]
+    malicious_inputs.write_rule(str(tmp_path / "run"), "profiler_report", verdict="fired", findings=findings)
+    text = open_dashboard(tmp_path).get("/runs/run/rules", headers=PAGE).text
+    assert '<a href="#rule-cpu_bottleneck">cpu_bottleneck</a>' in text
+    assert ">p95 100, phases (backward 0.4)<" in text
+    assert "Measured:" not in text

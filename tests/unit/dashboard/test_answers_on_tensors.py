@@ -62,13 +62,13 @@ def test_thousands_of_tensors_are_paged(tmp_path: Path, open_dashboard: Open) ->
 
 def test_the_losses_are_drawn_as_they_were_captured(client: TestClient) -> None:
     figure = chart(client, "scalar_group", group="losses")
-    (line,) = [each for each in figure["data"] if each.get("mode") == "lines"]
+    (line,) = [each for each in figure["data"] if each.get("mode") == "lines+markers"]
     assert decoded(line["y"]).tolist() == pytest.approx([1 / (step + 1) for step in range(10)])
 
 
 def test_several_statistics_are_drawn_at_once_with_the_findings_that_name_the_tensor(client: TestClient) -> None:
     figure = chart(client, "tensor", name="gradient/a.weight", statistic="abs_mean,l2")
-    names = [each["name"] for each in figure["data"] if each.get("mode") == "lines"]
+    names = [each["name"] for each in figure["data"] if each.get("mode") == "lines+markers"]
     assert ["abs_mean" in each or "l2" in each for each in names] == [True, True]
     assert [each["x0"] for each in figure["layout"]["shapes"]] == [5]
     assert any("not finite" in each.get("name", "") for each in figure["data"])
@@ -78,7 +78,7 @@ def test_several_statistics_are_drawn_at_once_with_the_findings_that_name_the_te
 
 def test_statistics_are_computed_for_raw_only_tensors(client: TestClient) -> None:
     figure = chart(client, "tensor", name="a.weight", statistic="max")
-    (line,) = [each for each in figure["data"] if each.get("mode") == "lines"]
+    (line,) = [each for each in figure["data"] if each.get("mode") == "lines+markers"]
     assert decoded(line["y"]).tolist() == [float(page_runs.WEIGHT.max()), float(page_runs.WEIGHT.max() + 5)]
 
 

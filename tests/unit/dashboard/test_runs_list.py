@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -13,9 +14,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from leadline.dashboard.hyperparameters import options_of
 from leadline.dashboard.pages.runs import PAGE_ROWS, RunQuery, select
 from leadline.dashboard.run_list import RunList, RunRow
+from leadline.dashboard.security import Access
 from leadline.reader.find_runs import list_runs
+from leadline.records.series import TensorInfo
+from leadline.store.run_notes import RunNotes, read_notes
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 HOSTILE = "<script>alert(1)</script>"
@@ -57,6 +62,9 @@ def row(name: str, **changes: Any) -> RunRow:
         "rules": 0,
         "preset": "standard",
         "command": "python train.py",
+        "loss": "0.5",
+        "given": {},
+        "notes": RunNotes(),
         "version": 1,
     }
     return RunRow(name=name, **{**said, **changes})
@@ -220,3 +228,128 @@ def test_ten_thousand_runs_need_few_system_calls(tmp_path: Path, monkeypatch: py
     (tmp_path / "run-7" / "status.json").touch()
     fresh(board)
     assert {os.path.relpath(each, tmp_path).split("/")[0] for each in opened if str(tmp_path) in each} == {"run-7"}
+
+
+def test_a_missing_run_is_named_and_the_nearest_suggested(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    write_run(tmp_path, "lr-0.01")
+    client = open_dashboard(tmp_path)
+    answer = client.get("/runs/lr-0.1/rules", headers={"accept": "text/html"})
+    assert answer.status_code == 404
+    assert "there is no run named &#39;lr-0.1&#39;" in answer.text
+    assert 'href="/runs/lr-0.01/overview">' in answer.text
+    assert "did you mean 'lr-0.01'?" in client.get("/runs/lr-0.1/rules").text
+    assert "did you mean" not in client.get("/runs/other/rules").text
+    assert "Open " not in client.get("/runs/lr-0.01/reports/report.html", headers={"accept": "text/html"}).text
+
+
+def test_the_navigation_has_the_pages_of_the_run(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    write_run(tmp_path, "one")
+    several = RunWriter(str(tmp_path / "several"))
+    for rank in range(2):
+        several.write_worker(f"rank{rank}-{rank + 10}")
+    several.end()
+    client = open_dashboard(tmp_path)
+    assert "/runs/one/ranks" not in client.get("/runs/one/rules").text
+    assert "/runs/one/ranks" in client.get("/runs/one/ranks").text
+    assert "/runs/several/ranks" in client.get("/runs/several/rules").text
+    assert "/runs/several/model" not in client.get("/runs/several/rules").text
+
+
+def test_hyperparameters_have_columns_by_which_runs_are_sorted(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    for name, rate in (("a", "0.01"), ("b", "0.5"), ("c", "1e-3")):
+        run = write_run(tmp_path, name)
+        document = json.loads((run / "manifest.json").read_text())
+        document["command"] = ["python", "train.py", f"--lr={rate}", "--name", "x"]
+        (run / "manifest.json").write_text(json.dumps(document))
+    optimized = RunWriter(str(tmp_path / "d"))
+    infos = {"SGD/momentum": TensorInfo("SGD/momentum", ("hyperparameters",), (), "scalar")}
+    for step, momentum in enumerate((0.5, 0.9, 0.0)):
+        optimized.write(Capture(step, {"SGD/momentum": {"value": momentum}}, infos=infos))
+    optimized.end()
+    client = open_dashboard(tmp_path)
+    offered = re.findall(r'name="column" value="([^"]+)"', client.get("/columns").text)
+    assert offered == ["lr", "name", "SGD/momentum"]
+
+    def rows(**query: Any) -> list[str]:
+        return re.findall(r'<tr id="run-([^"]+)"', client.get("/", params=query).text)
+
+    assert rows(column="lr", sort="value:lr") == ["c", "a", "b", "d"]
+    assert rows(column="lr", sort="value:lr", reversed="yes") == ["d", "b", "a", "c"]
+    text = client.get("/?column=lr&column=SGD/momentum").text
+    cells = re.findall(r'<td class="number">([^<]+)</td>', text[text.index('<tr id="run-d"') :])
+    assert cells[-2:] == ["–", "0.9"]
+    client.cookies.set("leadline-columns", "lr%2CSGD%2Fmomentum")
+    assert 'value="SGD/momentum"' in client.get("/").text
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        (("python", "train.py", "--lr", "0.1", "--resume"), {"lr": "0.1"}),
+        (("torchrun", "--nproc_per_node", "2", "train.py", "-b", "32", "--shift", "-1"), {"b": "32", "shift": "-1"}),
+        (("python", "train.py", "model.depth=3", "a", "--note="), {"model.depth": "3", "note": ""}),
+        ((), {}),
+    ],
+)
+def test_options_of_a_command_are_hyperparameters(command: tuple[str, ...], options: dict[str, str]) -> None:
+    assert options_of(command) == options
+
+
+def test_note_and_tags_are_stored_shown_and_searched(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient], post_from_page: Callable[..., Any]
+) -> None:
+    run = write_run(tmp_path, "first")
+    write_run(tmp_path, "second")
+    client = open_dashboard(tmp_path)
+    fields = {"note": f" seems fine {HOSTILE}", "tags": "baseline, paper,, baseline"}
+    assert post_from_page(client, "/runs/first/notes", fields).status_code == 204
+    assert read_notes(str(run)) == RunNotes(f"seems fine {HOSTILE}", ("baseline", "paper"))
+    text = client.get("/runs/first/notes").text
+    assert 'value="baseline, paper"' in text
+    assert "<script>alert" not in text
+    found = client.get("/?q=paper")
+    assert re.findall(r'<tr id="run-([^"]+)"', found.text) == ["first"]
+    assert "&lt;script&gt;alert(1)" in found.text
+    refused = post_from_page(client, "/runs/first/notes", {"tags": "x" * 41})
+    assert (refused.status_code, "at most 40 characters" in refused.text) == (400, True)
+    assert client.post("/runs/first/notes", data=fields).status_code == 403, "from another site"
+
+
+def test_an_ended_run_is_deleted_after_its_name_was_entered(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient], post_from_page: Callable[..., Any]
+) -> None:
+    run = write_run(tmp_path, "first")
+    client = open_dashboard(tmp_path)
+    assert client.get("/runs/first/overview").status_code == 200
+    for fields in ({}, {"name": "other"}):
+        assert post_from_page(client, "/runs/first/delete", fields).status_code == 400
+    assert client.post("/runs/first/delete", data={"name": "first"}).status_code == 403, "from another site"
+    assert run.is_dir()
+    assert post_from_page(client, "/runs/first/delete", {"name": "first"}).status_code == 204
+    assert os.listdir(tmp_path) == []
+    assert client.get("/runs/first/overview").status_code == 404
+
+
+def test_a_running_run_is_not_deleted(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient], post_from_page: Callable[..., Any]
+) -> None:
+    run = write_run(tmp_path, "live", status="InProgress")
+    client = open_dashboard(tmp_path)
+    assert "stop it first" in client.get("/runs/live/notes").text
+    answer = post_from_page(client, "/runs/live/delete", {"name": "live"})
+    assert (answer.status_code, "still running" in answer.text) == (400, True)
+    assert run.is_dir()
+
+
+def test_a_read_only_dashboard_changes_no_run(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient], post_from_page: Callable[..., Any]
+) -> None:
+    write_run(tmp_path, "first")
+    client = open_dashboard(tmp_path, Access(is_read_only=True))
+    assert post_from_page(client, "/runs/first/notes", {"note": "x"}).status_code == 403
+    assert post_from_page(client, "/runs/first/delete", {"name": "first"}).status_code == 403
+    assert "Delete" not in client.get("/runs/first/notes").text

@@ -253,8 +253,9 @@ def test_no_path_leads_out_of_the_root(root: Path, open_dashboard: Callable[...,
     assert "link" not in client.get("/", headers={"accept": "text/html"}).text.partition("<main")[2]
 
 
-def test_vendored_scripts_are_as_published() -> None:
-    folder = files("leadline.dashboard") / "static" / "vendor"
+@pytest.mark.parametrize("part", ["dashboard/static/vendor", "reports/vendor"])
+def test_vendored_scripts_are_as_published(part: str) -> None:
+    folder = files("leadline").joinpath(*part.split("/"))
     scripts = {entry.name for entry in folder.iterdir() if entry.name.endswith(".js")}
     rows = [line.split("|") for line in (folder / "README.md").read_text().splitlines() if ".js |" in line]
     assert {row[1].strip() for row in rows} == scripts

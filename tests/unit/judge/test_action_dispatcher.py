@@ -82,6 +82,18 @@ def test_actions_follow_the_statuses_of_their_rules(
     assert scenario.dispatcher.needs_statuses == (statuses != ("IssuesFound",) or rule == "job")
 
 
+@pytest.mark.parametrize(
+    ("rule", "statuses", "is_followed"),
+    [("*", ("IssuesFound",), False), ("*", ("*",), True), ("e", ("IssuesFound",), True)],
+)
+def test_an_action_on_every_rule_is_not_told_of_what_another_finding_explains(
+    tmp_path: Path, rule: str, statuses: tuple[str, ...], is_followed: bool
+) -> None:
+    scenario = Scenario(tmp_path, stop(rule, *statuses, dry_run=True))
+    scenario.dispatcher.dispatch(replace(finding(7), explained_by="cause"))
+    assert bool(scenario.lines()) == is_followed
+
+
 def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
     scenario = Scenario(tmp_path, stop("e", grace=5.0), stop("*", dry_run=True), stop("other"))
     assert scenario.dispatcher.dispatch(finding(7)) == "stopping at step 8"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from leadline.judge.causes import MAX_DISTANCE_STEPS, FiredRule, causes
 from leadline.records.finding import Finding
 from leadline.rules.registry import BUILT_IN, find_rule
@@ -23,6 +25,15 @@ def test_the_earlier_finding_explains_the_later_if_it_says_so() -> None:
 def test_a_chain_is_followed_to_its_root() -> None:
     chain = [found("c", 12), found("b", 11, "c"), found("a", 10, "b")]
     assert causes(chain) == {"b": "a", "c": "a"}
+
+
+def test_a_cause_that_took_several_captures_explains_what_fired_meanwhile() -> None:
+    cut = found("cut", 2, "zero")
+    assert causes([cut, found("zero", 1)]) == {}
+    (finding,) = cut.findings
+    since = FiredRule("cut", "cut", (replace(finding, since_step=0),), ("zero",))
+    assert causes([since, found("zero", 1)]) == {"zero": "cut"}
+    assert causes([since, found("zero", 0)]) == {"zero": "cut"}
 
 
 def test_the_earliest_of_several_causes_is_chosen() -> None:

@@ -89,6 +89,14 @@ def test_the_rarest_collection_counts(tmp_path: Path) -> None:
     assert (found["verdict"], found["sampling"]) == ("clear", "sampled every 1,000 steps")
 
 
+def test_what_is_needed_at_the_start_only_is_not_sampled(tmp_path: Path) -> None:
+    parts = weights(FRONT, last=1000)
+    start = TensorNeed("weights", statistics=("l2",), end=3)
+    assert state(tmp_path, parts, always(start))["sampling"] == ""
+    found = state(tmp_path / "other", parts, always(start, WEIGHTS))
+    assert found["sampling"] == "sampled every 900 steps"
+
+
 def test_a_rule_that_was_not_planned_is_compared_with_the_preset(tmp_path: Path) -> None:
     parts = weights(range(0, 1000, 200), last=999)
     assert state(tmp_path, parts, always(), steps=(), name="another")["sampling"] == ""

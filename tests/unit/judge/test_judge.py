@@ -111,6 +111,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
         ("time.sleep(600)", "did not return within 5 s at step 5"),
         ("os._exit(7)", "its process exited with status 7"),
         ("os.kill(os.getpid(), 11)", "its process was killed by SIGSEGV"),
+        ("os.kill(os.getpid(), 9)", "its process was killed by SIGKILL"),
     ],
 )
 def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path, body: str, why: str) -> None:
@@ -122,6 +123,15 @@ def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path,
     assert result(results, "other").findings[0].step == 5
     assert result(results, "exploding_tensor").findings[0].step == 7
     assert read_document(f"{writer.path}/{layout.rule_status('mine')}")["status"] == "Error"
+
+
+def test_a_rule_whose_worker_was_killed_is_evaluated_again(tmp_path: Path) -> None:
+    flag = str(tmp_path / "killed")
+    kill_once = f"os.path.exists({flag!r}) or (open({flag!r}, 'w').close(), os.kill(os.getpid(), 9))"
+    spec = mine(tmp_path, f"{kill_once}; return Fired('asked again')")
+    found = result(judge_run(run_of(tmp_path, spec).end().path, write=True), "mine")
+    assert Path(flag).exists()
+    assert (found.status, [each.message for each in found.findings]) == ("IssuesFound", ["asked again"])
 
 
 STRANGE = """

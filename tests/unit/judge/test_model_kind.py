@@ -17,12 +17,17 @@ WHY = "boosted trees have no gradients, weights or layers"
 OF_LOOP = "boosted trees have no backward passes and optimizers"
 OF_NETWORKS = {
     "exploding_gradient": WHY,
+    "no_gradient": WHY,
     "no_learning": WHY,
     "unused_parameter": WHY,
     "replica_divergence": WHY,
-    "probabilities_as_logits": WHY,
+    "unscaled_input": WHY,
+    "loss_input": OF_LOOP,
+    "loss_choice": OF_LOOP,
+    "consecutive_linear": OF_LOOP,
     "missing_zero_grad": OF_LOOP,
     "memory_growth": OF_LOOP,
+    "loss_at_start": "boosted trees start from a constant prediction",
     "skipped_steps": "boosted trees have no gradient scaler",
 }
 

@@ -37,6 +37,12 @@ def test_a_finding_contains_everything_known(notices: Notifications) -> None:
     assert said.rules == (FIRED,)
 
 
+def test_a_finding_names_its_cause(notices: Notifications) -> None:
+    assert notices.of_finding(OPENED, "finding", [FIRED]).explained_by is None
+    said = notices.of_finding(OPENED, "finding", [FIRED], explained_by="loss_spike")
+    assert said.to_dict()["explained_by"] == "loss_spike"
+
+
 def test_a_closing_names_the_opening_and_the_last_step(notices: Notifications) -> None:
     notices.of_finding(OPENED, "finding", [FIRED])
     closed = replace(OPENED, is_open=False, last_step=9)

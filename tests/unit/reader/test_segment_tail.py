@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from timelines import step_rows
 
@@ -98,13 +98,19 @@ def test_columns_and_slices_are_those_of_the_table(run: str, part: str) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(place=st.integers(0, 20_000), limit_bytes=st.sampled_from([300, 4000, 1 << 20]))
-def test_reading_stops_at_the_damaged_batch(run: str, place: int, limit_bytes: int) -> None:
+@given(
+    place=st.integers(0, 20_000),
+    bit=st.sampled_from([1, 4, 0x10, 0x80]),
+    limit_bytes=st.sampled_from([300, 4000, 1 << 20]),
+)
+@example(place=5624, bit=0x10, limit_bytes=300)  # the length in the header of a batch
+@example(place=728, bit=1, limit_bytes=300)
+def test_reading_stops_at_the_damaged_batch(run: str, place: int, bit: int, limit_bytes: int) -> None:
     path = segments(run, layout.TIMELINE)[0]
     data = bytearray(Path(path).read_bytes())
     place %= len(data)
     batches, ends = expected_batches(path), ends_of(bytes(data))
-    data[place] ^= 0x10
+    data[place] ^= bit
     damaged = f"{run}-damaged.arrow"
     Path(damaged).write_bytes(data)
     segment = SegmentTail(damaged, "x")

@@ -26,8 +26,8 @@ from leadline.records.outcome import RunOutcome
 from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.documents import make_folder, to_json, write_document
+from leadline.store.run_html import verdict_html
 from leadline.testing.runs import RunWriter
-from leadline.training.session.run_html import verdict_html
 
 
 def entry(collection: str | None = "gradients", **changes: Any) -> SampledItem:

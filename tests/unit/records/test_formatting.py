@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from leadline.records.formatting import (
     counted,
     duration,
+    latency,
     listed,
     model,
+    moment,
     number,
     printable,
     share,
     short_path,
     signal_name,
+    significant,
     size,
 )
 
@@ -34,6 +39,51 @@ from leadline.records.formatting import (
 )
 def test_durations(seconds: float, text: str) -> None:
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, "–"),
+        (0.0, "0"),
+        (0.123456, "0.123"),
+        (-57.06, "-57.1"),
+        (99.96, "100"),
+        (3.0, "3"),
+        (12345.6, "12,346"),
+        (19_283_746.0, "1.93e7"),
+        (1e-9, "1e-9"),
+        (0.0000471, "4.71e-5"),
+        (math.nan, "NaN"),
+        (math.inf, "∞"),
+        (-math.inf, "−∞"),
+    ],
+)
+def test_numbers_have_three_significant_digits(value: float | None, text: str) -> None:
+    assert significant(value) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "–"),
+        (0.0, "0 s"),
+        (3e-8, "30 ns"),
+        (26.11e-6, "26.1 µs"),
+        (0.2588, "259 ms"),
+        (0.9997, "1 s"),
+        (1.0479, "1.05 s"),
+        (-0.002, "-2 ms"),
+        (61.2, "1 m 1 s"),
+    ],
+)
+def test_times_of_a_training_have_si_units(seconds: float | None, text: str) -> None:
+    assert latency(seconds) == text
+
+
+def test_a_moment_is_in_utc() -> None:
+    assert moment(1_795_460_400_000_000_000) == "2026-11-23 19:00:00 UTC"
+    assert moment(None) == "–"
 
 
 @pytest.mark.parametrize(

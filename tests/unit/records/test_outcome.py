@@ -80,6 +80,18 @@ def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model(
     assert "bound" not in text(DONE, rule("a"), time=own), "the overhead is told beside the outcome"
 
 
+def test_an_overloaded_machine_is_told_beside_what_bounds_the_run() -> None:
+    overload = {"message": "the machine is overloaded", "try": "fewer processes"}
+    bound = "input-bound: 64 % of the step time is waiting for data"
+    assert text(DONE, rule("a"), time=TimeSummary(bound=INPUT, overload=overload)) == (
+        f"Completed: 603 steps, no problem found (1 rule clear); {bound}; the machine is overloaded. Try: workers."
+    )
+    alone = TimeSummary(bound={**INPUT, "kind": "compute"}, overload=overload)
+    assert text(DONE, rule("a"), time=alone).endswith("; the machine is overloaded. Try: fewer processes.")
+    assert run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),), time=alone), [WORKER]).level == "advice"
+    assert "overloaded" not in text(DONE, SPIKE, time=alone)
+
+
 @pytest.mark.parametrize(
     ("status", "expected"),
     [
@@ -177,7 +189,30 @@ def test_the_outcome_as_json_has_the_ranked_findings() -> None:
     assert found["text"].startswith("Completed")
     assert (found["cause"], found["level"]) == ("loss_spike", "fatal")
     assert found["rules"] == {"fired": 2, "clear": 0, "undecided": 0, "failed": 0}
-    assert [(entry["name"], entry["severity"]) for entry in found["findings_ranked"]] == [
-        ("exploding_tensor", "fatal"),
-        ("loss_spike", "warning"),
-    ]
+    (problem,) = found["findings_ranked"]
+    assert (problem["name"], problem["severity"]) == ("loss_spike", "warning")
+    assert [(effect["name"], effect["severity"]) for effect in problem["explains"]] == [("exploding_tensor", "fatal")]
+
+
+def test_a_cause_comes_with_everything_that_follows_from_it() -> None:
+    effects = tuple(fired(f"effect{step}", step, explained_by="loss_spike") for step in (600, 510))
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(VANISHING, *effects, SPIKE)), [WORKER])
+    assert [problem.cause.name for problem in outcome.problems] == ["vanishing_gradient", "loss_spike"]
+    assert outcome.problems[1].explains == "explains effect510 (step 510), effect600 (step 600)"
+    assert outcome.problems[0].explains == ""
+
+
+def test_a_finding_whose_cause_is_unknown_stands_alone() -> None:
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(NAN,)), [WORKER])
+    assert [problem.cause.name for problem in outcome.problems] == ["exploding_tensor"]
+
+
+def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
+    remark = "the loss was still falling after 60 updates"
+    assert text(DONE, *CLEAR, remarks=(remark,)).endswith(
+        "(12 rules clear, 1 undecided). Remark: the loss was still falling after 60 updates."
+    )
+    assert "Remark" not in text(DONE, SPIKE, remarks=(remark,))
+    assert "Remark" not in text(RunStatus("InProgress"), *CLEAR, remarks=(remark,))
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE,), remarks=(remark,)), [WORKER])
+    assert outcome.to_dict()["remarks"] == [remark]

@@ -159,9 +159,9 @@ def test_profiler_rules_evaluated_for_the_report_are_shown(bare: Sources) -> Non
         "first": {"step": 3, "message": "slow", "suggestion": "look", "evidence": {"steps": 11}},
     }
     rules = section(profiling.chapter(Sources(bare.run, [result])), "rules-summary")
-    (row,) = rows(rules.tables[0])
-    assert (row["rule"], row["verdict"], row["times triggered"], row["data points"]) == ("step_outlier", "fired", 2, 9)
+    assert rules.tables == ()
     text = " ".join(rules.parts[0].paragraphs)
+    assert text.startswith("Fired 2 times, in 9 judged steps.")
     assert "First finding at step 3: slow." in text
     assert "Try: look." in text
 
@@ -170,7 +170,7 @@ def test_size_and_contents_of_a_full_report(sources: Sources) -> None:
     report = build(sources.run)
     assert [chapter.key for chapter in report.chapters] == ["training", "profiling"]
     page = render(report)
-    assert 4_000_000 < len(page.encode()) < 8_000_000
+    assert 1_400_000 < len(page.encode()) < 2_000_000
     assert "<script>alert(1)" not in page
     for name, value in report.facts:
         assert name

@@ -87,7 +87,7 @@ def test_nothing_is_loaded() -> None:
 
 def test_plotly_is_included_once_and_only_with_charts() -> None:
     with_charts, without = render(_report()), render(Report("x", "X", (Chapter("c", "C", ()),)))
-    assert with_charts.count("plotly.js v") == 1
+    assert with_charts.count("plotly.js (cartesian - minified) v") == 1
     assert len(without) < 20_000
 
 

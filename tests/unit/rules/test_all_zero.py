@@ -8,7 +8,8 @@ import pytest
 from rule_scenarios import skipped
 
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.verdict import Clear, Fired, Undecided
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.tensors.all_zero import AllZero
 from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
@@ -18,7 +19,7 @@ GRADIENT = "gradient/fc.weight"
 
 def judge(values: dict[str, dict[str, float]], **parameters: object) -> Fired | Clear | Undecided:
     rule = AllZero(**{"collection_names": ("gradients", "losses"), **parameters})
-    ((_, verdict),) = verdicts(rule, [Capture(0, values)], shapes={GRADIENT: (100, 10)})
+    ((_, verdict),) = verdicts(rule, [Capture(3, values)], shapes={GRADIENT: (100, 10)})
     return verdict
 
 
@@ -67,6 +68,25 @@ def test_invalid_parameters_are_rejected() -> None:
 
 def test_gradients_of_a_skipped_step_are_not_evaluated() -> None:
     rule = AllZero(collection_names=("gradients",))
-    gradient = Capture(0, {GRADIENT: {"zero_ratio": 1.0}})
+    gradient = Capture(3, {GRADIENT: {"zero_ratio": 1.0}})
     assert isinstance(verdicts(rule, [gradient])[0][1], Fired)
-    assert verdicts(rule, [gradient, skipped(0)])[0][1] == Clear()
+    assert verdicts(rule, [gradient, skipped(3)])[0][1] == Clear()
+
+
+@pytest.mark.parametrize("name", [GRADIENT, "fc.weight", "fc.bias"])
+def test_parameters_may_start_with_zeros(name: str) -> None:
+    parts = [Capture(step, {name: {"zero_ratio": 1.0}}) for step in range(4)]
+    found = [type(verdict) for _, verdict in verdicts(AllZero(tensor_regex=("fc",)), parts)]
+    assert found == [Clear, Clear, Clear, Fired]
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "verdict"),
+    [((20,), "float32", Fired), ((19,), "float32", Clear), ((64,), "int64", Clear), ((64,), "bfloat16", Fired)],
+)
+def test_small_tensors_and_whole_numbers_are_not_evaluated(
+    shape: tuple[int, ...], dtype: str, verdict: type[Verdict]
+) -> None:
+    infos = {"relu_output_0": TensorInfo("relu_output_0", ("layers", "relu_output"), shape, dtype)}
+    parts = [Capture(0, {"relu_output_0": {"zero_ratio": 1.0}}, infos=infos)]
+    assert isinstance(verdicts(AllZero(collection_names=("relu_output",)), parts)[0][1], verdict)

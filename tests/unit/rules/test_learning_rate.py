@@ -39,6 +39,11 @@ def test_the_median_is_over_parameters_that_have_a_ratio() -> None:
     assert all(isinstance(value, Undecided) for value in judge(*[math.nan] * 12))
 
 
+def test_steps_without_any_update_are_no_low_rate() -> None:
+    assert all(isinstance(value, Undecided) for value in judge(*[0.0] * 12))
+    assert judge(*[1e-3] * 10, *[0.0] * 10)[-1] == judge(*[0.0] * 10)[-1]
+
+
 def test_clear_is_undecided_with_incomplete_data() -> None:
     assert isinstance(judge(*[1e-3] * 10, is_incomplete=True)[-1], Undecided)
 

@@ -54,6 +54,13 @@ def test_a_negative_loss_has_a_bound_above_it() -> None:
     assert isinstance(judge([*[-2.0] * 30, *[-0.9] * 5])[-1], Fired)
 
 
+def test_a_loss_that_was_negative_must_rise_by_more_than_its_range() -> None:
+    critic = [-1.0, -0.8, -0.9, -1.1, 0.0] * 6
+    bound = 2 * 0.0 + 1.1
+    assert judge([*critic, *[bound] * 5])[-1] == Clear()
+    assert isinstance(judge([*critic, *[math.nextafter(bound, 2)] * 5])[-1], Fired)
+
+
 def test_undecided_without_enough_earlier_values() -> None:
     assert [isinstance(verdict, Undecided) for verdict in judge([1.0] * 30)] == [True] * 24 + [False] * 6
     assert [isinstance(verdict, Undecided) for verdict in judge([1.0] * 9, window=4)] == [True] * 8 + [False]

@@ -69,9 +69,32 @@ def test_a_metric_without_a_direction_is_not_evaluated() -> None:
     assert isinstance(judge("temperature", lambda step: 1.0), Undecided)
 
 
+@pytest.mark.parametrize(("evaluations", "verdict"), [(1, Undecided), (2, Fired)])
+def test_the_values_of_one_evaluation_are_not_enough(evaluations: int, verdict: type[Verdict]) -> None:
+    infos = {"accuracy": TensorInfo("accuracy", ("metrics",), ()), "Adam/lr": TensorInfo("Adam/lr", ("metrics",), ())}
+    parts: list[Capture] = []
+    for evaluation in range(evaluations):
+        parts.append(Capture(len(parts), {"Adam/lr": {"value": 1.0}}, mode_step=evaluation, infos=infos))
+        start = len(parts)
+        parts += [
+            Capture(start + index, {"accuracy": {"value": 0.5}}, mode="eval", mode_step=start + index, infos=infos)
+            for index in range(300)
+        ]
+    assert isinstance(verdicts(MetricNotImproving(), parts)[-1][1], verdict)
+
+
+def test_the_level_of_a_negative_log_likelihood_is_the_entropy_of_its_labels() -> None:
+    infos = {"nll_loss_input_1": TensorInfo("nll_loss_input_1", ("labels",), (8,), "int64")}
+    labels: list[Part] = [ArrayStatistics(0, {"nll_loss_input_1": {"class_counts": [20.0, 20.0]}}, infos=infos)]
+    fired = judge("nll_loss_output_0", lambda step: math.log(2), labels)
+    assert isinstance(fired, Fired)
+    assert fired.evidence["trivial"] == pytest.approx(math.log(2))
+    assert judge("nll_loss_output_0", lambda step: 0.5, labels) == Clear()
+
+
 def test_undecided_without_enough_values() -> None:
-    assert isinstance(judge("accuracy", lambda step: 0.5, steps=39), Undecided)
-    assert isinstance(judge("accuracy", lambda step: 0.5, steps=40), Fired)
+    assert isinstance(judge("accuracy", lambda step: 0.5, steps=199), Undecided)
+    assert isinstance(judge("accuracy", lambda step: 0.5, steps=200), Fired)
     assert isinstance(judge("accuracy", lambda step: math.nan), Undecided)
 
 

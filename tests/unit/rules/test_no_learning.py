@@ -74,7 +74,7 @@ def test_a_parameter_outside_any_optimizer() -> None:
     def outside(step: int, value: float) -> list[Capture]:
         return [captured(step, {"lost.weight/outside_optimizers": {"value": value}})]
 
-    results = judge(outside(0, 1.0), outside(10, 1.0), outside(20, 1.0))
+    results = judge(outside(0, 1.0), outside(4, 1.0), outside(5, 1.0))
     assert [isinstance(verdict, Fired) for verdict in results] == [False, False, True]
     assert results[-1].message == "lost.weight: gradients since step 0, but no optimizer holds it"
     assert not isinstance(judge(outside(0, 1.0), outside(10, 0.0), outside(20, 1.0))[-1], Fired)

@@ -64,8 +64,8 @@ def test_the_time_of_called_operators_is_not_counted() -> None:
 
 
 def test_growth_of_a_cheap_operator_is_ignored() -> None:
-    assert judged([window(1, tiny=0.01), window(2, tiny=0.3)])[0]["verdict"] == "clear"
-    assert judged([window(1, tiny=0.01), window(2, tiny=0.4)])[0]["verdict"] == "fired"
+    assert judged([window(1, tiny=0.01), window(2, tiny=3.0)])[0]["verdict"] == "clear"
+    assert judged([window(1, tiny=0.01), window(2, tiny=4.0)])[0]["verdict"] == "fired"
 
 
 def test_workers_are_compared_with_their_own_past() -> None:

@@ -9,18 +9,44 @@ import pytest
 
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.tensors.unscaled_input import UnscaledInput
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 from leadline.testing.windows import verdicts
 
 
-def batch(step: int, means: list[float], stds: list[float], samples: int = 500, dtype: str = "float32") -> list[Part]:
-    infos = {"Net_input_0": TensorInfo("Net_input_0", ("inputs", "layers"), (samples, len(means)), dtype)}
+def batch(
+    step: int,
+    means: list[float],
+    stds: list[float],
+    samples: int = 64,
+    dtype: str = "float32",
+    *,
+    low: float = -1.0,
+    size: float | None = None,
+    layer: str = "linear_input",
+    rescaled: float = 1.0,
+) -> list[Part]:
+    """Return a batch of the model's input, and what the first layer is given."""
+    size = max(abs(mean) + 2 * std for mean, std in zip(means, stds, strict=True)) if size is None else size
+    infos = {
+        "Net_input_0": TensorInfo("Net_input_0", ("inputs", "layers"), (samples, len(means)), dtype),
+        "first_input_0": TensorInfo("first_input_0", ("layers", layer), (samples, len(means)), dtype),
+    }
+    numbers = {"Net_input_0": {"min": low, "abs_max": size}, "first_input_0": {"abs_max": rescaled * size}}
     return [
-        Capture(step, {"Net_input_0": {"abs_max": 1.0}}, infos=infos),
+        Capture(step, numbers, infos=infos),
         ArrayStatistics(step, {"Net_input_0": {"unit_mean": means, "unit_std": stds}}, infos=infos),
     ]
+
+
+def labels(
+    mean: float, std: float, size: float, *, loss: str = "mseloss", shape: tuple[int, ...] = (64, 1), low: float = -1.0
+) -> list[Part]:
+    """Return the labels of a loss call."""
+    infos = {"MSELoss_input_1": TensorInfo("MSELoss_input_1", ("labels", "layers", f"{loss}_input"), shape, "float32")}
+    numbers = {"mean": mean, "std": std, "min": low, "abs_max": size}
+    return [Capture(0, {"MSELoss_input_1": numbers}, infos=infos)]
 
 
 def judge(*batches: list[Part], **parameters: float) -> Verdict:
@@ -32,8 +58,11 @@ def judge(*batches: list[Part], **parameters: float) -> Verdict:
     [
         ([0.0, 0.0], [0.125, 125.0], None),
         ([0.0, 0.0], [0.124, 125.0], "feature 1 has a standard deviation 1.01e+03 times"),
-        ([0.0, 10.0], [1.0, 1.0], None),
-        ([0.0, 10.1], [1.0, 1.0], "feature 1 is 10.1 standard deviations from zero"),
+        ([0.0, 0.0], [0.001, 10.0], None),
+        ([0.0, 0.0], [0.001, 10.1], "feature 1 has a standard deviation 1.01e+04 times"),
+        ([0.0, 20.0], [1.0, 2.0], None),
+        ([0.0, 20.1], [1.0, 2.0], "feature 1 is 10.1 standard deviations from zero"),
+        ([0.0, 10.0], [1.0, 0.1], None),
         ([0.0], [100.0], None),
         ([0.0], [100.5], "standard deviation 100 is outside [0.01, 100]"),
         ([0.0], [0.01], None),
@@ -52,30 +81,75 @@ def test_each_condition_fires_and_is_clear_on_its_bound(
 
 
 def test_batches_are_pooled() -> None:
-    values = np.random.default_rng(0).normal([3.0, -40.0], [1.0, 5.0], (600, 2))
+    values = np.random.default_rng(0).normal([3.0, -40.0], [1.0, 5.0], (100, 2))
     parts = [
         batch(at, list(part.mean(0)), list(part.std(0)), len(part))
-        for at, part in enumerate((values[:100], values[100:]))
+        for at, part in enumerate((values[:40], values[40:]))
     ]
-    fired = judge(*parts, offset=0.1)
+    fired = judge(*parts, offset=1)
     assert isinstance(fired, Fired)
     assert fired.evidence["offset"] == pytest.approx(max(abs(values.mean(0)) / values.std(0)))
 
 
 def test_undecided_without_enough_samples() -> None:
-    assert isinstance(judge(batch(0, [0.0], [1e9], 499)), Undecided)
-    assert isinstance(judge(batch(0, [0.0], [1e9], 250), batch(1, [0.0], [1e9], 250)), Fired)
+    assert judge(batch(0, [0.0], [1e9], 63)) == Undecided("63 of 64 samples so far", stage="too few")
+    assert isinstance(judge(batch(0, [0.0], [1e9], 32), batch(1, [0.0], [1e9], 32)), Fired)
+
+
+def test_small_values_are_no_finding_if_some_are_large_as_in_sparse_inputs() -> None:
+    assert judge(batch(0, [0.0], [0.005], size=0.1)) == Clear()
+    assert isinstance(judge(batch(0, [0.0], [0.005], size=0.099)), Fired)
+
+
+@pytest.mark.parametrize(
+    ("low", "size", "std", "is_found"),
+    [
+        (0.0, 255.0, 60.0, True),
+        (-1.0, 255.0, 60.0, False),
+        (0.0, 256.0, 60.0, False),
+        (0.0, 127.0, 60.0, False),
+        (0.0, 255.0, 16.0, False),
+    ],
+)
+def test_pixels_are_known_by_their_range(low: float, size: float, std: float, is_found: bool) -> None:
+    verdict = judge(batch(0, [60.0], [std], low=low, size=size))
+    assert isinstance(verdict, Fired) == is_found
+    if is_found:
+        assert verdict.message == "Net_input_0: values from 0 to 255, as pixels are read from files, over 64 samples"
+
+
+def test_an_input_that_no_layer_is_given_as_it_is_is_not_evaluated() -> None:
+    large = ([0.0], [1e5])
+    assert isinstance(judge(batch(0, *large, rescaled=1e-5)), NotApplicable)
+    assert isinstance(judge(batch(0, *large, layer="batchnorm1d_input")), NotApplicable)
+    for rescaled in (0.34, 2.9):
+        assert isinstance(judge(batch(0, *large, rescaled=rescaled)), Fired)
+
+
+def test_labels_of_regressions_are_evaluated_by_their_scale() -> None:
+    assert judge(labels(0.0, 100.0, 300.0)) == Clear()
+    fired = judge(labels(2e5, 101.0, 2.1e5))
+    assert isinstance(fired, Fired)
+    assert fired.message == "MSELoss_input_1 (labels): standard deviation 101 is outside [0.01, 100], over 64 samples"
+    assert isinstance(judge(labels(0.0, 0.009, 0.03)), Fired)
+    assert isinstance(judge(labels(0.0, 1e4, 3e4, loss="gaussiannllloss")), Undecided)
+
+
+def test_constant_labels_and_probabilities_have_no_scale() -> None:
+    assert judge(labels(0.5, 0.0, 0.5)) == Clear()
+    assert judge(labels(0.001, 0.0001, 0.002, shape=(64, 1000), low=0.0)) == Clear()
+    assert isinstance(judge(labels(0.001, 0.0001, 0.002, shape=(64, 10), low=0.0)), Fired)
 
 
 def test_token_ids_and_nonfinite_inputs_are_not_evaluated() -> None:
-    assert isinstance(judge(batch(0, [5000.0], [9000.0], dtype="int64")), Undecided)
-    assert isinstance(judge(batch(0, [math.nan, 0.0], [1.0, 1.0])), Undecided)
-    assert isinstance(judge(batch(0, [0.0, 0.0], [math.inf, 1.0])), Undecided)
+    assert isinstance(judge(batch(0, [5000.0], [9000.0], dtype="int64")), NotApplicable)
+    assert isinstance(judge(batch(0, [math.nan, 0.0], [1.0, 1.0], size=math.nan)), NotApplicable)
+    assert isinstance(judge(batch(0, [0.0, 0.0], [math.inf, 1.0])), NotApplicable)
 
 
 def test_a_constant_feature_has_no_scale() -> None:
     assert judge(batch(0, [0.0, 7.0], [1.0, 0.0])) == Clear()
-    assert "is outside" in judge(batch(0, [0.0, 0.0], [0.0, 0.0])).message
+    assert judge(batch(0, [0.0, 0.0], [0.0, 0.0])) == Clear()
 
 
 @pytest.mark.parametrize(("name", "value"), [("ratio", 1.0), ("offset", 0.0), ("scale", 1.0)])

@@ -51,6 +51,19 @@ def test_the_limit_of_the_data_type(dtype: str, edge: float) -> None:
     assert judge(0.0, 0.0, 1e30) == Clear()
 
 
+def test_only_floating_point_weights_that_are_updated_are_evaluated() -> None:
+    names = ("trained.weight", "frozen.weight", "positions.weight")
+    infos = {name: TensorInfo(name, ("weights",), (8, 25), "int64" if "pos" in name else "float32") for name in names}
+    huge = {"p0.5": -500.0, "p99.5": 500.0, "abs_max": 500.0}
+    small = {"p0.5": -1.0, "p99.5": 1.0, "abs_max": 1.0, "update_ratio": 0.1}
+    healthy = Capture(0, {"trained.weight": small, "frozen.weight": huge}, infos=infos)
+    assert verdicts(WeightSaturation(), [healthy])[0][1] == Clear()
+    faulty = Capture(0, {"trained.weight": {**huge, "update_ratio": 0.1}, "frozen.weight": huge}, infos=infos)
+    assert verdicts(WeightSaturation(), [faulty])[0][1].tensors == ("trained.weight",)
+    whole = Capture(0, {"positions.weight": huge}, infos=infos)
+    assert isinstance(verdicts(WeightSaturation(), [whole])[0][1], Undecided)
+
+
 def test_nan_is_undecided() -> None:
     assert isinstance(judge(math.nan, math.nan), Undecided)
     assert isinstance(judge(0.0, 0.0, math.nan), Undecided)
@@ -58,8 +71,12 @@ def test_nan_is_undecided() -> None:
 
 
 def test_the_percentiles_follow_the_share() -> None:
-    assert {need.statistics for need in WeightSaturation().needs().tensors} == {("abs_max", "p0.5", "p99.5")}
-    assert {need.statistics for need in WeightSaturation(share=0.1).needs().tensors} == {("abs_max", "p5", "p95")}
+    assert {need.statistics for need in WeightSaturation().needs().tensors} == {
+        ("abs_max", "update_ratio", "p0.5", "p99.5")
+    }
+    assert {need.statistics for need in WeightSaturation(share=0.1).needs().tensors} == {
+        ("abs_max", "update_ratio", "p5", "p95")
+    }
 
 
 @pytest.mark.parametrize(("name", "value"), [("abs_max", 0.0), ("share", 0.0), ("share", 1.0)])

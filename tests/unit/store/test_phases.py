@@ -13,7 +13,7 @@ from leadline.store.codec import phase_columns
 from leadline.testing.runs import RunWriter
 
 Phase = tuple[int, int, int] | tuple[int, int, int, int]
-"""Start, duration, number, and processor time."""
+"""Start, duration, number, and ready time."""
 NOTHING = (0, 0, 0)
 
 
@@ -26,6 +26,7 @@ def row(
     own: int = 3,
     every: int = 1,
     nesting: int = 0,
+    thread: tuple[int, int] = (-1, -1),
     data: Phase = NOTHING,
     host: Phase = NOTHING,
     forward: Phase = NOTHING,
@@ -34,7 +35,8 @@ def row(
 ) -> bytes:
     phases = [(*phase, 0)[:4] for phase in (data, host, forward, backward, optimizer)]
     return ROW.pack(
-        step, mode, start, duration, own, every, 77, nesting, *(value for phase in phases for value in phase)
+        *(step, mode, start, duration, own, every, 77, nesting, *thread),
+        *(value for phase in phases for value in phase),
     )
 
 
@@ -85,6 +87,15 @@ def test_processor_times_are_args_of_the_step() -> None:
     step, *_ = table(row(1, nesting=32, host=(1, 9, 1, 4), forward=(10, 9, 1, 0)))
     assert step[6] == {"own_ns": 3, "host_cpu_ns": 4, "forward_cpu_ns": 0}
     assert table(row(1, host=(1, 9, 1, 4)))[0][6] == {"own_ns": 3}
+    unknown, *_ = table(row(1, nesting=32, thread=(70, -1), host=(1, 9, 1, 4)))
+    assert unknown[6] == {"own_ns": 3, "host_cpu_ns": 4}
+
+
+def test_ready_times_are_args_of_the_step_where_the_run_delay_is_known() -> None:
+    totals = {"own_ns": 3, "ready_ns": 70, "run_delay_ns": 0}
+    step, *_ = table(row(1, nesting=32, thread=(70, 0), host=(1, 9, 1, 4)))
+    assert step[6] == totals | {"host_ready_ns": 4}
+    assert table(row(1, thread=(70, 0), host=(1, 9, 1, 4)))[0][6] == totals
 
 
 def test_a_phase_of_zero_duration_has_a_row() -> None:

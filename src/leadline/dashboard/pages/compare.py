@@ -1,17 +1,21 @@
-"""Compare page: two runs side by side."""
+"""Compare page: two to five runs side by side."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leadline.analysis.comparison import ComparedRow, compared, settings
+from leadline.analysis.overview import outcome_of
 from leadline.charts.tensor_charts import scalar_groups
 from leadline.dashboard import tensor_view as view
+from leadline.dashboard.hyperparameters import hyperparameters_of
 from leadline.dashboard.page import render, site
 from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
@@ -22,39 +26,37 @@ from leadline.records.formatting import duration, iso
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import steps_by_mode
 
+MAX_RUNS: Final = 5
 _MAX_LISTED_RUNS: Final = 500
 _MAX_CHARTS: Final = 6
 """Maximum number of scalar charts."""
-_EXCLUDED = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
 _MAX_ROWS = 500
 
 
 def compare(request: Request) -> Response:
-    """Serve ``/compare?a=&b=``; without two runs, a form to select them."""
-    parameters = request.query_params
-    names = [parameters.get("a") or "", parameters.get("b") or ""]
-    runs = [run.name for run in list_runs(site(request).run_cache.root)][:_MAX_LISTED_RUNS]
-    frame: dict[str, Any] = {"title": "Compare", "runs": runs, "a": names[0], "b": names[1], "has_both": all(names)}
-    if not all(names):
+    """Serve ``/compare?run=&run=``; with fewer than two runs, a form to select them."""
+    names = [name for name in request.query_params.getlist("run") if name][:MAX_RUNS]
+    known = [run.name for run in list_runs(site(request).run_cache.root)][:_MAX_LISTED_RUNS]
+    fields = [*names, *[""] * (max(2, min(len(names) + 1, MAX_RUNS)) - len(names))]
+    frame: dict[str, Any] = {"title": "Compare", "known_runs": known, "names": names, "fields": fields}
+    if len(names) < 2:
         return render(request, "compare.html", frame)
-    first, second = (site(request).run_cache.open(name) for name in names)
-    with first.lock:
-        choices_of_first = _available(first)
-    with second.lock:
-        choices_of_second = _available(second)
-    return render(
-        request,
-        "compare.html",
-        {**frame, **_comparison(first, second), **_options(request, choices_of_first, choices_of_second)},
-    )
+    opened = [site(request).run_cache.open(name) for name in names]
+    available = []
+    for member in opened:
+        with member.lock:
+            available.append(_available(member))
+    runs = [member.run for member in opened]
+    comparison = {"facts": facts(runs), "rules": rules(runs), "configuration": settings(runs)[:_MAX_ROWS]}
+    options = _options(request.query_params, names, available)
+    return render(request, "compare.html", {**frame, **comparison, **options, **_hyperparameters(request, names)})
 
 
-def _comparison(first: OpenedRun, second: OpenedRun) -> dict[str, Any]:
-    return {
-        "facts": facts(first.run, second.run),
-        "rules": rules(first.run, second.run),
-        "configuration": configuration(first.run, second.run),
-    }
+def _hyperparameters(request: Request, names: Sequence[str]) -> dict[str, Any]:
+    """Return the comparison of the hyperparameters, differences first."""
+    rows = {row.name: row for row in site(request).run_list.rows()}
+    values = [hyperparameters_of(site(request).run_cache.path(name), rows[name]) for name in names if name in rows]
+    return {"hyperparameters": sorted(compared(values), key=lambda row: not row.differs)[:_MAX_ROWS]}
 
 
 def _available(opened: OpenedRun) -> dict[str, Any]:
@@ -69,52 +71,39 @@ def _available(opened: OpenedRun) -> dict[str, Any]:
     }
 
 
-def _options(request: Request, first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+def _options(parameters: QueryParams, runs: Sequence[str], available: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the selectable and the selected scalars, tensors and statistics."""
-    parameters = request.query_params
-    shared = [name for name in first["scalars"] if name in second["scalars"]]
-    scalars = list(dict.fromkeys([*shared, *first["scalars"], *second["scalars"]]))
-    names = list(dict.fromkeys([*first["tensors"], *second["tensors"]]))
-    collections = [collection for collection in first["statistics"] if collection in second["statistics"]]
+    first, *others = available
+    shared = [name for name in first["scalars"] if all(name in other["scalars"] for other in others)]
+    scalars = list(dict.fromkeys([*shared, *(name for each in available for name in each["scalars"])]))
+    tensors = list(dict.fromkeys(name for each in available for name in each["tensors"]))
+    collections = [name for name in first["statistics"] if all(name in other["statistics"] for other in others)]
     of = parameters.get("of") if parameters.get("of") in collections else (collections[0] if collections else "")
     statistics = view.order_statistics(
         list(dict.fromkeys(statistic for group in first["statistics"].values() for statistic in group))
     )
     default = view.preferred(statistics) if statistics else ""
     by = parameters.get("by") if parameters.get("by") in statistics else default
-    name = parameters.get("name") or next(iter(first["arrays"]), names[0] if names else "")
-    other = {"other": parameters["b"]}
+    name = parameters.get("name") or next(iter(first["arrays"]), tensors[0] if tensors else "")
+    other = [("other", run) for run in runs[1:]]
     return {
-        "charts": [(scalar, urlencode({**other, "name": scalar})) for scalar in scalars[:_MAX_CHARTS]],
+        "charts": [(scalar, urlencode([*other, ("name", scalar)])) for scalar in scalars[:_MAX_CHARTS]],
         "more": max(0, len(scalars) - _MAX_CHARTS),
-        "names": names[:5000],
+        "tensors": tensors[:5000],
         "name": name,
         "statistics": statistics,
         "by": by,
         "collections": collections,
         "of": of,
-        "statistic_query": urlencode({**other, "name": name, "statistic": by}),
+        "others_query": urlencode(other),
+        "statistic_query": urlencode([*other, ("name", name), ("statistic", by)]),
         "network_query": urlencode({"of": of, "by": by}),
     }
 
 
-@dataclass(frozen=True, slots=True)
-class FactComparison:
-    """A fact or setting of both runs."""
-
-    name: str
-    one: str
-    other: str
-
-    @property
-    def differs(self) -> bool:
-        return self.one != self.other
-
-
-def facts(one: Run, other: Run) -> list[FactComparison]:
-    """Compare status, times, workers and steps."""
-    facts_of_runs = [_facts(run) for run in (one, other)]
-    return [FactComparison(name, facts_of_runs[0][name], facts_of_runs[1][name]) for name in facts_of_runs[0]]
+def facts(runs: Sequence[Run]) -> list[ComparedRow]:
+    """Compare outcome, status, times, workers and steps."""
+    return compared([_facts(run) for run in runs])
 
 
 def _facts(run: Run) -> dict[str, str]:
@@ -123,6 +112,7 @@ def _facts(run: Run) -> dict[str, str]:
     if ended is None and run.status in JOB_ENDED:  # its agent is gone: the last sign of life
         ended = max((worker.time_ns for worker in workers.values()), default=None)
     return {
+        "outcome": outcome_of(run).text,
         "status": run.status,
         "started": iso(started) or "–",
         "duration": _format_duration(run.status, started, ended),
@@ -137,54 +127,21 @@ def _format_duration(status: str, started_ns: int, ended_ns: int | None) -> str:
     return "–" if ended_ns is None else duration(max(0, ended_ns - started_ns) / 1e9)
 
 
-def configuration(one: Run, other: Run) -> list[FactComparison]:
-    """Compare the configurations, differences first."""
-    settings = [dict(_flatten(_settings(run))) for run in (one, other)]
-    rows = [
-        FactComparison(name, settings[0].get(name, "–"), settings[1].get(name, "–"))
-        for name in dict.fromkeys([*settings[0], *settings[1]])
-    ]
-    return sorted(rows, key=lambda row: not row.differs)[:_MAX_ROWS]
-
-
-def _settings(run: Run) -> Mapping[str, Any]:
-    document = run.manifest.to_dict()
-    settings = {key: value for key, value in document.items() if key not in _EXCLUDED}
-    settings["command"] = " ".join(map(str, document["command"]))
-    settings["rules"] = {rule["alias"]: {"rule": rule["rule"], **rule["parameters"]} for rule in document["rules"]}
-    settings["actions"] = {str(number): str(action) for number, action in enumerate(run.manifest.actions, 1)}
-    settings["profile"] = {window.id or window.kind: window.describe() for window in run.manifest.profile}
-    return {**settings, **(document.get("settings") or {})}
-
-
-def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield every leaf with its path: ``rules.vanishing_gradient.threshold``."""
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _flatten(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        yield name, ", ".join(map(str, value)) or "none"
-    elif value not in ({}, None, ""):
-        yield name, str(value)
-
-
 @dataclass(frozen=True, slots=True)
 class RuleComparison:
-    """A rule in both runs; None: not evaluated in that run."""
+    """A rule in each run; None: not evaluated in that run."""
 
     name: str
-    one: RuleView | None
-    other: RuleView | None
+    views: tuple[RuleView | None, ...]
 
     @property
     def differs(self) -> bool:
-        return (self.one and self.one.verdict) != (self.other and self.other.verdict)
+        return len({view and view.verdict for view in self.views}) > 1
 
 
-def rules(one: Run, other: Run) -> list[RuleComparison]:
+def rules(runs: Sequence[Run]) -> list[RuleComparison]:
     """Compare the rules, different verdicts first."""
-    views = [{view.alias: view for view in rule_views(run)} for run in (one, other)]
-    rows = [
-        RuleComparison(name, views[0].get(name), views[1].get(name)) for name in dict.fromkeys([*views[0], *views[1]])
-    ]
+    views = [{view.alias: view for view in rule_views(run)} for run in runs]
+    names = dict.fromkeys(name for of_run in views for name in of_run)
+    rows = [RuleComparison(name, tuple(of_run.get(name) for of_run in views)) for name in names]
     return sorted(rows, key=lambda row: not row.differs)

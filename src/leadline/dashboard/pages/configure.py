@@ -22,18 +22,19 @@ from leadline.config.resolve import resolve
 from leadline.config.run_config import DEFAULT_BUDGET, RunConfig
 from leadline.config.toml_file import to_toml
 from leadline.dashboard.page import open_run, render, site
-from leadline.dashboard.rule_forms import rule_choices
+from leadline.dashboard.rule_forms import RuleChoice, rule_choices
 from leadline.errors import ConfigurationError, LeadlineError, located
 from leadline.judge.rule_plan import default_rules
 from leadline.reader.run import Run
 from leadline.records.describe import interval as format_interval
 from leadline.records.documents import WorkerDocument
-from leadline.records.formatting import number, share, size
+from leadline.records.formatting import listed, number, share, size
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import JOB_STATUSES, PRESETS, RULE_STATUSES
 from leadline.records.plan import CaptureItem, CapturePlan
 from leadline.records.totals import step_share, steps_by_mode
+from leadline.rules.groups import grouped_rules
 
 COLLECTIONS: Final = {
     "losses": "losses",
@@ -59,6 +60,8 @@ _PRESETS: Final = {
 }
 _KEYS: Final = ("every", "statistics", "raw")
 _ACTION_ROWS: Final = 3
+_NAMED: Final = 6
+"""Collections that are named of those that the estimate leaves out."""
 _SECRETS_HINT: Final = "Give secrets and addresses as $VARIABLE."
 _VALUE_BYTES: Final = 8
 _ELEMENT_BYTES: Final = 4
@@ -80,6 +83,7 @@ def configure(request: Request) -> Response:
         "collections": COLLECTIONS,
         "default_budget": DEFAULT_BUDGET,
         "rules": rule_choices(),
+        "groups": _rule_groups(),
         "defaults": {preset: _default_rules(preset) for preset in PRESETS},
         "actions": {name: _about(name) for name in BUILT_IN},
         "action_rows": range(_ACTION_ROWS),
@@ -87,6 +91,11 @@ def configure(request: Request) -> Response:
         "statuses": list(dict.fromkeys([*RULE_STATUSES, *JOB_STATUSES])),
     }
     return render(request, "configure.html", context, page="configure")
+
+
+def _rule_groups() -> dict[str, list[RuleChoice]]:
+    choices = {choice.name: choice for choice in rule_choices()}
+    return {title: [choices[name] for name in names if name in choices] for title, names in grouped_rules().items()}
 
 
 def _about(action: str) -> str:
@@ -189,7 +198,9 @@ def _form_of_run(run: Run) -> dict[str, str]:
 class SizeLine:
     """Estimate of one capture item."""
 
+    collection: str
     target: str
+    """The collection, with the pattern that selects some of its tensors."""
     statistics: str
     interval: str
     modes: str
@@ -217,6 +228,7 @@ def _line(item: CaptureItem, run: Run, counts: dict[str, tuple[int, int]]) -> Si
     interval = item.schedule.every
     is_estimated = tensor_count > 0 and interval is not None and "train" in item.modes
     return SizeLine(
+        collection,
         target,
         ", ".join(item.statistics) or "raw values",
         _interval(item),
@@ -279,11 +291,10 @@ def describe_estimate(plan: CapturePlan, items: list[SizeLine], run: Run) -> lis
             f"Estimate: about {size(round(bytes_per_step * steps_per_second * _SECONDS_PER_HOUR))} per hour and "
             f"worker, based on this run's tensors and its {steps_per_second:.3g} steps/s."
         )
-    unknown = list(dict.fromkeys(line.target for line in items if line.tensors is None))
+    unknown = list(dict.fromkeys(line.collection for line in items if line.tensors is None))
     if unknown:
-        sentences.append(
-            f"Not included, because this run captured none: {', '.join(unknown[:6])}{' …' * (len(unknown) > 6)}."
-        )
+        shown = unknown if len(unknown) <= _NAMED else [*unknown[:_NAMED], f"{len(unknown) - _NAMED} more"]
+        sentences.append(f"Not included, because this run captured none: {listed(shown)}.")
     ratio = step_share(workers)
     if ratio is not None:
         preset = run.manifest.preset

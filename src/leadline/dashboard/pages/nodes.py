@@ -90,7 +90,7 @@ class NodeView:
     @property
     def charts(self) -> list[UsageChart]:
         """Return the charts of sampled metrics, and the standard ones even if they only show why data is missing."""
-        standard = ("cpu", "network", "gpu", "memory")
+        standard = ("cpu", "network", "memory")
         return [
             replace(chart, devices={"core": self.cores, "GPU": self.gpus}.get(chart.noun, ()))
             for chart in CHARTS
@@ -103,6 +103,7 @@ class NodeView:
         return {
             "cores": self.document.cpu_count or len(self.cores) or None,
             "memory_bytes": self.document.memory_bytes,
+            "why_no_gpu": self.document.absent.get("gpu", ""),
             "gpus": self.document.gpu_names,
             "absent": self.document.absent,
             "dropped": describe.dropped_samples(self.document.lost) if self.document.lost else "",

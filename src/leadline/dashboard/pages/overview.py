@@ -15,8 +15,11 @@ from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of, outcome_of
+from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
+from leadline.charts import theme
+from leadline.charts.tensor_charts import metrics
 from leadline.charts.units import metric_label, unit_of
 from leadline.charts.usage import device_label
 from leadline.dashboard.number_format import phase_label
@@ -39,6 +42,12 @@ _SAMPLES: Final = 2_000
 _SAMPLED_KINDS: Final = sorted({kind for kind, _, _ in SUMMARY_METRICS})
 _MAX_OPERATORS: Final = 12
 _MAX_USAGE_ROWS: Final = 200
+_JOB_COLOURS: Final = {
+    "initialization": "var(--line-strong)",
+    "training_loop": "var(--accent)",
+    "finalization": "var(--muted)",
+}
+"""Unlike those of the phases of a step."""
 
 
 def overview(request: Request) -> Response:
@@ -62,7 +71,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "time": time,
         "job": time.job,
         "parts": job_parts(time.job),
-        "phases": phases(time.steps),
+        "step_parts": step_parts(time.steps),
         "throughput": time.throughput,
         "bottleneck": bottleneck(run, time.bottleneck),
         "percentiles": list(PERCENTILES),
@@ -118,34 +127,35 @@ def _models(opened: OpenedRun) -> list[str]:
 
 
 def _losses(opened: OpenedRun) -> list[str]:
-    """Return the first losses and metrics."""
-    infos = opened.digest.infos()
-    names = list(dict.fromkeys(name for name, _ in opened.digest.scalar_names()))
-    selected = [name for name in names if {"losses", "metrics"} & set(infos[name].collections)]
-    return (selected or names)[:_MAX_LOSSES]
+    """Return a scalar of each of the first losses and metrics."""
+    groups = metrics(opened.digest)
+    selected = {**groups.get("losses", {}), **groups.get("metrics", {})} or groups.get("others", {})
+    return [names[0] for names in list(selected.values())[:_MAX_LOSSES]]
 
 
 @dataclass(frozen=True, slots=True)
-class JobPart:
-    """A phase of the job."""
+class TimePart:
+    """A phase of the job, or of its steps."""
 
     name: str
     label: str
     seconds: float
     share: float | None
-    """Share of the job's duration."""
+    """Share of the whole."""
+    colour: str = ""
     is_inner: bool = False
-    """Whether it is part of the phase above it."""
+    """Whether it is part of the phase above it, and has no colour of its own."""
 
 
-def job_parts(job: JobPhases) -> list[JobPart]:
+def job_parts(job: JobPhases) -> list[TimePart]:
     """Return initialization with its parts, training loop and finalization."""
     total = job.seconds
     if job.loop_started_ns is None:
         return []
 
-    def part(name: str, seconds: float, *, is_inner: bool = False) -> JobPart:
-        return JobPart(name, phase_label(name), seconds, seconds / total if total > 0 else None, is_inner)
+    def part(name: str, seconds: float, *, is_inner: bool = False) -> TimePart:
+        colour = "" if is_inner else _JOB_COLOURS[name]
+        return TimePart(name, phase_label(name), seconds, seconds / total if total > 0 else None, colour, is_inner)
 
     initialization_parts = [
         part(name, job.split[name], is_inner=True) for name in ("imports", "setup") if name in job.split
@@ -160,6 +170,14 @@ def job_parts(job: JobPhases) -> list[JobPart]:
         part("training_loop", job.loop_seconds),
         *first_step,
         part("finalization", job.finalization_seconds),
+    ]
+
+
+def step_parts(steps: StepTable) -> list[TimePart]:
+    """Return the phases of the training steps, the longest first."""
+    return [
+        TimePart(name := row["phase"], phase_label(name), row["seconds"], row["share"], theme.phase_colour(name))
+        for row in phases(steps)
     ]
 
 
@@ -219,14 +237,25 @@ def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
     return {name: rows for name, rows in operators.items() if rows}
 
 
-def rule_groups(views: Sequence[RuleView]) -> dict[str, list[RuleView]]:
-    """Divide the rules that apply into ``with_findings`` (or an error) and ``without_findings``."""
+def rule_groups(views: Sequence[RuleView]) -> dict[str, list[tuple[RuleView, list[RuleView]]]]:
+    """Divide the rules that apply into ``with_findings`` (or an error) and ``without_findings``.
+
+    Each comes with the rules whose findings follow from its own; these are in no group themselves.
+    """
     views = [view for view in views if view.verdict != "not_applicable"]
-    has_issue = [view.verdict in ("fired", "error") or bool(view.findings) for view in views]
-    return {
-        "with_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if is_issue],
-        "without_findings": [view for view, is_issue in zip(views, has_issue, strict=True) if not is_issue],
-    }
+    aliases = {view.alias for view in views}
+    effects: dict[str, list[RuleView]] = {}
+    for view in views:
+        if view.explained_by in aliases and view.findings:
+            effects.setdefault(str(view.explained_by), []).append(view)
+    folded = [view for group in effects.values() for view in group]
+    groups: dict[str, list[tuple[RuleView, list[RuleView]]]] = {"with_findings": [], "without_findings": []}
+    for view in views:
+        if view not in folded:
+            has_issue = view.verdict in ("fired", "error") or bool(view.findings)
+            group = groups["with_findings" if has_issue else "without_findings"]
+            group.append((view, effects.get(view.alias, [])))
+    return groups
 
 
 def cost(run: Run) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from starlette.responses import Response
 
 from leadline.dashboard.page import open_run, parse_integer, render
 from leadline.errors import LeadlineError
+from leadline.reader.horovod import has_horovod
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
 from leadline.records.profile_window import TIMERS, ProfileWindow
@@ -62,12 +63,20 @@ def profiles(request: Request) -> Response:
     parameters = request.query_params
     part = parameters.get("view") if parameters.get("view") in VIEWS else "windows"
     with opened.lock:
-        context: dict[str, Any] = {"view": part, "views": VIEWS, "missing": "", "top": TOP, "kinds": KINDS}
+        shown = {key: label for key, label in VIEWS.items() if key == part or _is_shown(opened.run, key)}
+        context: dict[str, Any] = {"view": part, "views": shown, "missing": "", "top": TOP, "kinds": KINDS}
         try:
             context |= _PARTS[str(part)](opened.run, parameters)
         except LeadlineError as error:
             context["missing"] = str(error)
     return render(request, f"profiles_{part}.html", context, page="profiles")
+
+
+def _is_shown(run: Run, view: str) -> bool:
+    """Return whether a view has a tab: those of rare events only where there is one."""
+    if view == "memory":
+        return bool(run.out_of_memory())
+    return has_horovod(run.path) if view == "horovod" else True
 
 
 def _windows(run: Run, parameters: QueryParams) -> dict[str, Any]:

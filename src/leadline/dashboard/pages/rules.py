@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from itertools import groupby
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -10,22 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.dashboard.page import open_run, parse_integer, render
-from leadline.dashboard.rule_view import FindingView, finding_views, rule_views
+from leadline.dashboard.rule_view import VERDICTS, FindingView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
+from leadline.dashboard.tensor_view import is_array, order_statistics, preferred
 from leadline.records.formatting import iso
 
-VERDICTS: Final = {
-    "fired": "fired",
-    "error": "error",
-    "undecided": "undecided",
-    "clear": "clear",
-    "waiting": "not evaluated yet",
-    "not_applicable": "not applicable",
-}
-"""Labels of verdicts in display order."""
 PAGE_FINDINGS: Final = 200
 """Findings per page."""
 _AROUND_NS: Final = 15_000_000_000
+_AROUND_STEPS: Final = 50
 
 
 def rules(request: Request) -> Response:
@@ -37,7 +32,7 @@ def rules(request: Request) -> Response:
     counts = Counter(view.verdict for view in views)
     verdict = request.query_params.get("show", "")
     selected = [view for view in views if verdict not in VERDICTS or view.verdict == verdict]
-    findings = finding_views(selected)
+    findings = [finding for view in selected for finding in view.findings]
     last_page = max(0, len(findings) - 1) // PAGE_FINDINGS
     first = min((parse_integer(request.query_params.get("page")) or 1) - 1, last_page) * PAGE_FINDINGS
     return render(
@@ -46,7 +41,8 @@ def rules(request: Request) -> Response:
         {
             "rules": views,
             "selected": selected,
-            "findings": findings[first : first + PAGE_FINDINGS],
+            "findings": _by_rule(findings[first : first + PAGE_FINDINGS]),
+            "shown": len(findings[first : first + PAGE_FINDINGS]),
             "first": first,
             "count": len(findings),
             "counts": counts,
@@ -59,6 +55,11 @@ def rules(request: Request) -> Response:
     )
 
 
+def _by_rule(findings: Iterable[FindingView]) -> list[tuple[str, list[FindingView]]]:
+    """Group the findings of each rule, which follow each other."""
+    return [(alias, list(group)) for alias, group in groupby(findings, key=lambda finding: finding.rule)]
+
+
 class Links:
     """Links to what a finding names.
 
@@ -69,6 +70,7 @@ class Links:
     def __init__(self, name: str, opened: OpenedRun) -> None:
         self._base = f"/runs/{quote(name, safe='')}"
         self._tensors = set(opened.digest.infos())
+        self._captured = {name: list(statistics) for name, statistics in opened.digest.captured().items()}
         self._workers = set(opened.digest.workers())
         self._devices = {(sensor.node, sensor.kind, sensor.device) for sensor in opened.digest.channels()}
 
@@ -88,6 +90,17 @@ class Links:
         return (
             f"{self._base}/tensors?{urlencode({key: value for key, value in parameters.items() if value is not None})}"
         )
+
+    def chart(self, finding: FindingView) -> str:
+        """Return the query of the chart of what a finding is about, around its steps; "" if it was not captured."""
+        for name in finding.tensors:
+            captured = [statistic for statistic in self._captured.get(name, ()) if not is_array(statistic)]
+            if captured:
+                statistics = [name for name in ("value", *finding.evidence_names) if name in captured]
+                start, end = max(0, finding.step - _AROUND_STEPS), finding.last_step + _AROUND_STEPS + 1
+                statistic = (statistics or [preferred(order_statistics(captured))])[0]
+                return urlencode({"name": name, "statistic": statistic, "start_step": start, "end_step": end})
+        return ""
 
     def moment(self, finding: FindingView) -> str:
         """Return the Nodes page around the time of a finding."""

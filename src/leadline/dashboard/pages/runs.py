@@ -6,17 +6,18 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import unquote, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from leadline.analysis.digest import Digest
+from leadline.dashboard.hyperparameters import hyperparameters_of, sort_key
 from leadline.dashboard.page import parse_integer, render, site
 from leadline.dashboard.run_list import SEVERITY, RunRow
 from leadline.errors import LeadlineError
@@ -26,6 +27,11 @@ from leadline.records.outcome import LEVELS
 
 PAGE_ROWS: Final = 200
 """Runs per page."""
+_MAX_COLUMNS: Final = 8
+_OF_COLUMN: Final = "value:"
+"""Before the name of the hyperparameter by which the list is sorted."""
+_COOKIE: Final = "leadline-columns"
+"""Holds the columns that were chosen last, written by the page."""
 _MAX_SPARKLINES: Final = 24
 _SPARKLINE_POINTS: Final = 60
 _SPARKLINE_SLOT: Final = threading.Lock()
@@ -56,6 +62,8 @@ class RunQuery:
     sort: str = "started"
     is_reversed: bool = False
     page: int = 1
+    columns: tuple[str, ...] = ()
+    """Hyperparameters that have a column."""
 
     def link(self, **changes: Any) -> str:
         """Return the URL of the list with changed parameters."""
@@ -66,9 +74,10 @@ class RunQuery:
             "sort": self.sort if self.sort != "started" else "",
             "reversed": "yes" if self.is_reversed else "",
             "page": "",
+            "column": list(self.columns),
             **changes,
         }
-        query = urlencode({key: value for key, value in parameters.items() if value})
+        query = urlencode({key: value for key, value in parameters.items() if value}, doseq=True)
         return f"/?{query}" if query else "/"
 
     def sort_link(self, sort: str) -> str:
@@ -80,34 +89,45 @@ class RunQuery:
 def read_run_query(query: QueryParams) -> RunQuery:
     """Parse query parameters; unknown values are ignored."""
     status, worst, sort, page = (query.get(key, "") for key in ("status", "rules", "sort", "page"))
+    columns = _columns(query.getlist("column"))
     return RunQuery(
         filter_text=query.get("q", "").strip()[:200],
         status=status if status in JOB_STATUSES else "",
         worst=worst if worst in RULE_STATUSES else "",
-        sort=sort if sort in _SORTS else "started",
+        sort=sort if sort in _SORTS or sort.removeprefix(_OF_COLUMN) in columns else "started",
         is_reversed=query.get("reversed") == "yes",
         page=parse_integer(page) or 1,
+        columns=columns,
     )
 
 
 def select(rows: list[RunRow], query: RunQuery) -> list[RunRow]:
-    """Return the matching rows in order; all words must occur in name, command, fired rules or outcome."""
+    """Return the matching rows in order; all words must occur in name, command, fired rules, outcome, note or tags."""
     words = query.filter_text.lower().split()
     selected = [
         row
         for row in rows
         if (not query.status or row.status == query.status)
         and (not query.worst or row.worst == query.worst)
-        and all(word in f"{row.name} {row.command} {' '.join(row.fired)} {row.outcome}".lower() for word in words)
+        and all(word in _searched_text(row) for word in words)
     ]
     selected.sort(key=lambda row: (-row.started_ns, row.name))
-    return sorted(selected, key=_SORTS[query.sort], reverse=query.is_reversed)
+    return sorted(selected, key=_SORTS.get(query.sort, _SORTS["started"]), reverse=query.is_reversed)
+
+
+def _searched_text(row: RunRow) -> str:
+    return " ".join([row.name, row.command, *row.fired, row.outcome, row.notes.note, *row.notes.tags]).lower()
 
 
 def runs(request: Request) -> Response:
     """Serve ``/``."""
-    rows, query = site(request).run_list.rows(), read_run_query(request.query_params)
+    rows, query = site(request).run_list.rows(), _query(request)
     selected = select(rows, query)
+    can_sort = len(selected) <= PAGE_ROWS  # the settings of optimizers are read of the runs on the page only
+    values = _Values(site(request).run_cache.root, query.columns)
+    if can_sort and query.sort not in _SORTS:
+        name = query.sort.removeprefix(_OF_COLUMN)
+        selected.sort(key=lambda row: sort_key(values.of(row).get(name)), reverse=query.is_reversed)
     pages = max(1, -(-len(selected) // PAGE_ROWS))
     page = min(query.page, pages)
     context = {
@@ -116,7 +136,9 @@ def runs(request: Request) -> Response:
         "count": len(rows),
         "match_count": len(selected),
         "query": query,
-        "rows": selected[(page - 1) * PAGE_ROWS : page * PAGE_ROWS],
+        "rows": [(row, values.of(row)) for row in selected[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]],
+        "hyperparameters": {name: query.sort_link(f"{_OF_COLUMN}{name}") if can_sort else "" for name in query.columns},
+        "of_column": _OF_COLUMN,
         "current_page": page,
         "page_count": pages,
         "now_ns": time.time_ns(),
@@ -132,6 +154,42 @@ def runs(request: Request) -> Response:
         },
     }
     return render(request, "runs.html", context)
+
+
+def columns(request: Request) -> Response:
+    """Serve ``/columns``: the hyperparameters that can have a column, of all runs and of the latest optimizers."""
+    state, chosen = site(request), _query(request).columns
+    rows = sorted(state.run_list.rows(), key=lambda row: -row.started_ns)
+    names = {name for row in rows for name in row.given}
+    for row in rows[:_MAX_SPARKLINES]:
+        names |= set(_Values(state.run_cache.root, ("*",)).of(row))
+    return render(request, "columns.html", {"names": sorted(names | set(chosen), key=str.lower), "chosen": chosen})
+
+
+def _query(request: Request) -> RunQuery:
+    """Return the query of a request; without columns, those that were chosen last."""
+    query = read_run_query(request.query_params)
+    if query.columns or "column" in request.query_params:
+        return query
+    return replace(query, columns=_columns(unquote(request.cookies.get(_COOKIE, "")).split(",")))
+
+
+def _columns(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for name in names if name))[:_MAX_COLUMNS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """Reads the hyperparameters of rows, if there are columns for them."""
+
+    root: str
+    columns: tuple[str, ...]
+
+    def of(self, row: RunRow) -> dict[str, str]:
+        if all(name in row.given for name in self.columns):
+            return row.given
+        with _SPARKLINE_SLOT:
+            return hyperparameters_of(os.path.join(self.root, row.name), row)
 
 
 def sparklines(request: Request) -> Response:

@@ -17,7 +17,7 @@ from leadline.dashboard.chart_endpoint import read_range
 from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.page import open_run, render
 from leadline.reader.run import Run
-from leadline.records.formatting import counted, duration, listed, share
+from leadline.records.formatting import counted, duration, latency, listed, share
 
 _MAX_ROWS: Final = 12
 _MAX_ENTRIES: Final = 20
@@ -96,7 +96,7 @@ def _steps(table: pa.Table) -> str:
 
 
 def _format_duration(nanoseconds: float) -> str:
-    return f"{nanoseconds / 1e6:.3g} ms" if nanoseconds < 1e9 else duration(nanoseconds / 1e9)
+    return latency(nanoseconds / 1e9)
 
 
 def _operators(run: Run, start: int, end: int) -> dict[str, Any] | None:

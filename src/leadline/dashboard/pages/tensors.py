@@ -19,6 +19,8 @@ from leadline.errors import NotCapturedError, NotYetError
 
 PAGE_ROWS: Final = 1000
 """Tensors per page of the list."""
+_MAX_METRICS: Final = 6
+"""Charts of losses, and of metrics; all others are in the list of tensors."""
 _MAX_WORKERS: Final = 64
 
 
@@ -37,6 +39,7 @@ def _list(request: Request, opened: OpenedRun) -> Response:
     rows = view.tensor_rows(opened, collection=collection, filter_text=filter_text)
     first = max(0, (parse_integer(parameters.get("page")) or 1) - 1) * PAGE_ROWS
     scalars = tensor_charts.scalar_groups(opened.digest)
+    metrics = tensor_charts.metrics(opened.digest)
     return render(
         request,
         "tensors.html",
@@ -49,6 +52,11 @@ def _list(request: Request, opened: OpenedRun) -> Response:
             "collection": collection,
             "filter_text": filter_text,
             "groups": scalars,
+            "metrics": [
+                names[0]
+                for group in ("losses", "metrics")
+                for names in list(metrics.get(group, {}).values())[:_MAX_METRICS]
+            ],
             "heat_map": _heat_map(request, opened),
             "has_tensors": bool(opened.run.tensor_names()),
             "modes": opened.run.modes(),
@@ -127,11 +135,10 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
             "worker": worker or "",
             "modes": summary.modes,
             "mode": parameters.get("mode", ""),
-            "is_log": parameters.get("is_log", ""),
             "summary": summary,
             "findings": findings,
             "capture_option": view.capture_option(name),
-            "query": _chart_query(name, selected, worker, parameters.get("mode"), parameters.get("is_log")),
+            "query": _chart_query(name, selected, worker, parameters.get("mode")),
             "base": f"{base}/tensors",
             "at_step": _at_step(opened, name, step, worker, parameters.get("mode") or None, summary),
             "links": {"rules": f"{base}/rules", "download": f"{base}/tensors.npy?{urlencode({'name': name})}"},
@@ -140,8 +147,8 @@ def _tensor(request: Request, opened: OpenedRun) -> Response:
     )
 
 
-def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str | None, is_log: str | None) -> str:
-    parameters = {"name": name, "statistic": ",".join(statistics), "worker": worker, "mode": mode, "is_log": is_log}
+def _chart_query(name: str, statistics: list[str], worker: str | None, mode: str | None) -> str:
+    parameters = {"name": name, "statistic": ",".join(statistics), "worker": worker, "mode": mode}
     return urlencode({key: value for key, value in parameters.items() if value})
 
 

@@ -1,10 +1,12 @@
-// One chart: loads its figure, draws it, and follows the shared axis.
+// One chart: loads its figure, draws it under its title, and follows the shared axis.
 import { extentOf } from "./axes.js";
 import { applyTheme, describeFigure } from "./chart_style.js";
+import { flagList, titleBar } from "./chart_frame.js";
 import { localize } from "./times.js";
 
 const CONFIG = {
   displaylogo: false, responsive: true, doubleClick: false, showTips: false, scrollZoom: false,
+  showSendToCloud: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", "zoomIn2d", "zoomOut2d"],
 };
 const HEIGHT = 280;
@@ -19,6 +21,7 @@ export class Chart {
   #isScheduled = false;
   #drawnAt = 0;
   #loadMs = 0;
+  #scale = null; // scale that the viewer chose: "log" or "linear"; null: automatic
   #pendingRelayouts = 0; // relayouts of our own that Plotly has not reported yet
 
   constructor(element, axis) {
@@ -64,7 +67,7 @@ export class Chart {
   // The plot area in px; null: not drawn.
   area() {
     const size = this.plot?._fullLayout?._size;
-    return size ? { left: size.l, top: size.t, width: size.w, height: size.h } : null;
+    return size ? { left: size.l, top: this.plot.offsetTop + size.t, width: size.w, height: size.h } : null;
   }
 
   #url() {
@@ -74,6 +77,7 @@ export class Chart {
     const query = new URLSearchParams(data.query ?? "");
     query.set("points", data.points ?? Math.max(100, Math.min(2000, Math.round(this.element.clientWidth || 600))));
     for (const [key, value] of Object.entries(this.axis?.query() ?? {})) query.set(key, value);
+    if (this.#scale) query.set("is_log", this.#scale === "log" ? "1" : "0");
     return `${url}?${query}`;
   }
 
@@ -115,18 +119,32 @@ export class Chart {
   async #draw() {
     const figure = structuredClone(this.#figure);
     const layout = figure.layout;
-    const height = Number(this.element.dataset.height ?? layout.height ?? HEIGHT);
-    layout.height = height;
+    layout.height = Number(this.element.dataset.height ?? layout.height ?? HEIGHT);
     layout.autosize = true;
+    layout.margin = { ...layout.margin, t: layout.annotations?.some((note) => note.yref === "paper" && note.y === 1) ? 26 : 10 };
+    delete layout.title;
     applyTheme(layout);
     if (this.axis) this.#applyAxis(layout);
     if (this.element.dataset.left) align(layout, Number(this.element.dataset.left));
     const isNew = !this.plot;
     if (isNew) this.#makePlot();
-    this.element.style.minHeight = `${height}px`;
+    this.element.style.minHeight = `${layout.height}px`;
+    this.#frame();
     await Plotly.react(this.plot, figure.data, layout, CONFIG);
     if (isNew) this.#connectPlot();
     this.#dispatchDrawn();
+  }
+
+  // The title, with the choice of the scale, above the plot, and the list of flags below it.
+  #frame() {
+    const { title, meta } = this.#figure.layout;
+    const name = unescapeHtml(title?.text ?? "");
+    for (const part of this.element.querySelectorAll(":scope > .chart-head, :scope > .flags")) part.remove();
+    this.plot.before(titleBar(name, meta?.scale, (scale) => {
+      this.#scale = scale;
+      this.reload();
+    }));
+    if (meta?.flags) this.plot.after(flagList(meta.flags.map(({ text }) => unescapeHtml(text)), meta.more_flags));
   }
 
   // Charts on a shared axis pan and zoom horizontally only.
@@ -184,11 +202,7 @@ export class Chart {
     message.className = role === "alert" ? "no-data failed" : "no-data";
     message.textContent = unescapeHtml(text);
     const parts = [message];
-    if (title) {
-      const head = document.createElement("h3");
-      head.textContent = unescapeHtml(title);
-      parts.unshift(head);
-    }
+    if (title) parts.unshift(titleBar(unescapeHtml(title)));
     this.element.removeAttribute("tabindex");
     this.element.removeAttribute("aria-label");
     this.element.style.minHeight = "0";

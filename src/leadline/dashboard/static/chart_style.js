@@ -67,6 +67,6 @@ export function formatRange(axis) {
   const range = axis.visible;
   if (!range) return "";
   if (!axis.isTime) return `steps ${Math.max(0, Math.ceil(range.from)).toLocaleString()} – ${Math.floor(range.to).toLocaleString()}`;
-  const isLong = range.to - range.from > 43_200_000 || new Date(range.from).toDateString() !== new Date().toDateString();
-  return `${formatTime(range.from, isLong)} – ${formatTime(range.to, isLong)}`;
+  const isWithinDay = new Date(range.from).toDateString() === new Date(range.to).toDateString();
+  return `${formatTime(range.from)} – ${isWithinDay ? formatTime(range.to, false) : formatTime(range.to)}`;
 }

@@ -1,5 +1,7 @@
-// Runs page: loss sparklines, and selection of two runs to compare.
+// Runs page: loss sparklines, selection of runs to compare, columns, and the dialog of a run.
+import { errorOf } from "./controls.js";
 
+const MAX_COMPARED = 5;
 const BATCH_SIZE = 12;
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, MARGIN] = [120, 24, 2];
@@ -13,7 +15,9 @@ export function startRunList() {
   if (!document.querySelector("[data-compares]")) return;
   observer = new IntersectionObserver(onIntersect, { rootMargin: "200px" });
   document.addEventListener("change", onSelect);
-  document.addEventListener("htmx:afterSwap", prepare);
+  document.addEventListener("htmx:afterSwap", ({ target }) => (target.id === "run-dialog" ? target.showModal() : prepare()));
+  document.addEventListener("htmx:afterRequest", onChanged);
+  document.addEventListener("click", closeDialog);
   prepare();
 }
 
@@ -94,20 +98,50 @@ function segments(values, low, span) {
 // --- comparing -----------------------------------------------------------------------------------------------
 
 function onSelect(event) {
+  if (event.target.name === "column") rememberColumns(event.target.form);
   const name = event.target.dataset?.selectsRun;
   if (name === undefined) return;
   const index = selected.indexOf(name);
   if (index >= 0) selected.splice(index, 1);
   else selected.push(name);
-  while (selected.length > 2) selected.shift();
+  while (selected.length > MAX_COMPARED) selected.shift();
   prepare();
 }
 
 function showComparison() {
   const link = document.querySelector("[data-compares]");
-  const canCompare = selected.length === 2;
+  const canCompare = selected.length >= 2;
+  link.textContent = canCompare ? `Compare ${selected.length}` : "Compare";
   link.setAttribute("aria-disabled", String(!canCompare));
   link.classList.toggle("primary", canCompare);
-  if (canCompare) link.href = `/compare?${new URLSearchParams({ a: selected[0], b: selected[1] })}`;
+  if (canCompare) link.href = `/compare?${new URLSearchParams(selected.map((name) => ["run", name]))}`;
   else link.removeAttribute("href");
+}
+
+// The chosen columns are shown again on the next visit.
+function rememberColumns(form) {
+  const names = new FormData(form).getAll("column");
+  document.cookie = `leadline-columns=${encodeURIComponent(names.join(","))}; path=/; max-age=31536000; samesite=strict`;
+}
+
+// --- note, tags, delete --------------------------------------------------------------------------------------
+
+function onChanged({ target, detail }) {
+  const dialog = target.closest("#run-dialog");
+  if (!dialog || detail.requestConfig.verb !== "post") return;
+  if (detail.successful) {
+    dialog.close();
+    htmx.trigger("#live", "refresh");
+    return;
+  }
+  dialog.querySelector(".request-notice")?.remove();
+  const notice = document.createElement("p");
+  notice.className = "notice bad request-notice";
+  notice.setAttribute("role", "alert");
+  notice.textContent = errorOf(detail.xhr);
+  target.append(notice);
+}
+
+function closeDialog(event) {
+  if (event.target.closest("[data-closes]")) event.target.closest("#run-dialog")?.close();
 }

@@ -100,7 +100,7 @@ function select(state, interval) {
   updateBands(state);
   const length = formatDuration(interval.to - interval.from);
   state.panel.querySelector("[data-selection-label]").textContent =
-    `${formatTime(interval.from, true)} – ${formatTime(interval.to)} ${zone()} (${length})`;
+    `${formatTime(interval.from, true)} – ${formatTime(interval.to, false)} ${zone()} (${length})`;
   const query = new URLSearchParams({ start_ns: nanoseconds(interval.from), end_ns: nanoseconds(interval.to) });
   const url = `/runs/${encodeURIComponent(document.body.dataset.run)}/selection?${query}`;
   const target = state.panel.querySelector("[data-selection-breakdown]");

@@ -29,17 +29,26 @@ export function nanoseconds(ms) {
   return `${BigInt(Math.round(ms * 1000)) * 1000n}`;
 }
 
-export function formatTime(ms, isLong = false) {
-  const options = { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false };
-  return new Date(ms).toLocaleString(undefined, isLong ? { ...options, month: "short", day: "numeric" } : options);
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+const DATE = { year: "numeric", month: "short", day: "numeric" };
+
+// A time of day, with 24 hours: 20:19:16; the date only where it is not today's, or on request.
+export function formatTime(ms, hasDate = new Date(ms).toDateString() !== new Date().toDateString()) {
+  return new Date(ms).toLocaleString(undefined, hasDate ? { ...TIME, month: "short", day: "numeric" } : TIME);
 }
 
+// The date, the time and the time zone.
+export function formatMoment(ms) {
+  return new Date(ms).toLocaleString(undefined, { ...DATE, ...TIME, timeZoneName: "short" });
+}
+
+// A length with three significant digits: 259 ms, 1.05 s, 6 m 12 s.
 export function formatDuration(ms) {
-  if (ms < 1000) return `${Math.round(ms)} ms`;
-  const seconds = ms / 1000;
-  if (seconds < 60) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ${Math.round(seconds % 60)} s`;
-  return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} m`;
+  const seconds = Math.round(ms / 1000);
+  if (ms < 999.5) return `${Number(ms.toPrecision(3))} ms`;
+  if (ms < 59_950) return `${Number((ms / 1000).toPrecision(3))} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} m ${seconds % 60} s`;
+  return `${Math.floor(seconds / 3600)} h ${Math.floor((seconds % 3600) / 60)} m`;
 }
 
 // The numbers of a trace, possibly in Plotly's binary encoding.
@@ -59,8 +68,7 @@ export function localize(figure) {
   }
   for (const key of timedAxes(layout)) {
     if (layout[key].range) layout[key].range = layout[key].range.map(utc);
-    const title = layout[key].title;
-    if (title?.text) title.text = title.text.replace("(UTC)", `(${zone()})`);
+    if (layout[key].hoverformat) layout[key].hoverformat = layout[key].hoverformat.replace("UTC", zone());
   }
 }
 

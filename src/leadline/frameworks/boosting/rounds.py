@@ -68,7 +68,7 @@ class Rounds:
         return self._is_announced and self._thread == get_ident() and self._find() is not None
 
     def begin_update(self, owner: object) -> None:
-        """Mark the begin of tree growing."""
+        """Mark the beginning of tree growing."""
         if self._is_owner(owner):
             self._guard.run(self._callbacks.timeline.begin_update)
 

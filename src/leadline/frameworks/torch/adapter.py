@@ -13,12 +13,14 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import PendingRow, number_of, row_of
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
+from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo, hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
@@ -101,9 +103,14 @@ class TorchAdapter:
         self._forward = ForwardHooks(self._module_names, callbacks, guard, hook_guard, self._warn)
         checks = LoopChecks(self._names, self._registry, callbacks)
         self._forward.on_call_without_gradients = checks.call_without_gradients
+        self._forward.called_modules = checks.called
         self._timeline = timeline = callbacks.timeline
         self._model_calls = ModelCallHook(timeline, hook_guard)
-        self._hooks = StepHooks(callbacks, hook_guard, self._forward, checks, self._model_calls, self._on_compile)
+        loss_inputs = LossInputs(callbacks, self._forward.losses, self._registry)
+        manual = ManualSteps(callbacks, checks, self._forward, self._names)
+        self._hooks = StepHooks(
+            callbacks, hook_guard, self._forward, checks, loss_inputs, self._model_calls, manual, self._on_compile
+        )
         self._clipping = Clipping(hook_guard, self._warn, callbacks.wants_gradient_norms)
         self._install(self._hooks)
         if not self._is_compiling:
@@ -111,7 +118,8 @@ class TorchAdapter:
         self._install(self._clipping)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
-        for kind in (DataLoaderHooks, CheckpointHooks, CollectiveHooks):
+        self._install(DataLoaderHooks(timeline, hook_guard))
+        for kind in (CheckpointHooks, CollectiveHooks):
             self._install(kind(timeline, guard))
 
     def _install(self, hooks: _Hooks) -> None:
@@ -196,7 +204,7 @@ class TorchAdapter:
 
     def _record_flops(self, forward: ForwardHooks) -> None:
         """Record the FLOPs of the step, extrapolated from its first micro-batch."""
-        total = forward.flops.total
+        total = forward.flops
         if self._timeline is not None and total:
             times = self._timeline.backwards if forward.models_called == 1 else 1
             self._timeline.facts["flops_per_step"] = total * max(times, 1)
@@ -221,6 +229,10 @@ class TorchAdapter:
             self._forward.begin_eval(is_explicit=self._is_explicit_evaluation)
         else:
             self._forward.end_eval()
+
+    def end_step(self) -> None:
+        if self._hooks is not None:
+            self._hooks.end_manual_step()
 
     def end_evaluation(self) -> None:
         if self._forward is not None:

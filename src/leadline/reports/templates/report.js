@@ -1,6 +1,7 @@
 "use strict";
 (() => {
   const HEIGHT = 320;
+  const PRINTED_WIDTHS = { third: 328, half: 496, full: 1000 }; // px on A4 landscape, as in the style sheet
   const AXIS = /^(x|y|z)axis\d*$/;
   const figures = Array.from(document.querySelectorAll("figure.chart"));
 
@@ -8,9 +9,13 @@
     return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   }
 
+  // The title is text of the page, above the plot.
   function withTheme(layout) {
     const result = Object.assign({}, layout, { paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)" });
     result.height = layout.height || HEIGHT;
+    delete result.title;
+    const hasNotes = (layout.annotations || []).some((note) => note.yref === "paper" && note.y === 1);
+    result.margin = Object.assign({}, layout.margin, { t: hasNotes ? 26 : 10 });
     result.font = Object.assign({}, layout.font, { color: colour("--ink") });
     for (const key of Object.keys(result)) {
       if (AXIS.test(key)) {
@@ -21,13 +26,15 @@
     return result;
   }
 
-  async function draw(figure) {
+  async function draw(figure, isPrinted) {
     const plot = figure.querySelector(".plot");
     if (!plot.leadline) {
       plot.leadline = JSON.parse(figure.querySelector("script").textContent);
     }
     const spec = plot.leadline;
-    return Plotly.react(plot, spec.data, withTheme(spec.layout || {}), { responsive: true, displaylogo: false });
+    const layout = withTheme(spec.layout || {});
+    if (isPrinted) layout.width = PRINTED_WIDTHS[["third", "half"].find((name) => figure.classList.contains(name)) || "full"];
+    return Plotly.react(plot, spec.data, layout, { responsive: !isPrinted, displaylogo: false, showSendToCloud: false });
   }
 
   function drawFrom(index) {
@@ -43,10 +50,14 @@
   }
 
   function redraw() {
-    figures.forEach((figure) => draw(figure).then((plot) => Plotly.Plots.resize(plot)));
+    figures.forEach((figure) => draw(figure, false).then((plot) => Plotly.Plots.resize(plot)));
+  }
+
+  function redrawForPrint() {
+    figures.forEach((figure) => draw(figure, true));
   }
 
   drawFrom(0);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-  matchMedia("print").addEventListener("change", redraw);
+  matchMedia("print").addEventListener("change", (event) => (event.matches ? redrawForPrint() : redraw()));
 })();

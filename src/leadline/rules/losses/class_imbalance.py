@@ -61,7 +61,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         smallest > threshold_imbalance`` of the classes in the labels, or if ``mispredicted / labels >
         threshold_misprediction`` of a class, in either case by three standard deviations: of the logarithm of the
         ratio, ``sqrt(1 / largest + 1 / smallest)``, and of the share (Wilson's interval). Undecided if the ratio is
-        above the threshold by less. Mispredictions are counted from step 100 on (boosters: 10), and anew after each
+        above the threshold by less. Mispredictions are counted from step 100 on (boosters: 10), and again after each
         ``samples`` labels.
     Not a number:
         Labels are whole numbers; a prediction of NaN counts as the largest one, as in argmax.

@@ -31,7 +31,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         ``patience`` captures, or below ``low`` at each. Undecided before so many captures.
     Not a number:
         A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step without any other
-        ratio is skipped.
+        ratio is skipped, and so is one whose median is exactly 0: nothing was updated (see ``no_gradient``).
     Blind spots:
         The first steps of a warm-up are small by design, and so are the last steps of a schedule that ends at 0.
         With frozen parameters in the optimizer the median may be one of theirs. A single parameter with an unusual
@@ -69,13 +69,12 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     def remember(self, memory: Any, window: Window) -> dict[str, list[float]]:
         """Keep the medians of the last ``patience`` captured steps of each worker."""
         medians: dict[str, list[float]] = memory or {}
-        for worker, ratios in _ratios(window).items():
-            if ratios:
-                medians[worker] = [*medians.get(worker, ()), median(ratios)][-self.patience :]
+        for worker, ratio in _medians(window).items():
+            medians[worker] = [*medians.get(worker, ()), ratio][-self.patience :]
         return medians
 
     def evaluate(self, window: Window) -> Verdict:
-        judged = [worker for worker, ratios in _ratios(window).items() if ratios]
+        judged = list(_medians(window))
         for worker in judged:
             latest = window.memory[worker]
             if len(latest) < self.patience:
@@ -85,7 +84,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             if max(latest) < self.low:
                 return self._fired(max(latest), latest[-1], worker, is_high=False)
         if not judged:
-            return Undecided("no parameter had a finite update ratio at this step")
+            return Undecided("most parameters had no finite update ratio at this step, or were not updated")
         known = max(len(window.memory[worker]) for worker in judged)
         if known < self.patience:
             return too_few(known, self.patience, "captures of update ratios")
@@ -114,11 +113,12 @@ def _factor(ratio: float) -> str:
     return f"about 10^{max(1, round(abs(math.log10(ratio / 1e-3))))}"
 
 
-def _ratios(window: Window) -> dict[str, list[float]]:
-    """Return the finite ratios of the parameters of each worker."""
+def _medians(window: Window) -> dict[str, float]:
+    """Return the median of the finite ratios of each worker's parameters, where it is above 0."""
     by_worker: dict[str, list[float]] = {}
     for reading in window.readings("update_ratio"):
         ratios = by_worker.setdefault(reading.worker, [])
         if math.isfinite(reading.value):
             ratios.append(reading.value)
-    return by_worker
+    medians = {worker: median(ratios) for worker, ratios in by_worker.items() if ratios}
+    return {worker: ratio for worker, ratio in medians.items() if ratio > 0}

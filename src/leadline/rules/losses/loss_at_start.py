@@ -3,65 +3,134 @@
 from __future__ import annotations
 
 import math
-import re
+import statistics
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.losses.guess import Guess, LossCall, guess_of
+from leadline.rules.messages import suspected, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
-_FIRST_LOSSES: Final = 3
-"""The number of losses in the mean."""
-_CLASSIFIERS: Final = frozenset({"crossentropyloss", "crossentropy", "nllloss"})
-_BINARY: Final = frozenset({"bcewithlogitsloss", "bceloss", "binarycrossentropy", "binarycrossentropywithlogits"})
-_PART: Final = re.compile(r"^(?P<call>.*)_(?P<side>input|output)_\d+$")
+_FIRST_LOSSES: Final = 10
+"""The number of losses that are compared with guessing."""
+_CALL_STEPS: Final = 2
+"""The number of first steps at which the loss calls are looked at."""
+_RISE: Final = 1.1
+"""The smallest ratio to the first loss that is no noise."""
+_MOSTLY: Final = 1.5
+"""The same for half of the losses."""
+_RISE_UNKNOWN: Final = 10.0
+"""The smallest ratio for losses whose guess is not known: those of a policy may rise in a healthy training."""
+_SUM: Final = (0.5, 2.0)
+"""A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; one of a
+regression also below, since labels may be small."""
+
+
+_START_ADVICE: Final = (
+    "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer (or zeros); "
+    "usually inputs are not scaled, the last layer starts too large, or the loss is not averaged"
+)
+_RISE_ADVICE: Final = (
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first updates are far "
+    "too large, or the sign of the loss is wrong"
+)
+
+
+@dataclass(slots=True)
+class _Curve:
+    """The first values of a loss."""
+
+    first: float
+    count: int = 1
+    after: list[float] = field(default_factory=list)
+    """The values after the first one, without NaN."""
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        if not math.isnan(value):
+            self.after.append(value)
+
+    @property
+    def lowest_after(self) -> float:
+        return min(self.after, default=math.inf)
+
+    @property
+    def median_after(self) -> float:
+        return statistics.median(self.after) if self.after else math.nan
 
 
 @dataclass(slots=True)
 class _Start:
     """The first steps of a worker."""
 
-    classes: dict[str, int] = field(default_factory=dict)
-    """The number of classes, by loss call."""
-    losses: dict[str, list[TensorReading]] = field(default_factory=dict)
+    calls: dict[str, LossCall] = field(default_factory=dict)
+    """The loss calls by name."""
+    curves: dict[str, _Curve] = field(default_factory=dict)
 
 
 class LossAtStart(Rule, frozen=True, kw_only=True):
-    """Fires when a classifier's first losses are far above the loss of guessing.
+    """Fires when the first losses are far above the loss of guessing, or stay above the first one.
 
     Why it matters:
-        An untrained classifier of C classes with evenly spread predictions has a cross entropy of ln C. A much
-        higher first loss means confident wrong predictions: the first part of the training is spent on unlearning
-        them.
+        An untrained classifier of C classes with evenly spread predictions has a cross entropy of ln C, a regression
+        that predicts about 0 the mean of the squared labels. Much higher first losses mean wrong predictions of great
+        confidence: inputs or weights are far too large. A loss that only rises is driven by too high a learning rate.
     How it decides:
-        Fires if ``mean of the first 3 losses > factor * ln C``. C is the size of the class dimension of the logits
-        in the loss call (2 for a binary loss), or ``classes``. Only losses from a cross entropy or negative log
-        likelihood call are evaluated; with ``classes`` all losses.
+        Guessing gives ln C for a cross entropy or negative log likelihood (C is the size of the class dimension, or
+        ``classes``), ln 2 for a binary cross entropy, ``mean(labels ** 2) + 1`` for a mean squared error, and
+        ``mean(abs(labels)) + 1`` for an absolute, smooth or Huber error: outputs of an untrained model are of size 1.
+        Fires if each loss from the second to the tenth is above that of guessing: ``factor`` times for classes, and so
+        that errors are ``label_factor`` times the size of the labels (squared for a squared error). Also fires if each
+        loss of the ``steps`` steps after the first one is more than 1.1 times both the first loss and guessing, or 10
+        times the first loss where guessing is not known; or if half of them are more than 1.5 times both, where
+        guessing is known. Of several losses all must rise.
     Not a number:
-        A loss that is NaN or infinite is not evaluated: undecided.
+        A loss that is NaN or infinite is not evaluated (see ``exploding_tensor``).
     Blind spots:
-        A loss that is summed over the batch, or with other terms added, is naturally above ln C. A training that
-        starts from a checkpoint begins below it in any case. In compiled models the loss call is not visible: set
-        ``classes``.
+        A training that starts from a checkpoint begins below guessing, and one that is warmed up stays there; neither
+        fires. A loss that is between half and twice the number of labels times that of guessing (in a regression, up to
+        twice) may be a sum over the batch, and is compared with such a sum. Terms added to the loss hide the loss call,
+        and so does a compiled model: only a rise is seen then. A margin or a scale within the logits (ArcFace) starts
+        far above ln C.
     Args:
         factor: How many times ln C is too much, > 1.
+        label_factor: How many times the size of the labels is too large an error, > 1.
         classes: Number of classes, >= 2; none: taken from the loss call.
+        steps: Steps after the first one during which the loss must not stay above it, >= 10.
     Source:
         Ours; Karpathy, "A Recipe for Training Neural Networks", 2019 (verify loss at init).
     """
 
-    factor: Annotated[float, msgspec.Meta(gt=1)] = 2.0
+    explains: ClassVar[tuple[str, ...]] = (
+        "loss_spike",
+        "loss_not_decreasing",
+        "metric_not_improving",
+        "learning_rate",
+    )
+
+    factor: Annotated[float, msgspec.Meta(gt=1)] = 3.0
+    label_factor: Annotated[float, msgspec.Meta(gt=1)] = 10.0
     classes: Annotated[int, msgspec.Meta(ge=2)] | None = None
+    steps: Annotated[int, msgspec.Meta(ge=10)] = 40
 
     def needs(self) -> Needs:
-        logits = TensorNeed("predictions", statistics=("abs_max",), modes=("train",), end=1, is_optional=True)
-        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), end=_FIRST_LOSSES), logits))
+        modes, end = ("train",), _CALL_STEPS
+        wanted = ("mean", "variance", "abs_mean")
+        return Needs(
+            (
+                TensorNeed("losses", statistics=("value",), modes=modes, end=self.steps + 1),
+                TensorNeed("predictions", statistics=("abs_max",), modes=modes, end=end, is_optional=True),
+                TensorNeed("labels", statistics=wanted, modes=modes, end=end, is_optional=True),
+            )
+        )
 
     @property
     def least_observations(self) -> int:
@@ -69,58 +138,115 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Start]:
         starts: dict[str, _Start] = memory or {}
-        for reading in window.readings("abs_max"):
-            classes = _classes(reading)
-            if classes is not None:
-                starts.setdefault(reading.worker, _Start()).classes.setdefault(*classes)
+        for statistic in ("abs_max", "mean", "variance", "abs_mean"):
+            for reading in window.readings(statistic):
+                LossCall.note(starts.setdefault(reading.worker, _Start()).calls, reading)
         for reading in window.readings("value"):
-            starts.setdefault(reading.worker, _Start()).losses.setdefault(reading.tensor, []).append(reading)
+            curves = starts.setdefault(reading.worker, _Start()).curves
+            if reading.tensor in curves:
+                curves[reading.tensor].add(reading.value)
+            else:
+                curves[reading.tensor] = _Curve(reading.value)
         return starts
 
     def evaluate(self, window: Window) -> Verdict:
-        judged = False
-        for reading in window.readings("value"):
-            start = window.memory[reading.worker]
-            losses = [loss.value for loss in start.losses[reading.tensor]]
-            classes = self.classes or _classes_of(reading.tensor, start.classes)
-            if len(losses) != _FIRST_LOSSES or classes is None or not math.isfinite(sum(losses)):
-                continue
-            judged = True
-            if sum(losses) / _FIRST_LOSSES > self.factor * math.log(classes):
-                return self._fired(reading, sum(losses) / _FIRST_LOSSES, classes)
-        if judged:
-            return Clear()
-        return Undecided("no first three losses of a classifier were captured", stage="too few")
+        losses = window.readings("value")
+        if not losses:
+            return Undecided("no loss was captured at this step")
+        if all(map(is_from_booster, losses)):
+            return NotApplicable("boosted trees start from a constant prediction")
+        judged = [(reading, window.memory[reading.worker]) for reading in losses if math.isfinite(reading.value)]
+        for reading, start in judged:
+            fired = self._far_above(reading, start) or self._stays_above(reading, start)
+            if fired is not None:
+                return fired
+        count = max((start.curves[reading.tensor].count for reading, start in judged), default=0)
+        if count < _FIRST_LOSSES:
+            return too_few(count, _FIRST_LOSSES, "first losses")
+        if any(self._is_rising(reading, start) for reading, start in judged):
+            return suspected(count - 1, self.steps, "losses")
+        return Clear()
 
-    def _fired(self, reading: TensorReading, mean: float, classes: int) -> Fired:
-        guess = math.log(classes)
+    def _guess(self, reading: TensorReading, start: _Start) -> Guess | None:
+        return guess_of(reading.tensor, start.calls, self.classes)
+
+    def _far_above(self, reading: TensorReading, start: _Start) -> Fired | None:
+        """Return the finding if all losses after the first one are far above guessing so far."""
+        curve, guess = start.curves[reading.tensor], self._guess(reading, start)
+        if guess is None or curve.count < _FIRST_LOSSES or not math.isfinite(curve.lowest_after):
+            return None
+        factor = self.factor if guess.classes else self.label_factor**guess.power
+        limit = factor * _level(guess, curve)
+        if curve.lowest_after <= limit:
+            return None
+        if curve.first <= limit:
+            return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
+        lowest = min(curve.first, curve.lowest_after)
+        message = (
+            f"{reading.tensor}: each of the first {curve.count} losses is at least {lowest:.4g}, "
+            f"{lowest / guess.loss:.3g} times that of guessing {guess.words}"
+        )
+        return self._fired(reading, curve, guess, message, _START_ADVICE)
+
+    def _stays_above(self, reading: TensorReading, start: _Start) -> Fired | None:
+        """Return the finding if the loss stayed above its start."""
+        curve, guess = start.curves[reading.tensor], self._guess(reading, start)
+        if curve.count <= self.steps:
+            return None
+        if self._is_rising(reading, start):
+            return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
+        if guess is not None and _is_mostly_above(curve, guess, start):
+            message = (
+                f"{reading.tensor} started at {curve.first:.4g}, and half of the {curve.count - 1} losses after that "
+                f"are above {curve.median_after:.4g}"
+            )
+            return self._fired(reading, curve, guess, message, _RISE_ADVICE)
+        return None
+
+    def _is_rising(self, reading: TensorReading, start: _Start) -> bool:
+        if not all(curve.lowest_after > _RISE * abs(curve.first) for curve in start.curves.values()):
+            return False
+        curve, guess = start.curves[reading.tensor], self._guess(reading, start)
+        if curve.first <= 0:
+            return False
+        bound = _RISE_UNKNOWN * curve.first if guess is None else _RISE * _level(guess, curve)
+        return curve.lowest_after > bound
+
+    def _fired(
+        self, reading: TensorReading, curve: _Curve, guess: Guess | None, message: str, suggestion: str
+    ) -> Fired:
+        evidence = {"first": curve.first, "lowest_after": curve.lowest_after, "losses": curve.count}
+        if guess is not None:
+            evidence |= {"guess": guess.loss} | ({"classes": guess.classes} if guess.classes else {})
         return Fired(
-            f"{reading.tensor}: mean of the first {_FIRST_LOSSES} losses is {mean:.4g}, {mean / guess:.3g} times that "
-            f"of guessing among {classes:,} classes (ln {classes:,} = {guess:.4g})",
+            message,
             tensors=(reading.tensor,),
-            evidence={"mean": mean, "classes": classes, "ln_classes": guess, "factor": self.factor},
-            suggestion="a smaller initial weight scale of the last layer (or zeros), and inputs scaled to a standard "
-            "deviation of 1; usually the last layer starts too large, or the loss is summed rather than averaged",
+            evidence=evidence,
+            suggestion=suggestion,
             worker=reading.worker,
+            since_step=reading.mode_step - curve.count + 1,
         )
 
 
-def _call(tensor: str) -> tuple[str, str]:
-    """Return the call of a tensor and its kind: ``head.cross_entropy``, ``crossentropy``."""
-    part = _PART.match(tensor)
-    call = part["call"] if part else tensor
-    return call, re.sub(r"[_\d]", "", call.rpartition(".")[2]).lower()
+def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:
+    """Return whether half of the losses, and of each other loss, are far above the first one and guessing."""
+    are_high = all(curve.median_after > _MOSTLY * abs(curve.first) for curve in start.curves.values())
+    return are_high and curve.first > 0 and curve.median_after > _MOSTLY * _level(guess, curve)
 
 
-def _classes(logits: TensorReading) -> tuple[str, int] | None:
-    call, kind = _call(logits.tensor)
-    if kind in _BINARY:
-        return call, 2
-    if kind not in _CLASSIFIERS or not logits.shape:
-        return None
-    classes = logits.shape[0] if len(logits.shape) == 1 else logits.shape[1]
-    return (call, classes) if classes >= 2 else None
+def _rise(reading: TensorReading, curve: _Curve) -> str:
+    return (
+        f"{reading.tensor} started at {curve.first:.4g}, and stayed above {curve.lowest_after:.4g} for the "
+        f"{curve.count - 1} steps after that"
+    )
 
 
-def _classes_of(loss: str, known: dict[str, int]) -> int | None:
-    return known.get(_call(loss)[0])
+def _level(guess: Guess, curve: _Curve) -> float:
+    """Return what guessing gives, summed over the batch if the loss seems to be."""
+    return guess.loss * (guess.labels if _is_sum(curve.first, guess) else 1)
+
+
+def _is_sum(loss: float, guess: Guess) -> bool:
+    """Return whether a first loss is about what guessing gives if it is summed over the batch."""
+    low, high = _SUM if guess.classes else (0.0, _SUM[1])
+    return guess.labels > 1 and low <= loss / (guess.loss * guess.labels) <= high

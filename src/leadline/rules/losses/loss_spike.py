@@ -33,8 +33,9 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         Fires if the last ``patience`` captured losses are all above ``median + k * 1.4826 * MAD`` and above
         ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them, and if
         they undo at least a tenth of what was learned: of the fall from the median of the first 20 losses to this
-        median. At least 20 earlier losses (or ``window``, if that is less) are required; undecided before. Each loss is
-        evaluated separately.
+        median. A loss that was negative has no level that it could be a multiple of: it must also rise above the
+        losses before by more than their range. At least 20 earlier losses (or ``window``, if that is less) are
+        required; undecided before. Each loss is evaluated separately.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
     Blind spots:
@@ -92,6 +93,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             start = median(window.memory[reading.worker, reading.tensor])
             bound, usual, spread = spike_bound(before, self.k)
             bound = max(bound, usual + _UNDONE_SHARE * (start - usual))
+            if min(before) < 0:
+                bound = max(bound, 2 * max(before) - min(before))
             high = next((count for count, loss in enumerate(reversed(latest)) if loss <= bound), len(latest))
             if high == self.patience:
                 return self._fired(reading, latest, (bound, usual, spread))

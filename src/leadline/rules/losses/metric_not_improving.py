@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -11,6 +10,13 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.losses.trivial_level import (
+    LABEL_STATISTICS,
+    LabelDistribution,
+    is_upward,
+    note_labels,
+    trivial_level,
+)
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
@@ -20,19 +26,10 @@ if TYPE_CHECKING:
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MAX_BLOCKS: Final = 128
-_MIN_BLOCKS: Final = 40
+_MIN_VALUES: Final = 200
+"""Values of a metric that are required; those of evaluations must also be of two of them."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
-_UP: Final = re.compile(
-    r"acc|auc|auroc|f1|f_?beta|precision|recall|sensitivity|specificity|dice|iou|jaccard|bleu|rouge|meteor|mcc|kappa|"
-    r"psnr|ssim|reward|return|score|r2(?![0-9])|hit|ndcg|map(?![a-z])|top_?\d",
-    re.IGNORECASE,
-)
-_DOWN: Final = re.compile(
-    r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
-)
-_ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)", re.IGNORECASE)
-_SQUARES: Final = re.compile(r"mse_?loss", re.IGNORECASE)
 
 
 @dataclass(slots=True)
@@ -44,12 +41,24 @@ class _BlockMeans:
 
     is_upward: bool
     length: int = 1
+    values: int = 0
+    """The number of values so far."""
+    evaluations: int = 0
+    """The number of evaluations that they are from."""
     means: list[float] = field(default_factory=list)
     _sum: float = 0.0
     _count: int = 0
+    _train_step: int = -1
 
-    def add(self, value: float) -> bool:
-        """Add a value; return whether it completes a block."""
+    def add(self, value: float, train_step: int) -> bool:
+        """Add a value; return whether it completes a block.
+
+        Args:
+            train_step: The train step that had been finished; values of one evaluation share it.
+        """
+        self.values += 1
+        self.evaluations += train_step != self._train_step
+        self._train_step = train_step
         self._sum += value
         self._count += 1
         if self._count < self.length:
@@ -81,18 +90,10 @@ class _Level:
 
 
 @dataclass(slots=True)
-class _Labels:
-    """The distribution of a worker's labels."""
-
-    counts: dict[int, float] = field(default_factory=dict)
-    variances: list[float] = field(default_factory=list)
-
-
-@dataclass(slots=True)
 class _Memory:
     curves: dict[tuple[str, str, str], _BlockMeans] = field(default_factory=dict)
     levels: dict[tuple[str, str, str], _Level] = field(default_factory=dict)
-    labels: dict[str, _Labels] = field(default_factory=dict)
+    labels: dict[str, LabelDistribution] = field(default_factory=dict)
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):
@@ -102,13 +103,13 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         A training that has converged is finished; one that stays at the level of guessing has not begun to learn,
         and more epochs will not change that.
     How it decides:
-        The values of a metric are averaged over 64 to 128 blocks of equal length (at least 40 at the start of a
-        run). It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
+        The values of a metric, at least 200 and of at least two evaluations, are averaged over 64 to 128 blocks of
+        equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is not better than the trivial level by two standard errors. The trivial
-        level is the entropy of the labels for a cross entropy, their variance for a mean squared error, the share
-        of the most frequent label for an accuracy, and otherwise, or without captured labels, the first tenth of
-        the metric. Whether higher or lower is better is taken from the name (accuracy, f1, auc, reward …; loss,
-        error, perplexity …); metrics with other names are not evaluated.
+        level is the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
+        squared error, the share of the most frequent label for an accuracy, and otherwise, or without captured labels,
+        the first tenth of the metric. Whether higher or lower is better is taken from the name (accuracy, f1, auc,
+        reward …; loss, error, perplexity …); metrics with other names are not evaluated.
     Not a number:
         NaN and infinity are skipped.
     Blind spots:
@@ -124,7 +125,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     p: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01
 
     def needs(self) -> Needs:
-        modes, wanted = ("train", "eval"), ("variance", "class_counts")
+        modes, wanted = ("train", "eval"), LABEL_STATISTICS
         return Needs(
             (
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
@@ -136,19 +137,22 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
     @property
     def least_observations(self) -> int:
-        return _MIN_BLOCKS
+        return _MIN_VALUES
 
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
-        _note_labels(known, window)
+        note_labels(known.labels, window)
         for reading in window.readings("value"):
-            is_upward = _direction(reading.tensor)
-            if is_upward is None or not math.isfinite(reading.value):
+            is_up = is_upward(reading.tensor)
+            if is_up is None or not math.isfinite(reading.value):
                 continue
             key = (reading.worker, reading.mode, reading.tensor)
-            curve = known.curves.setdefault(key, _BlockMeans(is_upward))
-            if curve.add(reading.value) and len(curve.means) >= _MIN_BLOCKS:
-                known.levels[key] = self._evaluate_level(curve, reading, known.labels.get(reading.worker, _Labels()))
+            curve = known.curves.setdefault(key, _BlockMeans(is_up))
+            is_whole = curve.add(reading.value, window.step)
+            if is_whole and curve.values >= _MIN_VALUES and curve.evaluations > 1:
+                known.levels[key] = self._evaluate_level(
+                    curve, reading, known.labels.get(reading.worker, LabelDistribution())
+                )
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -163,16 +167,18 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         if judged:
             return Clear()
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
-        values = max((len(window.memory.curves[key].means) for key in keys if key in window.memory.curves), default=0)
-        return too_few(values, _MIN_BLOCKS, "values of a metric or loss") if values else Undecided(_NO_METRIC)
+        values = max((window.memory.curves[key].values for key in keys if key in window.memory.curves), default=0)
+        if values >= _MIN_VALUES:
+            return Undecided("the values of two evaluations are needed", stage="too few")
+        return too_few(values, _MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
-    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: _Labels) -> _Level:
+    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelDistribution) -> _Level:
         half = curve.means[len(curve.means) // 2 :]
         level = sum(half) / len(half)
         error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
         trend = mann_kendall(half)
         p = trend.p_of_rising() if curve.is_upward else trend.p_of_falling()
-        trivial, predictor = _trivial(reading.tensor, curve, labels)
+        trivial, predictor = trivial_level(reading.tensor, labels) or _start(curve)
         better = level - trivial if curve.is_upward else trivial - level
         is_stuck = p > self.p and not better > 2 * error
         return _Level(level, trivial, predictor, p, is_stuck, len(half) * curve.length)
@@ -197,33 +203,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         )
 
 
-def _note_labels(known: _Memory, window: Window) -> None:
-    for reading in window.readings("variance"):
-        if math.isfinite(reading.value):
-            known.labels.setdefault(reading.worker, _Labels()).variances.append(reading.value)
-    for vector in window.vectors("class_counts"):
-        counts = known.labels.setdefault(vector.worker, _Labels()).counts
-        for label, count in enumerate(vector.values.tolist()):
-            if count:
-                counts[label] = counts.get(label, 0.0) + count
-
-
-def _direction(name: str) -> bool | None:
-    """Return whether higher is better; None if the name does not tell. If both match (``score_error``): False."""
-    if _DOWN.search(name) or _ENTROPY.search(name):
-        return False
-    return True if _UP.search(name) else None
-
-
-def _trivial(name: str, curve: _BlockMeans, labels: _Labels) -> tuple[float, str]:
-    """Return the value that a predictor without input would reach, and its description."""
-    total = sum(labels.counts.values())
-    if total and _ENTROPY.search(name):
-        shares = [count / total for count in labels.counts.values()]
-        return -sum(share * math.log(share) for share in shares), "always guessing by the labels' shares"
-    if total and "acc" in name.lower():
-        return max(labels.counts.values()) / total, "always naming the most frequent label"
-    if labels.variances and _SQUARES.search(name):
-        return sum(labels.variances) / len(labels.variances), "always naming the labels' mean"
+def _start(curve: _BlockMeans) -> tuple[float, str]:
+    """Return the first tenth of a metric."""
     first = curve.means[: max(1, len(curve.means) // 10)]
     return sum(first) / len(first), "at the start"

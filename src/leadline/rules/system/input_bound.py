@@ -45,7 +45,8 @@ class InputBound(Rule, frozen=True, kw_only=True):
     Blind spots:
         Waiting is the time that the loop spends in ``next()`` of its loader: data that the loop reads itself, or
         moves to the device, count as ``host`` or ``other``. If ranks wait for each other, only the
-        loader of the slowest one matters: see ``straggler``.
+        loader of the slowest one matters: see ``straggler``. Where the training's thread waits for a processor, the
+        steps are longer and the share is smaller; the bottleneck of the run leaves that time out.
     Args:
         share: Share of the step time, > 0 and < 1.
         window: Training steps, >= 2.

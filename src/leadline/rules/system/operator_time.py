@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MIN_CALLS: Final = 20
 """Calls in a profile window that a 95th percentile requires."""
-_MIN_SHARE: Final = 0.01
+_MIN_SHARE: Final = 0.1
 """The growth of operators below this share of the steps is ignored."""
 _MAX_WINDOWS: Final = 100
 _NO_WINDOW: Final = (
@@ -64,7 +64,7 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
         Fires if, in the latest detailed profile window of a worker, an operator's own time (without the operators
         that it called) divided by the time of the window's steps is ``> share_threshold``; or if the 95th
         percentile of its calls is ``> growth_threshold`` times the median of those in the earlier windows, with at
-        least 20 calls in each and at least 1 % of the step time. Each mode and device is evaluated separately; on a
+        least 20 calls in each and at least 10 % of the step time. Each mode and device is evaluated separately; on a
         GPU kernels are evaluated.
     Not a number:
         Only times are evaluated.

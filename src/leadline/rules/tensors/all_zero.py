@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -16,6 +16,10 @@ from leadline.rules.selection import check_selection, select
 if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
 
+_MIN_ELEMENTS: Final = 20
+_FIRST_STEPS: Final = 3
+_OF_PARAMETERS: Final = frozenset({"weights", "biases", "gradients"})
+
 
 class AllZero(Rule, frozen=True, kw_only=True):
     """Fires when at least a given share of a selected tensor's elements is zero.
@@ -24,8 +28,10 @@ class AllZero(Rule, frozen=True, kw_only=True):
         A tensor of zeros carries no information: a zero output passes no gradient back, a zero gradient trains
         nothing, and weights that are all zero at the start keep their units identical.
     How it decides:
-        Fires if ``zeros / elements * 100 >= threshold``, counting exact zeros, for each tensor separately; a scalar
-        has one element.
+        Fires if ``zeros / elements * 100 >= threshold``, counting exact zeros, for each tensor separately.
+        Tensors of fewer than 20 elements or of whole numbers are not evaluated; a scalar, such as a metric, fires if it
+        is 0. Parameters and their gradients are evaluated from the fourth train step on: biases and adapters are
+        initialized with zeros, and keep the gradients behind them at 0 for one update.
     Not a number:
         NaN and infinity are not zero. Empty tensors, and the gradients of a step that a gradient scaler skipped,
         are not evaluated.
@@ -52,7 +58,8 @@ class AllZero(Rule, frozen=True, kw_only=True):
         return Needs(select(self.collection_names, self.tensor_regex, ("zero_ratio", "value")))
 
     def evaluate(self, window: Window) -> Verdict:
-        bad = window.readings("zero_ratio", where=self._is_zero) + window.readings("value", where=_is_zero_number)
+        zeros = [reading for reading in window.readings("zero_ratio", where=self._is_zero) if _is_evaluated(reading)]
+        bad = zeros + window.readings("value", where=_is_zero_number)
         if window.is_skipped:
             bad = [reading for reading in bad if "gradients" not in reading.collections]
         if bad:
@@ -76,6 +83,12 @@ class AllZero(Rule, frozen=True, kw_only=True):
             suggestion=_suggestion(worst),
             worker=worst.worker,
         )
+
+
+def _is_evaluated(reading: TensorReading) -> bool:
+    if (reading.shape and reading.elements < _MIN_ELEMENTS) or "float" not in reading.dtype:
+        return False
+    return reading.mode_step >= _FIRST_STEPS or _OF_PARAMETERS.isdisjoint(reading.collections)
 
 
 def _percent(reading: TensorReading) -> float:

@@ -71,7 +71,7 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("saturated_activation", "dead_relu", "poor_weight_initialization")
 
     threshold_mean: Annotated[float, msgspec.Meta(gt=0)] = 0.2
-    threshold_samples: Annotated[int, msgspec.Meta(ge=1)] = 500
+    threshold_samples: Annotated[int, msgspec.Meta(ge=1)] = 64
     regex: str = _DEFAULT
     channel: Annotated[int, msgspec.Meta(ge=1, le=3)] = _UNIT_AXIS
 

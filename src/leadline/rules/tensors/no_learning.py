@@ -12,6 +12,7 @@ import msgspec
 from leadline.records.names import Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import and_more, clear_if_complete, too_few
 from leadline.rules.rule import Rule
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _UNMANAGED: Final = "/outside_optimizers"
 _EVERY: Final = 10
+_UNMANAGED_STEPS: Final = 5
+"""A parameter without an optimizer is reported after this many steps: an optimizer may be created a little later."""
 _NOISE: Final = 1e-5
 """A gradient below this share of the largest one at its step is a rounding error of zero."""
 _CONVERGED: Final = 1e-3
@@ -53,12 +56,14 @@ class _Known:
     """The step at which parameters were first captured."""
     zero_since: int | None = None
     """The step since which every learning rate is 0."""
+    levels: LossLevels = field(default_factory=LossLevels)
 
     def has_converged(self, parameter: str, gradient: float) -> bool:
-        """Note a gradient; return whether it, or the learning rate, is far below its largest value so far."""
+        """Note a gradient; return whether it, the loss or the learning rate is far below its largest value so far."""
         largest = max(gradient, self.largest_gradients.get(parameter, 0.0))
         self.largest_gradients[parameter] = largest
-        return gradient < _CONVERGED * largest or _rate(self) < _CONVERGED * self.highest_rate
+        is_small = gradient < _CONVERGED * largest or _rate(self) < _CONVERGED * self.highest_rate
+        return is_small or self.levels.have_converged()
 
 
 class NoLearning(Rule, frozen=True, kw_only=True):
@@ -68,13 +73,16 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         The loss may still fall because of the other parameters, so that nobody notices; the layer without updates
         is computed in vain at every step.
     How it decides:
-        Fires if one of these conditions holds for at least ``steps`` steps: a parameter receives gradients and no
-        living optimizer holds it; the gradient of a parameter was above 1e-5 of the largest gradient at each
+        Fires if a parameter receives gradients and no living optimizer holds it for at least 5 steps; this includes
+        parameters of modules that a captured forward pass called although their model does not know them (in a plain
+        list), and of models without an optimizer of their own. Fires too if one of these conditions holds for at
+        least ``steps`` steps: the gradient of a parameter was above 1e-5 of the largest gradient at each
         capture, and its bits (their checksum) are the same at all of these captures; every learning rate was 0 at
         each capture. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the first
         steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
         bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of
-        a parameter or the learning rate has fallen below a thousandth of its largest value, nothing needs to change.
+        a parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs
+        to change.
     Not a number:
         A gradient with NaN or infinity should not change anything (a gradient scaler skips such steps): the count
         is reset.
@@ -109,15 +117,20 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 TensorNeed("gradients", statistics=("abs_max",), modes=("train",)),
                 TensorNeed("hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",)),
                 TensorNeed("checks", regex=f"{_UNMANAGED}$", statistics=("value",), modes=("train",), every=_EVERY),
+                TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
             )
         )
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Known]:
         known: dict[str, _Known] = memory or {}
+        rates = []
         for reading in window.readings("value"):
             if reading.tensor.endswith(_UNMANAGED):
                 _note_unmanaged(known.setdefault(reading.worker, _Known()), reading)
-        rates = [reading for reading in window.readings("value") if not reading.tensor.endswith(_UNMANAGED)]
+            elif "losses" in reading.collections:
+                known.setdefault(reading.worker, _Known()).levels.add([reading])
+            else:
+                rates.append(reading)
         for worker in {reading.worker for reading in rates}:
             _note_rates(known.setdefault(worker, _Known()), [reading for reading in rates if reading.worker == worker])
         gradients = {(reading.worker, reading.tensor): reading.value for reading in window.readings("abs_max")}
@@ -141,7 +154,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             if finding is not None:
                 return self._fired(*finding, worker=worker)
         if not sums:
-            return Undecided("no parameters were captured at this step")
+            return Undecided("no weights were captured")
         followed = max(reading.mode_step - window.memory[reading.worker].first_step for reading in sums)
         if followed < self.steps:
             return too_few(followed, self.steps, "steps between captures of the parameters")
@@ -152,7 +165,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         names = {reading.tensor for reading in readings}
         if known.zero_since is not None and names & set(known.rates) and step - known.zero_since >= self.steps:
             return "rate", sorted(known.rates), known.zero_since
-        unmanaged = [name for name, since in known.unmanaged.items() if step - since >= self.steps and name in names]
+        steps = min(self.steps, _UNMANAGED_STEPS)
+        unmanaged = [name for name, since in known.unmanaged.items() if step - since >= steps and name in names]
         if unmanaged:
             return "outside", unmanaged, min(known.unmanaged[name] for name in unmanaged)
         unchanged = [
@@ -192,6 +206,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             suggestion=suggestion,
             worker=worker,
             evidence={"kind": kind, "since_step": since, "parameters": len(names), "steps": self.steps},
+            since_step=since,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -18,12 +19,35 @@ if TYPE_CHECKING:
 
 _Steps = Annotated[int, msgspec.Meta(ge=1)]
 _Key = tuple[str, str]
-_Best = tuple[float, int]
-"""The best value of a loss, and the number of saved steps since."""
-
 
 _MIN_ELEMENTS: Final = 20
 """Percentiles of fewer elements are meaningless."""
+_CAPTURES: Final = 3
+"""Captures in a row at which signals must fade: layers that start with zeros pass none back at the first update."""
+_NARROW: Final = 1e-6
+"""The share of the widest gradient below which another one has faded."""
+_RISE: Final = 2.0
+"""A loss that has risen by less may be noise of single batches."""
+
+
+@dataclass(slots=True)
+class _FirstLosses:
+    """A loss in the first steps."""
+
+    first: float
+    high: int = 0
+    """The number of steps in a row at which it was far above the first one."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The first steps so far."""
+
+    spread: dict[str, int] = field(default_factory=dict)
+    """By worker, the captures in a row at which variances differed too much."""
+    narrow: dict[_Key, int] = field(default_factory=dict)
+    """By gradient, the captures in a row at which it hardly varied."""
+    losses: dict[_Key, _FirstLosses] = field(default_factory=dict)
 
 
 class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
@@ -33,24 +57,26 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         Weights that start too large, too small or all equal lead to very different signals and gradients in
         different layers; the training starts slowly or not at all, and no learning rate fits all layers.
     How it decides:
-        Fires at the first ``steps`` train steps if any of these conditions holds: the variances of the activations'
-        inputs differ between layers, ``largest / smallest > threshold``; a gradient hardly varies, ``p95 - p5 <
-        distribution_range``; a loss has not fallen below its best for ``patience`` steps in a row.
+        Fires at the first ``steps`` train steps if one of these conditions holds. At 3 captures in a row the variances
+        of the activations' inputs differ between layers, ``largest / smallest > threshold ** n``, where n is the
+        number of layers from one to the other. At 3 captures in a row a gradient hardly varies, ``p95 - p5 <
+        distribution_range``, and varies by less than a millionth of the gradient that varies most. Every loss is more
+        than twice its first value for ``patience`` steps in a row.
     Not a number:
         Variances, percentiles and losses that are NaN or infinite are skipped (see ``exploding_tensor``); with a
         smallest variance of 0 the ratio is infinite.
     Blind spots:
-        After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements. Losses of
-        single batches are noisy, and little is learned during a warm-up of the learning rate: raise ``patience``.
-        In wide layers and with a mean over a large batch healthy gradients vary by less than 0.001: lower
-        ``distribution_range``. Percentiles of fewer than 20 elements are not evaluated.
+        After the first ``steps`` it is silent. Percentiles are those of a sample of 4,096 elements; those of vectors
+        and of fewer than 20 elements, and gradients that are mostly 0, are not evaluated. Signals that fade evenly by
+        less than ``threshold`` from layer to layer are not detected, whatever the depth: an initialization by PyTorch's
+        defaults loses a factor of six per layer.
     Args:
         activation_inputs_regex: Regular expression (``re.search``) for the inputs of activations; a pattern such as
             ``.*relu_input`` also selects the inputs of all modules of that kind.
-        threshold: Largest ratio of variances that is not a finding, > 0.
+        threshold: Largest ratio of variances from layer to layer that is not a finding, >= 1.
         distribution_range: Smallest distance of a gradient's 5th and 95th percentile, >= 0, in the unit of the
             gradient.
-        patience: Steps in a row without a new best loss, >= 1.
+        patience: Steps in a row with a risen loss, >= 1.
         steps: Number of first steps that are evaluated, >= 1.
     Source:
         SageMaker developer guide, "PoorWeightInitialization".
@@ -60,11 +86,12 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         "vanishing_gradient",
         "dead_relu",
         "saturated_activation",
+        "loss_at_start",
         "loss_not_decreasing",
     )
 
     activation_inputs_regex: str = ".*relu_input"
-    threshold: Annotated[float, msgspec.Meta(gt=0)] = 10.0
+    threshold: Annotated[float, msgspec.Meta(ge=1)] = 10.0
     distribution_range: Annotated[float, msgspec.Meta(ge=0)] = 0.001
     patience: _Steps = 5
     steps: _Steps = 10
@@ -86,99 +113,138 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
     def least_observations(self) -> int:
         return min(self.patience + 1, self.steps)
 
-    def remember(self, memory: Any, window: Window) -> dict[_Key, _Best]:
-        bests: dict[_Key, _Best] = dict(memory or {})
+    def remember(self, memory: Any, window: Window) -> _Known:
+        known: _Known = memory or _Known()
+        variances = window.readings("variance", where=_is_finite)
+        for worker in dict.fromkeys(reading.worker for reading in variances):
+            is_wide = self._widest(variances, worker) is not None
+            known.spread[worker] = known.spread.get(worker, 0) + 1 if is_wide else 0
+        ranges = _ranges(window)
+        widest = _widest_ranges(ranges)
+        for reading, distance in ranges:
+            key = (reading.worker, reading.tensor)
+            is_narrow = distance < min(self.distribution_range, _NARROW * widest[reading.worker])
+            known.narrow[key] = known.narrow.get(key, 0) + 1 if is_narrow else 0
         for reading in window.readings("value", where=_is_finite):
-            best, since = bests.get((reading.worker, reading.tensor), (math.inf, -1))
-            is_new = reading.value < best
-            bests[reading.worker, reading.tensor] = (reading.value, 0) if is_new else (best, since + 1)
-        return bests
+            losses = known.losses.setdefault((reading.worker, reading.tensor), _FirstLosses(reading.value))
+            losses.high = losses.high + 1 if reading.value > _RISE * losses.first > 0 else 0
+        return known
 
     def evaluate(self, window: Window) -> Verdict:
         variances = window.readings("variance", where=_is_finite)
         ranges = _ranges(window)
         losses = window.readings("value", where=_is_finite)
-        fired = self._variances(variances) or self._gradients(ranges) or self._losses(losses, window.memory)
+        known: _Known = window.memory
+        fired = self._variances(variances, known) or self._gradients(ranges, known) or self._losses(losses, known)
         if fired is not None:
             return fired
         if len(variances) < 2 and not ranges and not losses:
             return Undecided("no activations of two layers, no gradients and no losses were finite at this step")
         return clear_if_complete(window, "captured data")
 
-    def _variances(self, readings: list[TensorReading]) -> Fired | None:
+    def _variances(self, readings: list[TensorReading], known: _Known) -> Fired | None:
         for worker in dict.fromkeys(reading.worker for reading in readings):
-            inputs = [reading for reading in readings if reading.worker == worker]
-            large, small = max(inputs, key=_value), min(inputs, key=_value)
-            ratio = large.value / small.value if small.value else math.inf if large.value else 1.0
-            if len(inputs) > 1 and ratio > self.threshold:
-                return Fired(
-                    f"the variances of the activations' inputs differ {ratio:.3g}-fold: {large.value:.3g} in "
-                    f"{large.tensor}, {small.value:.3g} in {small.tensor}",
-                    tensors=(large.tensor, small.tensor),
-                    evidence={
-                        "largest": large.value,
-                        "smallest": small.value,
-                        "ratio": ratio,
-                        "threshold": self.threshold,
-                    },
-                    suggestion="kaiming_normal_ weights in front of ReLU (xavier_normal_ for tanh and sigmoid), or a "
-                    "normalization layer; usually the scale of the weights does not fit the layers' widths",
-                    worker=worker,
-                )
+            pair = self._widest(readings, worker)
+            if pair is None or known.spread[worker] < _CAPTURES:
+                continue
+            large, small = pair
+            ratio = _ratio(large, small)
+            return Fired(
+                f"the variances of the activations' inputs differ {ratio:.3g}-fold: {large.value:.3g} in "
+                f"{large.tensor}, {small.value:.3g} in {small.tensor}",
+                tensors=(large.tensor, small.tensor),
+                evidence={
+                    "largest": large.value,
+                    "smallest": small.value,
+                    "ratio": ratio,
+                    "threshold": self.threshold,
+                },
+                suggestion="kaiming_normal_ weights in front of ReLU (xavier_normal_ for tanh and sigmoid), or a "
+                "normalization layer; usually the scale of the weights does not fit the layers' widths",
+                worker=worker,
+            )
         return None
 
-    def _gradients(self, ranges: list[tuple[TensorReading, float]]) -> Fired | None:
+    def _widest(self, readings: list[TensorReading], worker: str) -> tuple[TensorReading, TensorReading] | None:
+        """Return the two layers of a worker that differ most, the larger first, if they differ too much."""
+        inputs = [reading for reading in readings if reading.worker == worker]
+        wide = []
+        for at, one in enumerate(inputs):
+            for distance, other in enumerate(reversed(inputs[:at]), start=1):
+                large, small = (one, other) if one.value > other.value else (other, one)
+                if _ratio(large, small) > self.threshold**distance:
+                    wide.append((large, small))
+        return max(wide, key=lambda pair: _ratio(*pair)) if wide else None
+
+    def _gradients(self, ranges: list[tuple[TensorReading, float]], known: _Known) -> Fired | None:
         narrow = sorted(
-            (gradient for gradient in ranges if gradient[1] < self.distribution_range), key=lambda gradient: gradient[1]
+            (
+                (reading, distance)
+                for reading, distance in ranges
+                if known.narrow[reading.worker, reading.tensor] >= _CAPTURES
+            ),
+            key=lambda gradient: gradient[1],
         )
         if not narrow:
             return None
         worst, distance = narrow[0]
+        widest = _widest_ranges(ranges)[worst.worker]
         tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in narrow))
         return Fired(
             f"{worst.tensor.removeprefix('gradient/')}: the 5th and 95th percentile of its gradient are "
-            f"{distance:.3g} apart, less than {self.distribution_range:g}" + and_more(len(tensors) - 1),
+            f"{distance:.3g} apart, those of another one {widest:.3g}" + and_more(len(tensors) - 1),
             tensors=tensors,
-            evidence={"range": distance, "threshold": self.distribution_range, "gradients": len(tensors)},
+            evidence={
+                "range": distance,
+                "widest": widest,
+                "threshold": self.distribution_range,
+                "gradients": len(tensors),
+            },
             suggestion="a larger scale of the initial weights, or a normalization layer in front of it; "
-            "usually the signal fades on its way through the layers, or all weights start equal",
+            "usually the signal fades on its way through the layers",
             worker=worst.worker,
         )
 
-    def _losses(self, readings: list[TensorReading], bests: dict[_Key, _Best]) -> Fired | None:
-        for reading in readings:
-            best, since = bests[reading.worker, reading.tensor]
-            if since >= self.patience:
-                return Fired(
-                    f"{reading.tensor} has not fallen for {since} of the first steps: {reading.value:.4g} now, "
-                    f"{best:.4g} at best",
-                    tensors=(reading.tensor,),
-                    evidence={"now": reading.value, "best": best, "steps_since": since, "patience": self.patience},
-                    suggestion="the framework's own initialization, or a ten times higher learning rate to see whether "
-                    "anything changes; usually weights start too small or equal, or the rate is too low",
-                    worker=reading.worker,
-                )
-        return None
+    def _losses(self, readings: list[TensorReading], known: _Known) -> Fired | None:
+        if not readings or any(losses.high < self.patience for losses in known.losses.values()):
+            return None
+        reading = readings[0]
+        losses = known.losses[reading.worker, reading.tensor]
+        return Fired(
+            f"{reading.tensor} has risen for {losses.high} of the first steps: {reading.value:.4g} now, "
+            f"{losses.first:.4g} at first",
+            tensors=(reading.tensor,),
+            evidence={"now": reading.value, "first": losses.first, "steps": losses.high, "patience": self.patience},
+            suggestion="the framework's own initialization, or a lower learning rate; "
+            "usually the first updates are too large for the scale of the weights",
+            worker=reading.worker,
+        )
 
 
 def _ranges(window: Window) -> list[tuple[TensorReading, float]]:
-    """Return the distance of the 5th and 95th percentile of each gradient."""
+    """Return the distance of the 5th and 95th percentile of each gradient, if it has enough elements other than 0."""
     low = {(reading.worker, reading.tensor): reading.value for reading in window.readings("p5", where=_is_finite)}
-    high = [
-        reading
-        for reading in window.readings("p95", where=_is_finite)
-        if not reading.shape or reading.elements >= _MIN_ELEMENTS
-    ]
-    return [
+    ranges = [
         (reading, reading.value - low[reading.worker, reading.tensor])
-        for reading in high
-        if (reading.worker, reading.tensor) in low
+        for reading in window.readings("p95", where=_is_finite)
+        if len(reading.shape) > 1 and reading.elements >= _MIN_ELEMENTS and (reading.worker, reading.tensor) in low
     ]
+    return [(reading, distance) for reading, distance in ranges if distance > 0]
+
+
+def _widest_ranges(ranges: list[tuple[TensorReading, float]]) -> dict[str, float]:
+    """Return the distance of the gradient that varies most, by worker."""
+    widest: dict[str, float] = {}
+    for reading, distance in ranges:
+        widest[reading.worker] = max(distance, widest.get(reading.worker, 0.0))
+    return widest
+
+
+def _ratio(large: TensorReading, small: TensorReading) -> float:
+    if small.value:
+        return large.value / small.value
+    return math.inf if large.value else 1.0
 
 
 def _is_finite(values: Floats) -> Choices:
     return abs(values) < math.inf
-
-
-def _value(reading: TensorReading) -> float:
-    return reading.value

@@ -2,42 +2,71 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     import numpy as np
 
     from leadline.reader.window import Floats, TensorReading, Window
 
-_SAMPLES: Final = 500
-_NOT_EVALUATED: Final = "no finite floating-point input was captured at this step"
+_SAMPLES: Final = 64
 _FIRST_STEPS: Final = 10
 _EVERY: Final = 50
+_LARGE: Final = 10.0
+"""Features of at most this size are as large as the outputs of layers."""
+_PIXELS: Final = (127.0, 255.0)
+"""The range of the largest value of unscaled pixels."""
+_PIXEL_STD: Final = 16.0
+_SAME_SIZE: Final = 3.0
+"""A layer that is given values within this factor of the model's input is given the input, rescaled at most by
+dropout."""
+_LAYERS: Final = frozenset(
+    f"{kind}_input" for kind in ("linear", "dense", "conv1d", "conv2d", "conv3d", "rnn", "lstm", "gru")
+)
+_REGRESSIONS: Final = frozenset(f"{kind}loss_input" for kind in ("mse", "l1", "smoothl1", "huber"))
+_Key = tuple[str, str]
+_Detail = tuple[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Means and mean squares of the features of an input over the samples so far."""
+    """What is known of an input, or of the labels of a loss call, from the samples so far."""
 
     samples: int
     mean: Floats
-    """Shape ``(features,)``."""
+    """Means of the features, shape ``(features,)``; labels are one feature."""
     square: Floats
-    """Mean of the squares, shape ``(features,)``."""
+    """Means of the squares, shape ``(features,)``."""
+    low: float
+    """The smallest value."""
+    size: float
+    """The largest absolute value."""
+    columns: int
+    """The last dimension."""
+    is_judged: bool
+    """Whether a layer is given the input as it is; labels always are."""
 
     def joined(self, other: _Pool) -> _Pool:
         samples = self.samples + other.samples
         share = other.samples / samples
-        return _Pool(
-            samples, self.mean + share * (other.mean - self.mean), self.square + share * (other.square - self.square)
+        return replace(
+            self,
+            samples=samples,
+            mean=self.mean + share * (other.mean - self.mean),
+            square=self.square + share * (other.square - self.square),
+            low=min(self.low, other.low),
+            size=max(self.size, other.size),
+            is_judged=self.is_judged or other.is_judged,
         )
 
     def std(self) -> Floats:
@@ -51,22 +80,29 @@ class _Pool:
 
 
 class UnscaledInput(Rule, frozen=True, kw_only=True):
-    """Fires when the model's input is not scaled: features of very different size, far from zero, or all too large.
+    """Fires when the model's input, or the labels of a regression, are not scaled: far from zero, too large, too small.
 
     Why it matters:
         All features share one learning rate: if one of them is a thousand times larger than another, the large one
-        makes the steps unstable and the small one is ignored.
+        makes the steps unstable and the small one is ignored. A network starts with outputs of about 1: labels of
+        many thousands take as many updates to reach, and labels of a thousandth drown in the noise of the outputs.
     How it decides:
-        Evaluated once there are at least 500 samples. Fires if the largest standard deviation of a feature over the
-        smallest is > ``ratio``; or ``abs(mean) / std > offset`` for a feature; or the standard deviation of all
-        elements is outside ``[1 / scale, scale]``. Features are the columns of (N, D), the channels of (N, C, H,
-        W), the last dimension of (N, S, D).
+        Evaluated once there are 64 samples, of the first 10 steps and of every 50th one. An input fires if the largest
+        standard deviation of a feature is > 10 and > ``ratio`` times the smallest; or if the absolute mean of a
+        feature is > 10 and > ``offset`` times its standard deviation; or if the standard deviation of all elements is
+        > ``scale``, or < ``1 / scale`` without any value beyond ``10 / scale``; or if all values are between 0 and
+        255, the largest is > 127 and the standard deviation > 16, as pixels are read from files. Features are the
+        columns of (N, D), the channels of (N, C, H, W), the last dimension of (N, S, D). Labels of mean squared,
+        absolute, smooth and Huber errors fire by ``scale`` alone. An input is evaluated if a linear, convolution or
+        recurrent layer is given values of the same size (within a factor of 3): a model that normalizes its input
+        needs no scaled one.
     Not a number:
         A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
-        Whole numbers count as token ids and are not evaluated. A feature that is the same in all samples has no
-        scale and is skipped. A model that begins with its own normalization (BatchNorm, Rescaling) needs no scaled
-        input. Sparse features (mostly zero) are small on average, whatever their scale.
+        Whole numbers count as token ids, classes or images that the model converts, and are not evaluated. A feature
+        that is the same in all samples counts in ``scale`` only. Constant labels, and labels whose rows sum to 1, are
+        skipped. Layers that the script computes by itself, or that are compiled, are not seen. Labels of a loss that
+        is written out are not known.
     Args:
         ratio: Largest ratio of two features' standard deviations, > 1.
         offset: Largest absolute mean of a feature, in its standard deviations, > 0.
@@ -76,9 +112,13 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     """
 
     explains: ClassVar[tuple[str, ...]] = (
+        "check_input_images",
         "exploding_tensor",
         "nonfinite_origin",
         "exploding_gradient",
+        "learning_rate",
+        "loss_at_start",
+        "loss_spike",
         "saturated_activation",
         "poor_weight_initialization",
     )
@@ -88,90 +128,161 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     scale: Annotated[float, msgspec.Meta(gt=1)] = 100.0
 
     def needs(self) -> Needs:
-        wanted = ("unit_mean", "unit_std", "abs_max")
+        inputs, labels = ("unit_mean", "unit_std", "min", "abs_max"), ("mean", "std", "min", "abs_max")
         return Needs(
             (
-                TensorNeed("inputs", statistics=wanted, modes=("train",), end=_FIRST_STEPS),
-                TensorNeed("inputs", statistics=wanted, modes=("train",), every=_EVERY),
+                *_first_and_regular("inputs", inputs),
+                *_first_and_regular("labels", labels),
+                *(
+                    TensorNeed(layer, statistics=("abs_max",), modes=("train",), is_optional=True)
+                    for layer in sorted(_LAYERS)
+                ),
             )
         )
 
-    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], _Pool]:
-        pools: dict[tuple[str, str], _Pool] = memory or {}
-        for key, batch in _batches(window).items():
+    def remember(self, memory: Any, window: Window) -> dict[_Key, _Pool]:
+        pools: dict[_Key, _Pool] = dict(memory or {})
+        for key, batch in _batches(window):
             known = pools.get(key)
             if known is None or known.mean.shape != batch.mean.shape:
                 pools[key] = batch
             elif known.samples < _SAMPLES:
                 pools[key] = known.joined(batch)
+            elif batch.is_judged:
+                pools[key] = replace(known, is_judged=True)
         return pools
 
     def evaluate(self, window: Window) -> Verdict:
-        pools = {(reading.worker, reading.tensor): reading for reading in window.readings("abs_max")}
-        judged = [(reading, window.memory[key]) for key, reading in pools.items() if key in window.memory]
-        judged = [(reading, pool) for reading, pool in judged if pool.samples >= _SAMPLES]
-        for reading, pool in judged:
-            detail = self._judge(pool)
+        readings = [reading for reading in window.readings("abs_max") if _is_input(reading) or _is_label(reading)]
+        if not readings:
+            return Undecided("no input of the model was captured at this step")
+        pools: dict[_Key, _Pool] = window.memory
+        judged = [
+            (reading, pools[key])
+            for reading in readings
+            if (key := (reading.worker, reading.tensor)) in pools and pools[key].is_judged
+        ]
+        complete = [(reading, pool) for reading, pool in judged if pool.samples >= _SAMPLES]
+        for reading, pool in complete:
+            detail = self._judge_labels(pool) if _is_label(reading) else self._judge_input(pool)
             if detail is not None:
                 return self._fired(reading, pool, *detail)
-        if judged:
+        if complete:
             return Clear()
-        samples = max((window.memory[key].samples for key in pools if key in window.memory), default=0)
-        return too_few(samples, _SAMPLES, "samples of the input") if samples else Undecided(_NOT_EVALUATED)
+        if judged:
+            return too_few(max(pool.samples for _, pool in judged), _SAMPLES, "samples")
+        return NotApplicable("no layer is given floating-point values as they are, and no regression has labels")
 
-    def _judge(self, pool: _Pool) -> tuple[str, dict[str, float]] | None:
+    def _judge_input(self, pool: _Pool) -> _Detail | None:
         std = pool.std()
-        is_varying = std > 1e-9 * abs(pool.mean).clip(min=1e-300)
-        if is_varying.any():
-            sizes = std[is_varying]
-            ratio = float(sizes.max() / sizes.min())
-            if ratio > self.ratio:
-                large, small = _first_index(std == sizes.max()), _first_index(std == sizes.min())
-                return (
-                    f"feature {large} has a standard deviation {ratio:.3g} times that of feature {small} "
-                    f"({sizes.max():.3g} and {sizes.min():.3g})"
-                ), {"ratio": ratio, "threshold": self.ratio}
-            offsets = abs(pool.mean[is_varying]) / sizes
-            if offsets.max() > self.offset:
-                index = int(is_varying.nonzero()[0][offsets.argmax()])
-                return (
-                    f"feature {index} is {offsets.max():.3g} standard deviations from zero "
-                    f"(mean {pool.mean[index]:.3g}, standard deviation {std[index]:.3g})"
-                ), {"offset": float(offsets.max()), "threshold": self.offset}
-        total_std = pool.total_std()
-        if not 1 / self.scale <= total_std <= self.scale:
-            return f"standard deviation {total_std:.3g} is outside [{1 / self.scale:.3g}, {self.scale:g}]", {
-                "std": total_std,
+        is_varying = std > 1e-6 * abs(pool.mean).clip(min=1e-300)
+        if not is_varying.any():
+            return None
+        sizes, means = std[is_varying], abs(pool.mean[is_varying])
+        ratio = float(sizes.max() / sizes.min())
+        if ratio > self.ratio and sizes.max() > _LARGE:
+            large, small = _first_index(std == sizes.max()), _first_index(std == sizes.min())
+            return (
+                f"feature {large} has a standard deviation {ratio:.3g} times that of feature {small} "
+                f"({sizes.max():.3g} and {sizes.min():.3g})"
+            ), {"ratio": ratio, "threshold": self.ratio}
+        offsets = (means > _LARGE) * means / sizes
+        if offsets.max() > self.offset:
+            index = int(is_varying.nonzero()[0][offsets.argmax()])
+            return (
+                f"feature {index} is {offsets.max():.3g} standard deviations from zero "
+                f"(mean {pool.mean[index]:.3g}, standard deviation {std[index]:.3g})"
+            ), {"offset": float(offsets.max()), "threshold": self.offset}
+        return self._judge_scale(pool) or _judge_pixels(pool)
+
+    def _judge_labels(self, pool: _Pool) -> _Detail | None:
+        are_probabilities = pool.columns > 1 and pool.low >= 0 and abs(pool.mean[0] * pool.columns - 1) < 1e-3
+        is_constant = pool.total_std() <= 1e-6 * abs(pool.mean[0])
+        return None if are_probabilities or is_constant else self._judge_scale(pool)
+
+    def _judge_scale(self, pool: _Pool) -> _Detail | None:
+        std = pool.total_std()
+        if std > self.scale or (std < 1 / self.scale and pool.size < 10 / self.scale):
+            return f"standard deviation {std:.3g} is outside [{1 / self.scale:.3g}, {self.scale:g}]", {
+                "std": std,
                 "threshold": self.scale,
             }
         return None
 
     def _fired(self, reading: TensorReading, pool: _Pool, detail: str, evidence: dict[str, float]) -> Fired:
+        is_label = _is_label(reading)
+        suggestion = (
+            "subtract the labels' mean and divide by their standard deviation, and undo both for predictions; usually "
+            "they are in raw units"
+            if is_label
+            else "subtract each feature's mean and divide by its standard deviation (of the training data), or a "
+            "BatchNorm as the first layer; usually the model gets values in raw units"
+        )
         return Fired(
-            f"{reading.tensor}: {detail}, over {pool.samples:,} samples",
+            f"{reading.tensor}{' (labels)' * is_label}: {detail}, over {pool.samples:,} samples",
             tensors=(reading.tensor,),
             evidence={**evidence, "samples": pool.samples, "features": len(pool.mean)},
-            suggestion="subtract each feature's mean and divide by its standard deviation (of the training data), or a "
-            "BatchNorm as the first layer; usually the model gets values in raw units",
+            suggestion=suggestion,
             worker=reading.worker,
         )
 
 
-def _batches(window: Window) -> dict[tuple[str, str], _Pool]:
-    """Return the statistics of the floating-point inputs of this step."""
+def _first_and_regular(collection: str, statistics: tuple[str, ...]) -> Iterable[TensorNeed]:
+    need = TensorNeed(collection, statistics=statistics, modes=("train",), is_optional=True)
+    return replace(need, end=_FIRST_STEPS), replace(need, every=_EVERY)
+
+
+def _is_input(reading: TensorReading) -> bool:
+    return "inputs" in reading.collections
+
+
+def _is_label(reading: TensorReading) -> bool:
+    return "labels" in reading.collections and not _REGRESSIONS.isdisjoint(reading.collections)
+
+
+def _judge_pixels(pool: _Pool) -> _Detail | None:
+    low, high = _PIXELS
+    if pool.low >= 0 and low < pool.size <= high and pool.total_std() > _PIXEL_STD:
+        return "values from 0 to 255, as pixels are read from files", {"max": pool.size, "threshold": low}
+    return None
+
+
+def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
+    """Yield the statistics of the floating-point inputs, and of the labels of regressions, of this step."""
     import numpy as np
 
-    readings = {(reading.worker, reading.tensor): reading for reading in window.readings("abs_max")}
-    spreads = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_std")}
-    batches = {}
-    for vector in window.vectors("unit_mean"):
-        key = (vector.worker, vector.tensor)
-        reading, std = readings.get(key), spreads.get(key)
-        if reading is None or std is None or "float" not in reading.dtype or not reading.shape:
+    sizes = window.readings("abs_max")
+    layers = [reading for reading in sizes if not _LAYERS.isdisjoint(reading.collections)]
+    lows = _by_key(window.readings("min"))
+    means, spreads = _by_key(window.readings("mean")), _by_key(window.readings("std"))
+    unit_means = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_mean")}
+    unit_spreads = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_std")}
+    for reading in sizes:
+        key = (reading.worker, reading.tensor)
+        if "float" not in reading.dtype or not reading.shape:
             continue
-        if len(std) == len(vector.values) and np.isfinite(vector.values).all() and np.isfinite(std).all():
-            batches[key] = _Pool(reading.shape[0], vector.values, std**2 + vector.values**2)
-    return batches
+        if _is_input(reading):
+            mean, std = unit_means.get(key), unit_spreads.get(key)
+        elif _is_label(reading) and key in means and key in spreads:
+            mean, std = np.array([means[key]]), np.array([spreads[key]])
+        else:
+            continue
+        if mean is None or std is None or len(mean) != len(std) or not np.isfinite([*mean, *std]).all():
+            continue
+        is_judged = _is_label(reading) or any(
+            layer.worker == reading.worker and _are_of_one_size(layer.value, reading.value) for layer in layers
+        )
+        square = std**2 + mean**2
+        low = lows.get(key, -reading.value)
+        yield key, _Pool(reading.shape[0], mean, square, low, reading.value, reading.shape[-1], is_judged)
+
+
+def _are_of_one_size(one: float, other: float) -> bool:
+    return one <= _SAME_SIZE * other and other <= _SAME_SIZE * one
+
+
+def _by_key(readings: Iterable[TensorReading]) -> dict[_Key, float]:
+    return {(reading.worker, reading.tensor): reading.value for reading in readings}
 
 
 def _first_index(where: np.ndarray[Any, Any]) -> int:

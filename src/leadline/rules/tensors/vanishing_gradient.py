@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+import math
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
@@ -12,7 +13,11 @@ from leadline.rules.messages import clear_if_complete
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Window
+    from leadline.reader.window import TensorReading, Window
+
+_MIN_ELEMENTS: Final = 20
+_SHARE: Final = 1e-3
+"""A gradient that is not below this share of the largest one is as small as all others: the training has converged."""
 
 
 class VanishingGradient(Rule, frozen=True, kw_only=True):
@@ -23,14 +28,16 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         while the loss still falls a little because of the last ones.
     How it decides:
         Fires if ``mean(abs(gradient)) < threshold``, for each parameter separately, of the gradient that the
-        optimizer is about to use (accumulated, unscaled, clipped).
+        optimizer is about to use (accumulated, unscaled, clipped), and if it is below a thousandth of the largest one
+        where there are several. Biases and other vectors, and parameters of fewer than 20 elements, are not evaluated:
+        that of a bias in front of a normalization is a rounding error of 0.
     Not a number:
         A step that a gradient scaler skipped is not evaluated, since clipping sets overflowed gradients to zero. A
         mean that is NaN or infinite is not evaluated (see ``exploding_tensor``); undecided if all are.
     Blind spots:
         Adam and similar optimizers divide by the size of the gradient: parameters with tiny gradients may learn
-        well. Frozen and unused parameters have no gradient and are not evaluated. A gradient of exactly zero counts
-        as vanished, even behind a ReLU that happens to be off.
+        well. Frozen and unused parameters have no gradient and are not evaluated. A gradient of exactly 0 has not
+        faded, it was never there: it is reported by ``no_gradient`` and ``all_zero``.
     Args:
         threshold: Mean absolute value below which a gradient counts as vanished, > 0, in the gradient's unit.
     Source:
@@ -47,10 +54,9 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
             return Undecided("a gradient scaler skipped the step")
         if not window.readings("abs_mean", where=lambda values: abs(values) < float("inf")):
             return Undecided("no gradient at this step had a finite mean absolute value")
-        small = window.readings("abs_mean", where=lambda values: values < self.threshold)
+        small = self._vanished(window)
         if not small:
             return clear_if_complete(window, "gradients")
-        small.sort(key=lambda reading: reading.value)
         worst = small[0]
         tensors = tuple(dict.fromkeys(reading.tensor for reading in small))
         more = len(tensors) - 1
@@ -63,3 +69,31 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
             "usually activations are saturated, or a deep stack lacks normalization or residual connections",
             worker=worst.worker,
         )
+
+    def _vanished(self, window: Window) -> list[TensorReading]:
+        """Return the gradients that have vanished, the smallest first."""
+        small = [
+            reading
+            for reading in window.readings("abs_mean", where=lambda values: (values > 0) & (values < self.threshold))
+            if _is_evaluated(reading)
+        ]
+        if not small:
+            return []
+        largest: dict[str, float] = {}
+        counts: dict[str, int] = {}
+        for reading in window.readings("abs_mean", where=lambda values: abs(values) < math.inf):
+            if _is_evaluated(reading):
+                largest[reading.worker] = max(reading.value, largest.get(reading.worker, 0.0))
+                counts[reading.worker] = counts.get(reading.worker, 0) + 1
+        return sorted(
+            (
+                reading
+                for reading in small
+                if counts[reading.worker] == 1 or reading.value < _SHARE * largest[reading.worker]
+            ),
+            key=lambda reading: reading.value,
+        )
+
+
+def _is_evaluated(reading: TensorReading) -> bool:
+    return len(reading.shape) != 1 and (not reading.shape or reading.elements >= _MIN_ELEMENTS)

@@ -40,7 +40,8 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
         Fires if the ``share / 2`` smallest or the ``share / 2`` largest of a layer's weights are beyond ``abs_max /
         sqrt(fan_in)``, that is, if one of the two percentiles is; or if the largest absolute value is above half of
         the maximum of the data type. ``fan_in`` is the product of all dimensions but the first (1 for
-        one-dimensional weights).
+        one-dimensional weights). Only floating-point weights that the optimizer updates are evaluated, where the update
+        ratios tell which ones these are; frozen weights are as large as they were made.
     Not a number:
         Percentiles are of the finite weights; a layer without any is not evaluated.
     Blind spots:
@@ -60,7 +61,7 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01
 
     def needs(self) -> Needs:
-        wanted = ("abs_max", *self._percentiles())
+        wanted = ("abs_max", "update_ratio", *self._percentiles())
         return Needs((TensorNeed("weights", statistics=wanted, modes=("train",), every=_EVERY),))
 
     def _percentiles(self) -> tuple[str, str]:
@@ -74,10 +75,17 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
                 if math.isfinite(reading.value):
                     key = (reading.worker, reading.tensor)
                     percentiles[key] = max(percentiles.get(key, 0.0), abs(reading.value))
-        layers = [reading for reading in window.readings("abs_max") if math.isfinite(reading.value)]
-        judged = [layer for layer in layers if (layer.worker, layer.tensor) in percentiles]
+        updated = {(reading.worker, reading.tensor) for reading in window.readings("update_ratio")}
+        judged = [
+            reading
+            for reading in window.readings("abs_max")
+            if math.isfinite(reading.value)
+            and "float" in reading.dtype
+            and (reading.worker, reading.tensor) in percentiles
+            and (not updated or (reading.worker, reading.tensor) in updated)
+        ]
         if not judged:
-            return Undecided("no finite weights were captured")
+            return Undecided("no finite weights of an optimizer were captured")
         bad = [
             (layer, percentiles[layer.worker, layer.tensor])
             for layer in judged

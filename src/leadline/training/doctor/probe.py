@@ -6,10 +6,9 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from types import CodeType
 from typing import Any, Final
 
-from leadline.frameworks.adapter import Score
+from leadline.frameworks.adapter import CallSite, Score
 from leadline.frameworks.installed import Frameworks
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop
@@ -61,9 +60,12 @@ class DoctorProbe:
         self._inventory: dict[str, Any] = {}
         """The latest inventory."""
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
-        self.cost = recorder.cost
+        self.cost, self.deferred = recorder.cost, recorder.deferred
+        self.can_defer_end, self.defer_quiet_steps = recorder.can_defer_end, recorder.defer_quiet_steps
+        self.after_quiet_update = recorder.after_quiet_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
+        self.loss_facts_step = recorder.loss_facts_step
         self.log, self.record_event = recorder.log, recorder.record_event
         self.capture_last_step = recorder.capture_last_step
         self.begin_training, self.end_training = recorder.begin_training, recorder.end_training
@@ -90,6 +92,9 @@ class DoctorProbe:
         if not any(known is optimizer for known in self._optimizers):
             self._optimizers.append(optimizer)
         self._recorder.before_update(optimizer)
+
+    def can_defer(self, optimizer: Any) -> bool:
+        return False
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         clock = self._recorder.clock
@@ -212,9 +217,10 @@ class DoctorProbe:
 
 def _place(site: object) -> str:
     match site:
-        case (CodeType() as code, int(line)):
-            relative = os.path.relpath(code.co_filename)
-            return f"{code.co_filename if relative.startswith(os.pardir) else relative}:{line}"
+        case CallSite():
+            file = site.code.co_filename
+            relative = os.path.relpath(file)
+            return f"{file if relative.startswith(os.pardir) else relative}:{site.line}"
         case str():
             return "of an evaluation set"  # or logged through the script's own hook
     return "unknown place"

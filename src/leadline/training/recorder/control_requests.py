@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeVar
 
 from leadline.errors import TrainingStopped
+from leadline.records import describe
 from leadline.records.plan import CaptureItem
-from leadline.records.request import AddRules, Answer, ControlRequest, Request, Stop, UnreadableRequest
+from leadline.records.request import (
+    AddRules,
+    Answer,
+    ChangeCapture,
+    ControlRequest,
+    PlanChange,
+    RemoveRules,
+    Request,
+    Stop,
+    UnreadableRequest,
+    changed_items,
+)
 from leadline.store.control import RequestReader, acknowledge
 from leadline.training.step_context import StepContext
 
 T = TypeVar("T", bound=Request)
 
 _CHECK_NS: Final = 50_000_000
+_NEVER_NS: Final = 1 << 62
 
 
 class ControlRequests:
@@ -39,6 +52,18 @@ class ControlRequests:
         """
         self._handlers[kind] = handle
 
+    def has_pending(self) -> bool:
+        """Return whether there may be a request that is not handled yet, or a stop."""
+        if self._stop is not None:
+            return True
+        now = time.monotonic_ns()
+        if now - self._checked_ns <= _CHECK_NS:
+            return False
+        if self._inbox.may_have_more():
+            return True
+        self._checked_ns = now
+        return False
+
     def handle_pending(self, step: int) -> None:
         """Handle pending requests at the end of the global ``step``.
 
@@ -55,6 +80,10 @@ class ControlRequests:
                 self._is_stop_acknowledged = True
                 self._acknowledge(stop)
             raise TrainingStopped(f"stopped by Leadline at step {self._context.train_step - 1}: {stop.reason}")
+
+    def close(self) -> None:
+        """Obey no further request: the training is over."""
+        self._checked_ns, self._stop = _NEVER_NS, None
 
     def _check(self) -> None:
         for request in self._inbox.take():
@@ -73,34 +102,52 @@ class ControlRequests:
         acknowledge(context.run, request.id, context.worker, context.train_step - 1, answer or Answer())
 
 
-class AddedRuleCaptures:
-    """Handles the requests for more rules in a worker.
+class PlanChanges:
+    """Handles the requests that change what a worker captures.
 
     Args:
-        on_change: Called when there are new capture items.
+        items: The items of the run's capture plan.
+        on_change: Called when the items have changed.
 
     Attributes:
-        items: The items captured beside the plan.
+        items: The items that are captured now.
     """
 
-    def __init__(self, context: StepContext, on_change: Callable[[], object]) -> None:
-        self.items: tuple[CaptureItem, ...] = ()
+    def __init__(self, context: StepContext, items: tuple[CaptureItem, ...], on_change: Callable[[], object]) -> None:
+        self.items = items
         self._context, self._on_change = context, on_change
 
-    def handle(self, request: AddRules) -> None:
-        """Capture the items of a request, and acknowledge it."""
-        new = tuple(item for item in request.items if item not in self.items)
-        self.items += new
-        if new:
+    def serve(self, control: ControlRequests) -> None:
+        """Register for the requests."""
+        control.serve(AddRules, self.handle)
+        control.serve(RemoveRules, self.handle)
+        control.serve(ChangeCapture, self.handle)
+
+    def handle(self, request: PlanChange) -> None:
+        """Capture the items after a request, and acknowledge it."""
+        before, self.items = self.items, changed_items(self.items, request)
+        if self.items != before:
             self._on_change()
-        details = _describe(new) if request.items else "no further captures needed"
-        context = self._context
+        context, details = self._context, _describe_change(request, before, self.items)
         acknowledge(context.run, request.id, context.worker, context.train_step - 1, Answer("taken", details))
 
 
-def _describe(items: tuple[CaptureItem, ...]) -> str:
-    """Describe the items: ``also captures abs_mean of gradients``."""
+def _describe_change(request: PlanChange, before: tuple[CaptureItem, ...], after: tuple[CaptureItem, ...]) -> str:
+    """Describe what a request has changed: ``also captures abs_mean of gradients``."""
+    match request:
+        case AddRules():
+            new = [item for item in after if item not in before]
+            known = "already captured" if request.items else "no further captures needed"
+            return f"also captures {_listed(new)}" if new else known
+        case RemoveRules():
+            gone = [item for item in before if item not in after]
+            return f"no longer captures {_listed(gone)}" if gone else "captures the same as before"
+        case ChangeCapture():
+            return describe.captured(request.collection, request.added, verb="captures")
+
+
+def _listed(items: Iterable[CaptureItem]) -> str:
     parts = dict.fromkeys(
         f"{', '.join(item.statistics) or 'raw values'} of {item.collection or item.regex}" for item in items
     )
-    return f"also captures {'; '.join(parts)}" if parts else "already captured"
+    return "; ".join(parts)

@@ -41,14 +41,17 @@ class EvalRecorder:
         self._control, self._overhead, self._timeline, self._listener = control, overhead, timeline, listener
         self._items: tuple[CaptureItem, ...] = ()
         self._captures_losses = False
+        self._discarded: tuple[str, int] | None = None
+        """Mode and step of the step discarded last, whose schedules have advanced already."""
 
     def begin_step(self, mode: str = "eval") -> tuple[CaptureItem, ...]:
         begun = self._overhead.begin()
         self._timeline.begin_eval()
         stamp = self.stamp = self._clock.stamp(self._clock.named or mode)
-        schedules = self._schedules.of(stamp.mode)
-        self._captures_losses = bool(schedules.losses.advance_to(stamp.mode_step))
-        self._items = schedules.forward.advance_to(stamp.mode_step)
+        if self._discarded != (stamp.mode, stamp.mode_step):
+            schedules = self._schedules.of(stamp.mode)
+            self._captures_losses = bool(schedules.losses.advance_to(stamp.mode_step))
+            self._items = schedules.forward.advance_to(stamp.mode_step)
         self._overhead.end(begun)
         return self._items
 
@@ -63,6 +66,7 @@ class EvalRecorder:
     def discard_step(self) -> None:
         if self.stamp is not None:
             self._scalars.losses_of(self.stamp.mode).take()
+            self._discarded = self.stamp.mode, self.stamp.mode_step
             self.stamp = None
             self._timeline.discard_eval()
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from leadline.records.loss_facts import ACTIVATION, CONSECUTIVE_LINEAR
 from leadline.records.names import (
     CHECKS,
     GRADIENT_NORMS,
@@ -84,6 +85,12 @@ class PlanSchedules:
     def has_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""
         return any(item.collection == CHECKS for item in self._items)
+
+    def has_loss_facts(self) -> bool:
+        """Return whether facts about loss calls, or pairs of linear layers, are captured."""
+        checks = [item for item in self._items if item.collection == CHECKS]
+        names = (f"loss/{ACTIVATION}", f"loss/{CONSECUTIVE_LINEAR}")
+        return any(item.selects(name, frozenset({CHECKS})) for item in checks for name in names)
 
     def _schedules(self, mode: str) -> ModeSchedules:
         items = [item for item in self._items if applies_to_mode(item, mode)]

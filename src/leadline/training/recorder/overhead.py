@@ -8,17 +8,18 @@ from dataclasses import dataclass
 from typing import Final
 
 _SAMPLES: Final = 7
-_FAR_NS: Final = 1_000_000
-"""After a span that ended so long ago the processor time is read."""
+"""One span in eight is measured where not all are."""
+_LONG_NS: Final = 100_000
+"""Within a span of this length that is measured the processor time is read, otherwise estimated."""
 
 
 @dataclass(slots=True)
 class Overhead:
     """The processor time that Leadline takes in the training's thread.
 
-    The processor time of spans that are far apart is measured; of others, that of one in eight, since it takes longer
-    to read than the wall clock. The time of the rest is the wall time, multiplied by the share of the measured spans in
-    which the thread had a processor: what other processes take is not Leadline's.
+    The processor time of all spans of a step that captures is measured, and of one span in eight elsewhere: reading it
+    is a system call, which takes longer than many a span. The time of the rest is the wall time, multiplied by the
+    share of the latter in which the thread had a processor: what other processes take is not Leadline's.
     """
 
     own_ns: int = 0
@@ -30,6 +31,8 @@ class Overhead:
     """When the current span began; 0: there is none."""
     first_ns: int = 0
     """When the first span began; 0: there was none."""
+    measures_all: bool = True
+    """Whether every span is measured."""
     _spans: int = 0
     _begun_cpu_ns: int = -1
     """The processor time at the beginning of the current span; -1: not taken."""
@@ -46,7 +49,7 @@ class Overhead:
             return 0
         now = self.clock()
         self._spans += 1
-        if not self._spans & _SAMPLES or now - self.first_ns - self.loop_ns > _FAR_NS:
+        if self.measures_all or not self._spans & _SAMPLES:
             assert self.cpu_clock is not None
             self._begun_cpu_ns = self.cpu_clock()
         self.first_ns = self.first_ns or now
@@ -64,8 +67,9 @@ class Overhead:
             if self._begun_cpu_ns >= 0:
                 assert self.cpu_clock is not None
                 own_ns = min(self.cpu_clock() - self._begun_cpu_ns, now - begun_ns)
-                self._measured_ns += now - begun_ns
-                self._measured_cpu_ns += own_ns
+                if not self.measures_all or now - begun_ns < _LONG_NS:  # captures also wait, for files and threads
+                    self._measured_ns += now - begun_ns
+                    self._measured_cpu_ns += own_ns
                 self._begun_cpu_ns = -1
             else:
                 own_ns = (now - begun_ns) * self._measured_cpu_ns // self._measured_ns
@@ -80,6 +84,11 @@ class Overhead:
     def include(self, own_ns: int) -> None:
         """Add time that other threads took, for which the training waited."""
         self.own_ns += own_ns
+
+    def discard(self, begun_ns: int) -> None:
+        """End the span that began at ``begun_ns`` without counting it: it was another thread's."""
+        if begun_ns:
+            self.begun_ns, self._begun_cpu_ns = 0, -1
 
     def add(self, own_ns: int, begun_ns: int) -> int:
         """Add overhead within the training's own code; return its processor time.
@@ -96,4 +105,10 @@ class Overhead:
 
     def until(self, now_ns: int) -> int:
         """Return ``own_ns`` including the current span."""
-        return self.own_ns + (now_ns - self.begun_ns if self.begun_ns else 0)
+        if not self.begun_ns:
+            return self.own_ns
+        span_ns = now_ns - self.begun_ns
+        if span_ns > _LONG_NS and self._begun_cpu_ns >= 0:
+            assert self.cpu_clock is not None
+            return self.own_ns + min(self.cpu_clock() - self._begun_cpu_ns, span_ns)
+        return self.own_ns + span_ns * self._measured_cpu_ns // self._measured_ns

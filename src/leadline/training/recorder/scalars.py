@@ -207,8 +207,8 @@ class ScalarBuffer:
         """Add the norms that gradient clipping has computed."""
         self._norms |= {name: Scalar(GRADIENT_NORMS, (value,)) for name, value in values.items()}
 
-    def add_checks(self, values: Mapping[str, float]) -> None:
-        """Add results of the loop checks."""
+    def add_checks(self, values: Mapping[str, object]) -> None:
+        """Add results of the loop checks, and facts about loss calls."""
         self._checks |= {name: Scalar(CHECKS, (value,)) for name, value in values.items()}
 
     def add_accuracies(self, values: Mapping[str, object]) -> None:

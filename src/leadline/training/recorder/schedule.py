@@ -40,8 +40,8 @@ class CaptureSchedule:
         mode: str = "train",
         is_forward: bool = False,
     ) -> None:
-        self.next_step = 0
         self._items, self._budget = tuple(items), budget
+        self.next_step = 0 if self._items else _NEVER
         self._groups = divide(items, is_forward=is_forward)
         self._captured_at = {group: float("-inf") for group in self._groups if group.schedule.every_seconds is not None}
         """When the groups with an interval in seconds were captured."""
@@ -107,7 +107,7 @@ class StepDecision:
         self._should_capture = False
 
     def __call__(self) -> bool:
-        step = self._clock.mode_step("train")
+        step = self._clock.train_step
         if step != self._step:
             self._step = step
             self._should_capture = bool(self._schedule().advance_to(step))

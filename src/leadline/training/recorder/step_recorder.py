@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.frameworks.adapter import ComputesElsewhere, PendingNumbers, Program, Score, Subject
 from leadline.frameworks.installed import Frameworks
+from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.series import StepStamp
@@ -24,8 +25,10 @@ from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
 from leadline.training.recorder.step_output import StepOutput, is_never_urgent
 from leadline.training.step_context import StepContext
+from leadline.training.timeline.deferred_calls import DeferredCalls
 from leadline.training.timeline.step_clock import NullListener, StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.training.timeline.thread_clock import steps_until_sample
 
 _LOSSES_NAMED_STEPS: Final = 2
 """Forward passes before this step are watched to learn the names of losses; those of a second optimizer are called in
@@ -108,7 +111,7 @@ class StepRecorder:
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
         self.wants_checks = StepDecision(self.clock, lambda: schedules.of("train").checks)
         self.captures_checks = schedules.has_checks
-        self.log = scalars.log
+        self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
         self.record_checks = scalars.add_checks
         self.record_event = context.record_event
         self._interesting_step = 0
@@ -138,7 +141,16 @@ class StepRecorder:
         self._interesting_step = 0
         self.begin_step()
 
+    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
+        """See ``StepCallbacks.log``; trackers call it without the session's guard."""
+        self.deferred.stop()
+        self._scalars.log(values, collection, marks)
+
     # --- callbacks ----------------------------------------------------------------------------------------
+
+    def loss_facts_step(self) -> int | None:
+        step = self.clock.mode_step("train")
+        return step if step < FACT_STEPS and self._schedules.has_loss_facts() else None
 
     def record_loss(self, site: object, value: Any, name: str | None = None, marks: tuple[str, ...] = ()) -> None:
         begun = self.cost.begin()
@@ -157,12 +169,12 @@ class StepRecorder:
 
     def _add_loss(self, site: object, value: Any, name: str | None, marks: tuple[str, ...]) -> None:
         if self._non_finite_step < 0 and isinstance(value, float) and value - value != 0.0:
-            self._non_finite_step = self.clock.mode_step("train")
+            self._non_finite_step = self.clock.train_step
         self._scalars.train_losses.add(site, value, name, marks)
 
     def capture_last_step(self, family: Family) -> None:
         """Capture what a schedule with an interval would capture later, but not steps that are listed."""
-        recurring = self._schedules.of("train").forward.recurring(self.clock.mode_step("train"))
+        recurring = self._schedules.of("train").forward.recurring(self.clock.train_step)
         before = self._forward_items if self._is_forward_watched else ()
         of_family = (item for item in recurring if may_select_family(item, (family,)))
         items = tuple(dict.fromkeys((*before, *of_family)))
@@ -188,7 +200,7 @@ class StepRecorder:
             norms = watched.subject.clipped()
             if norms:
                 self._scalars.add_norms(norms)
-        step = self.clock.mode_step("train")
+        step = self.clock.train_step
         items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
         if step == self._non_finite_step:
             items = tuple(dict.fromkeys((*items, *self._schedules.non_finite_items)))
@@ -204,7 +216,9 @@ class StepRecorder:
         begun = self.cost.begin()
         skipped = is_skipped if isinstance(is_skipped, bool) else self._frameworks.row([is_skipped])
         watched = self._watched.get(optimizer)
-        if watched is not None and watched.running is not None:
+        if watched is None:
+            self._watch(optimizer)
+        elif watched.running is not None:
             self._end_capture(watched, skipped)
         if is_part:
             self.cost.end(begun)
@@ -219,10 +233,24 @@ class StepRecorder:
         if ends_step and not self.listener.is_idle:
             self.listener.begin_step(self.clock.step)
 
+    def defer_quiet_steps(self) -> None:
+        self.deferred.allow(self._quiet_steps())
+
+    def after_quiet_update(self, optimizer: Any) -> None:
+        if self.clock.owns(optimizer):
+            self._end_step()
+
+    def can_defer(self, optimizer: Any) -> bool:
+        return self.deferred.steps > 0 and self.clock.is_owner(optimizer)
+
+    def can_defer_end(self) -> bool:
+        return not self._control.has_pending()
+
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
-        step = self.clock.mode_step("train")
-        if step < self._interesting_step and step >= _LOSSES_NAMED_STEPS:
+        step = self.clock.train_step
+        self.cost.measures_all = step >= self._interesting_step or step < _LOSSES_NAMED_STEPS
+        if not self.cost.measures_all:
             return
         items = self._schedules.of("train").forward.advance_to(step)
         if items or step < _LOSSES_NAMED_STEPS:
@@ -243,6 +271,8 @@ class StepRecorder:
 
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
+        self._control.close()
+        self._frameworks.end_step()
         self.evaluation.is_finished = True
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()
@@ -329,6 +359,17 @@ class StepRecorder:
             self._interesting_step = self._next_interesting_step()
         self.begin_step()
         self.timeline.end_step(stamp.step)
+
+    def _quiet_steps(self) -> int:
+        """Return how many of the next steps capture nothing but losses, and need no time of the thread."""
+        step, schedules = self.clock.step, self._schedules.of("train")
+        is_plain = (
+            self.timeline.facts.get("device") == "cpu" and self.listener.is_idle and self.evaluation.stamp is None
+        )
+        if self.clock.train_step < _LOSSES_NAMED_STEPS or not is_plain:
+            return 0
+        interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step
+        return max(min(interesting, steps_until_sample(step) - 1), 0)
 
     def _next_interesting_step(self) -> int:
         schedules = self._schedules.of("train")

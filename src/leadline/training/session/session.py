@@ -9,14 +9,15 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import Family
 from leadline.records.plan import CapturePlan, may_select_family
-from leadline.records.request import AddRules, Profile, Track
+from leadline.records.request import Profile, Track
 from leadline.store import layout
+from leadline.training.guard import Guard
 
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from leadline.training.doctor.probe import DoctorProbe
     from leadline.training.recorder.control_requests import ControlRequests
     from leadline.training.session.exit_record import ExitRecord
+
+T = TypeVar("T")
 
 _MAX_ERROR_CHARACTERS: Final = 200
 _TRACKER: Final = "tracker"
@@ -66,9 +69,8 @@ class Session:
         from leadline.frameworks.installed import Frameworks
         from leadline.frameworks.loggers.registry import Loggers
         from leadline.store import codec
-        from leadline.training.guard import Guard
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
-        from leadline.training.recorder.control_requests import AddedRuleCaptures, ControlRequests
+        from leadline.training.recorder.control_requests import ControlRequests, PlanChanges
         from leadline.training.recorder.step_recorder import StepRecorder
         from leadline.training.session.oom_report import OutOfMemoryReport
         from leadline.training.session.tracker_logging import TrackerLogging
@@ -84,7 +86,7 @@ class Session:
         self.context = context = StepContext(run, lambda: _worker_name(self._frameworks.rank()))
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
         control = ControlRequests(context)
-        self._added_rules = AddedRuleCaptures(context, self._update_plan)
+        self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan)
         openers = framework_openers(frameworks, run, self.guard)
         self._profiling = ProfileRequests(context, started_ns=manifest.started_ns, openers=openers)
         self.recorder = StepRecorder(
@@ -96,6 +98,7 @@ class Session:
             listener=self._profiling,
             imported_ns=imported_ns,
         )
+        self.guard.defer(self.recorder.deferred)
         self._doctor_probe = self._make_doctor_probe(control)
         self._loggers = Loggers(self.recorder, frameworks.number, context.note)
         self._loggers.install()
@@ -103,7 +106,7 @@ class Session:
         self._trackers = TrackerLogging(context, self._loggers.trackers.find, tracker_guard.wrap)
         self._profiling.begin(manifest.profile, self.recorder.timeline)
         self._oom_report = OutOfMemoryReport(context, frameworks, self.recorder.optimizers)
-        control.serve(AddRules, self._added_rules.handle)
+        self._plan_changes.serve(control)
         control.serve(Track, self._trackers.wake)
         control.serve(Profile, self._profiling.handle)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
@@ -133,6 +136,10 @@ class Session:
         return self._close()
 
     def _close_at_exit(self) -> None:
+        self._run_at_end(self._note_exit)
+        self._close()
+
+    def _note_exit(self) -> None:
         from leadline.training.session.launch_agent import must_linger
 
         error = getattr(sys, "last_value", None)
@@ -140,13 +147,17 @@ class Session:
             self._exit_record.note_exception(error)
         elif self._exit_record is not None and must_linger():
             self._exit_record.withdraw()  # the agent must not wait for the process that waits for it
-        self._close()
 
     def _close_in_child(self) -> None:
         """Close at the end of a child process of multiprocessing, while the exception that ends it is handled."""
         if self._exit_record is not None:
-            self._exit_record.note_exception(sys.exc_info()[1])
+            self._run_at_end(self._exit_record.note_exception, sys.exc_info()[1])
         self._close()
+
+    def _run_at_end(self, function: Callable[..., T], *args: Any) -> T | None:
+        """Call a part of the end, which may fail without failing the training or the parts that follow."""
+        guard = Guard(lambda failure: self.context.note(f"the end of the capture failed in part: {failure}"))
+        return guard.run(function, *args)
 
     def _close(self) -> bool:
         atexit.unregister(self._close_at_exit)
@@ -156,15 +167,16 @@ class Session:
             self.guard.run(self.recorder.finish)
             if self._doctor_probe is not None:
                 self.guard.run(self._doctor_probe.close)
-            self._profiling.close()
+            self._run_at_end(self._profiling.close)
             if self.context.writer is not None:
-                self._oom_report.close(getattr(sys, "last_value", None))
-            self._trackers.close()
-        self._uninstall()
-        if os.getpid() != self._pid:
-            return True
+                self._run_at_end(self._oom_report.close, getattr(sys, "last_value", None))
+            self._run_at_end(self._trackers.close)
+        self._run_at_end(self._loggers.uninstall)
+        self._run_at_end(self._frameworks.uninstall)
         writer = self.context.writer
-        return writer.close() if writer is not None else True
+        if os.getpid() != self._pid or writer is None:
+            return True
+        return bool(self._run_at_end(writer.close))
 
     def abandon(self) -> None:
         """In a forked child: drop the parent's state without touching its files or locks."""
@@ -181,7 +193,7 @@ class Session:
     def _plan(self) -> CapturePlan:
         """Return the plan, reduced to the frameworks that are imported."""
         plan, families = self.manifest.plan, self._frameworks.families
-        items = (*plan.items, *self._added_rules.items)
+        items = self._plan_changes.items
         return replace(plan, items=tuple(item for item in items if may_select_family(item, families)))
 
     def _update_plan(self) -> None:
@@ -216,6 +228,7 @@ class Session:
             disk_bytes=plan.disk_bytes,
             document=self._describe,
             guarded=self.guard.wrap,
+            before_flush=self.guard.make_deferred,
         )
 
     def _describe(self) -> WorkerDocument:

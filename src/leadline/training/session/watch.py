@@ -24,7 +24,7 @@ class WatchedRun(str):
         return f"WatchedRun({str(self)!r})"
 
     def _repr_html_(self) -> str:
-        from leadline.training.session.run_html import verdict_html
+        from leadline.store.run_html import verdict_html
 
         return verdict_html(str(self))
 

@@ -23,8 +23,11 @@ class StepClock:
     def __init__(self, on_owner_change: Callable[[str], None]) -> None:
         self.step = 0
         """The current global step, from 0."""
+        self.wall_clock: Callable[[], int] = time.time_ns
         self.named: str | None = None
         """The mode of steps without an optimizer, if the script has set it: ``eval`` or ``predict``."""
+        self.train_step = 0
+        """The current train step, from 0."""
         self.finished: dict[str, int] = {}
         """Steps finished in each mode."""
         self._on_owner_change = on_owner_change
@@ -41,7 +44,8 @@ class StepClock:
 
     def stamp(self, mode: str = "train") -> StepStamp:
         """Return the stamp of the current step in a mode."""
-        return StepStamp(self.step, mode, self.mode_step(mode), time.time_ns())
+        mode_step = self.train_step if mode == "train" else self.mode_step(mode)
+        return StepStamp(self.step, mode, mode_step, self.wall_clock())
 
     def last_stamp(self) -> StepStamp:
         """Return the stamp of the last train step; in a process that never trained, of its last step."""
@@ -66,6 +70,10 @@ class StepClock:
             self._since.clear()
         return True
 
+    def is_owner(self, optimizer: object) -> bool:
+        """Return whether this optimizer's steps are the steps of the training."""
+        return self._owner is not None and self._owner() is optimizer
+
     def claim(self, owner: object) -> bool:
         """Give the clock to a training that announces its end; False if another such training owns it."""
         before = self._owner() if self._owner is not None else None
@@ -88,7 +96,8 @@ class StepClock:
             is_counted: Whether the global step counts it. The ranks of a job may evaluate differently: there the global
                 step counts train steps only, so that it means the same on every rank.
         """
-        self.finished[mode] = self.mode_step(mode) + 1
+        self.finished[mode] = self.finished.get(mode, 0) + 1
+        self.train_step = self.finished.get("train", 0)
         self.step += is_counted
 
 

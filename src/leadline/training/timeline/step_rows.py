@@ -11,6 +11,7 @@ from leadline.training.timeline.device_clock import Marks, PendingSteps
 from leadline.training.timeline.phase_sink import HoldingSink, PhaseSink, initialization_spans, timed_event
 from leadline.training.timeline.sampling import TimelineSampler
 from leadline.training.timeline.step_sums import CallTotals, PhaseSums, flat
+from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock
 
 _INDEX: Final = {mode: index for index, mode in enumerate(MODES)}
 
@@ -25,14 +26,14 @@ class StepRows:
         pending: Steps whose device times are not known yet.
     """
 
-    def __init__(self, now_ns: int, imported_ns: int | None) -> None:
+    def __init__(self, now_ns: int, imported_ns: int | None, thread_clock: ThreadClock) -> None:
         """
         Args:
             now_ns: When the timeline is created.
             imported_ns: When the framework had been imported, if the import created the timeline.
         """
         self.thread, self._native_thread = get_ident(), get_native_id()
-        self._created_ns, self._imported_ns = now_ns, imported_ns
+        self._created_ns, self._imported_ns, self._thread_clock = now_ns, imported_ns, thread_clock
         self.calls = CallTotals()
         self.sampler = TimelineSampler(now_ns)
         self.pending = PendingSteps()
@@ -47,27 +48,39 @@ class StepRows:
     def take_thread(self) -> int:
         """Write the steps of the current thread from now on; return its identifier."""
         self.thread, self._native_thread = get_ident(), get_native_id()
+        self._thread_clock.take_thread()
         return self.thread
 
     def put(
-        self, step: int, mode: str, sums: PhaseSums, *, start_ns: int, end_ns: int, own_ns: int, marks: Marks | None
+        self,
+        step: int,
+        mode: str,
+        sums: PhaseSums,
+        *,
+        start_ns: int,
+        end_ns: int,
+        own_ns: int,
+        ready_ns: int,
+        marks: Marks | None,
     ) -> None:
         """Write a step and its calls.
 
         Args:
             own_ns: The overhead in it.
+            ready_ns: The time of the thread's clock at its end; -1: not taken.
             marks: Its marks on its device, if there are any.
         """
         duration = end_ns - start_ns
         every = self.sampler.weight(step, duration, end_ns)
         if every:
+            delay_ns = self._thread_clock.run_delay_ns if ready_ns != UNKNOWN else UNKNOWN
             times = (step, _INDEX[mode], start_ns, duration, own_ns)
-            values = (*times, every, self._native_thread, sums.nesting, *flat(sums))
+            values = (*times, every, self._native_thread, sums.nesting, ready_ns, delay_ns, *flat(sums))
             if marks is not None:
                 self.pending.add(list(values), marks)
             else:
                 self._sink.put_phases(phases.ROW.pack(*values))
-        if self.calls:
+        if self.calls.totals:
             self.put_calls(step, mode, every)
         if self.pending.queue:
             self.poll()

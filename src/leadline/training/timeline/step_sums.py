@@ -15,43 +15,43 @@ OPTIMIZER_IN_BACKWARD: Final = 8
 """Bits of ``nesting``, as ``records.phases.NESTED`` names them."""
 
 
-_PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s", f"{phase}_cpu") for phase in STEP_PHASES)
-"""The attributes with start, duration, number and processor time of each phase."""
+_PHASES: Final = tuple((f"{phase}_at", phase, f"{phase}s", f"{phase}_ready") for phase in STEP_PHASES)
+"""The attributes with start, duration, number and ready time of each phase."""
 
 
 class PhaseSums:
-    """Start, duration, number and processor time of each phase since the previous step ended."""
+    """Start, duration, number and ready time of each phase since the previous step ended."""
 
     __slots__ = (*(name for attributes in _PHASES for name in attributes), "nesting")
 
     data_at: int
     data: int
     datas: int
-    data_cpu: int
+    data_ready: int
     host_at: int
     host: int
     hosts: int
-    host_cpu: int
+    host_ready: int
     forward_at: int
     forward: int
     forwards: int
-    forward_cpu: int
+    forward_ready: int
     backward_at: int
     backward: int
     backwards: int
-    backward_cpu: int
+    backward_ready: int
     optimizer_at: int
     optimizer: int
     optimizers: int
-    optimizer_cpu: int
+    optimizer_ready: int
     nesting: int
 
     def __init__(self) -> None:
-        self.data_at = self.data = self.datas = self.data_cpu = 0
-        self.host_at = self.host = self.hosts = self.host_cpu = 0
-        self.forward_at = self.forward = self.forwards = self.forward_cpu = 0
-        self.backward_at = self.backward = self.backwards = self.backward_cpu = 0
-        self.optimizer_at = self.optimizer = self.optimizers = self.optimizer_cpu = self.nesting = 0
+        self.data_at = self.data = self.datas = self.data_ready = 0
+        self.host_at = self.host = self.hosts = self.host_ready = 0
+        self.forward_at = self.forward = self.forwards = self.forward_ready = 0
+        self.backward_at = self.backward = self.backwards = self.backward_ready = 0
+        self.optimizer_at = self.optimizer = self.optimizers = self.optimizer_ready = self.nesting = 0
 
     def add(self, later: PhaseSums) -> None:
         """Add later sums of the same step."""
@@ -107,10 +107,7 @@ class CallTotals:
     """The totals of the current step."""
 
     def __init__(self) -> None:
-        self._totals: dict[CallKey, CallTotal] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._totals)
+        self.totals: dict[CallKey, CallTotal] = {}
 
     def add(self, call: CallKey, start_ns: int, duration_ns: int, size: int | None) -> None:
         """Add a call.
@@ -118,17 +115,17 @@ class CallTotals:
         Args:
             size: Its bytes; None if unknown.
         """
-        self._totals.setdefault(call, CallTotal(start_ns)).add(duration_ns, 1, size)
+        self.totals.setdefault(call, CallTotal(start_ns)).add(duration_ns, 1, size)
 
     def assign(self, phase: str, start_ns: int) -> None:
         """Assign calls outside all phases since ``start_ns`` to the phase that began then and has ended."""
-        for call, total in list(self._totals.items()):
+        for call, total in list(self.totals.items()):
             if not call.within and total.start_ns >= start_ns:
-                del self._totals[call]
-                whole = self._totals.setdefault(replace(call, within=phase), CallTotal(total.start_ns))
+                del self.totals[call]
+                whole = self.totals.setdefault(replace(call, within=phase), CallTotal(total.start_ns))
                 whole.add(total.duration_ns, total.count, total.bytes)
 
     def take(self) -> list[tuple[CallKey, CallTotal]]:
         """Return all totals, and start over."""
-        totals, self._totals = self._totals, {}
+        totals, self.totals = self.totals, {}
         return list(totals.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any, Final
+from typing import Any
 
 from leadline.records import phases
 from leadline.training.timeline.device_clock import DeviceClock, Marks
@@ -19,10 +19,7 @@ from leadline.training.timeline.step_sums import (
     CallKey,
     PhaseSums,
 )
-
-_CPU_TIMED_NS: Final = 5_000_000
-"""After a step of this length the processor times of the next one are taken, otherwise those of one step in eight."""
-_CPU_SAMPLES: Final = 7
+from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock, is_sampled
 
 
 class StepTimeline:
@@ -33,8 +30,7 @@ class StepTimeline:
     from the beginning of the step, to the call of the model, where that is observed. **Forward**: from there to the
     next ``backward``; in an eval step to its end. Overhead within a phase is not part of it.
 
-    **Processor time** - of the thread in each phase, at long steps and some short ones: a phase that takes little of it
-    waits.
+    **Ready time** - of the thread in each phase, at some steps: in the rest of the phase it waits.
 
     **One thread** - the one that ends the steps; the work of other threads is not part of the step.
 
@@ -46,22 +42,23 @@ class StepTimeline:
         own: OwnTime,
         imported_ns: int | None = None,
         clock: Callable[[], int] = time.perf_counter_ns,
-        cpu_clock: Callable[[], int] = time.thread_time_ns,
+        thread_clock: ThreadClock | None = None,
     ) -> None:
         """
         Args:
             imported_ns: When the framework had been imported, if the import created this timeline.
-            cpu_clock: Returns the processor time of the calling thread.
+            thread_clock: None: the clock of the calling thread.
         """
         self.facts: dict[str, Any] = {}
         """Facts about the training: ``batch_size``, ``dataloader_workers``, ``device`` …"""
-        self.clock, self._cpu_clock = clock, cpu_clock
+        self.clock, self._thread_clock = clock, thread_clock or ThreadClock()
         self.on_begin: Callable[[], None] = lambda: None
         """Called when the first step begins: with its first batch, forward or backward pass."""
         self.on_exhausted: Callable[[], None] = lambda: None
         """Called when a loader has no batch left, after the first step."""
-        self._own = own
-        self._rows = StepRows(clock(), imported_ns)
+        self.own, self.is_in_past, self.is_loading = own, False, False
+        """The overhead; whether deferred calls are made, by any thread; whether this one waits for data."""
+        self._rows = StepRows(clock(), imported_ns, self._thread_clock)
         self._thread, self._has_stepped = self._rows.thread, False
         self._start_ns = 0
         """When the current step began; 0 before the first."""
@@ -69,12 +66,12 @@ class StepTimeline:
         """When the last phase ended, and the overhead until then."""
         self._step_own_ns = self._forward_own_ns = 0
         self._sums = PhaseSums()
-        self._backward_ns = self._backward_own_ns = self._backward_cpu_ns = 0
-        self._update_ns = self._update_own_ns = self._update_cpu_ns = 0
-        self._data_ns = self._data_cpu_ns = 0
-        self._is_cpu_timed = True
-        self._edge_cpu_ns = 0
-        """The thread's processor time at the edge."""
+        self._backward_ns = self._backward_own_ns = self._backward_ready_ns = 0
+        self._update_ns = self._update_own_ns = self._update_ready_ns = 0
+        self._data_ns = self._data_ready_ns = 0
+        self._is_ready_timed = True
+        self._edge_ready_ns = 0
+        """The thread's ready time at the edge."""
         self._is_in_model = False
         self._eval: tuple[PhaseSums, int] | None = None
         self._eval_end_ns = 0
@@ -99,7 +96,7 @@ class StepTimeline:
 
     def is_elsewhere(self) -> bool:
         """Return whether this is not the thread whose steps are timed, or it waits for data already."""
-        return self._data_ns != 0 or (get_ident() != self._thread and not self._is_own_thread())
+        return self.is_loading or (get_ident() != self._thread and (self._has_stepped or not self._is_own_thread()))
 
     def begin_loader(self, workers: int | None, batch_size: int | None) -> None:
         """Begin to create an iterator over a loader, until the next ``end_data``."""
@@ -112,8 +109,8 @@ class StepTimeline:
         """Begin to wait for the next batch."""
         now = self._data_ns = self.clock()
         self._begin(now)
-        if self._is_cpu_timed:
-            self._data_cpu_ns = self._cpu_clock()
+        if self._is_ready_timed:
+            self._data_ready_ns = self._thread_clock()
         if self._eval is not None and not self._eval_end_ns:
             self._eval_end_ns = now
         if self._marks is not None:
@@ -132,9 +129,9 @@ class StepTimeline:
             sums.nesting |= DATA_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.DATA)
-        self._set_edge(now, self._own.until(now))
-        if self._is_cpu_timed:
-            sums.data_cpu += self._edge_cpu_ns - self._data_cpu_ns
+        self._set_edge(now, self.own.until(now))
+        if self._is_ready_timed:
+            sums.data_ready += self._edge_ready_ns - self._data_ready_ns
 
     def exhaust(self) -> None:
         """Handle an exhausted loader: the training may end now."""
@@ -154,16 +151,16 @@ class StepTimeline:
         self._end_host(now)
 
     def _end_host(self, now: int) -> None:
-        sums, own = self._sums, self._own.until(now)
+        sums, own = self._sums, self.own.until(now)
         start = max(self._edge_ns, self._start_ns)
         spent = own - self._edge_own_ns
         sums.host_at = sums.host_at or start
         sums.host += max(now - start - spent, 0)
         sums.hosts += 1
-        if self._is_cpu_timed:
-            before, self._edge_cpu_ns = self._edge_cpu_ns, self._cpu_clock()
-            sums.host_cpu += max(self._edge_cpu_ns - before - spent, 0)
-        if self._rows.calls:
+        if self._is_ready_timed:
+            before, self._edge_ready_ns = self._edge_ready_ns, self._thread_clock()
+            sums.host_ready += max(self._edge_ready_ns - before - spent, 0)
+        if self._rows.calls.totals:
             self._rows.calls.assign(phases.HOST, start)
         if self._marks is not None:
             self._marks.end_host()
@@ -181,7 +178,7 @@ class StepTimeline:
         now = self.clock()
         if not self._start_ns:
             self._begin(forward_begun_ns or self._compiled_ns or now)
-        sums, own = self._sums, self._own.until(now)
+        sums, own = self._sums, self.own.until(now)
         spent = own - self._edge_own_ns + max(forward_own_ns - self._forward_own_ns, 0)
         self._forward_own_ns = forward_own_ns
         start = max(self._edge_ns, self._start_ns)
@@ -190,10 +187,10 @@ class StepTimeline:
         sums.forwards += 1
         if self._update_ns:
             sums.nesting |= FORWARD_IN_OPTIMIZER
-        if self._is_cpu_timed:
-            before, self._edge_cpu_ns = self._edge_cpu_ns, self._cpu_clock()
-            sums.forward_cpu += max(self._edge_cpu_ns - before - spent, 0)
-        if self._rows.calls:
+        if self._is_ready_timed:
+            before, self._edge_ready_ns = self._edge_ready_ns, self._thread_clock()
+            sums.forward_ready += max(self._edge_ready_ns - before - spent, 0)
+        if self._rows.calls.totals:
             self._rows.calls.assign(phases.FORWARD, start)
         if self._marks is not None:
             self._marks.end_forward()
@@ -203,17 +200,17 @@ class StepTimeline:
         """Begin the backward pass, after ``end_forward``."""
         if get_ident() == self._thread or self._is_own_thread():
             now = self._backward_ns = self.clock()
-            self._backward_own_ns = self._own.until(now)
-            if self._is_cpu_timed:
-                self._backward_cpu_ns = self._cpu_clock()
+            self._backward_own_ns = self.own.until(now)
+            if self._is_ready_timed:
+                self._backward_ready_ns = self._thread_clock()
 
     def end_backward(self) -> int:
         """End the backward pass; return its duration, 0 if unknown."""
         begun, self._backward_ns = self._backward_ns, 0
-        if not begun or not self._is_own_thread():
+        if not begun or (get_ident() != self._thread and not self._is_own_thread()):
             return 0
         now, sums = self.clock(), self._sums
-        own = self._own.until(now)
+        own = self.own.until(now)
         took = max(now - begun - own + self._backward_own_ns, 0)
         sums.backward_at = sums.backward_at or begun
         sums.backward += took
@@ -223,31 +220,31 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.end(phases.BACKWARD)
         self._set_edge(now, own)
-        if self._is_cpu_timed:
-            sums.backward_cpu += min(self._edge_cpu_ns - self._backward_cpu_ns, took)
+        if self._is_ready_timed:
+            sums.backward_ready += min(self._edge_ready_ns - self._backward_ready_ns, took)
         return took
 
     def begin_update(self) -> None:
         """Begin the step of an optimizer, or of a gradient scaler around it."""
-        if self._update_ns or not self._is_own_thread():
+        if self._update_ns or (get_ident() != self._thread and not self._is_own_thread()):
             return
         now = self.clock()
         if not self._start_ns:
             self._begin(self._compiled_ns or now)
-        self._update_ns, self._update_own_ns = now, self._own.until(now)
+        self._update_ns, self._update_own_ns = now, self.own.until(now)
         if self._marks is not None:
             self._marks.begin(phases.OPTIMIZER)
         self._set_edge(now, self._update_own_ns)
-        self._update_cpu_ns = self._edge_cpu_ns
+        self._update_ready_ns = self._edge_ready_ns
 
     def end_update(self) -> None:
         """End the step of the optimizer."""
         begun, self._update_ns = self._update_ns, 0
-        if not begun or not self._is_own_thread():
+        if not begun or (get_ident() != self._thread and not self._is_own_thread()):
             return
         now, sums = self.clock(), self._sums
         sums.optimizer_at = sums.optimizer_at or begun
-        own = self._own.until(now)
+        own = self.own.until(now)
         took = max(now - begun - own + self._update_own_ns, 0)
         sums.optimizer += took
         sums.optimizers += 1
@@ -256,8 +253,8 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.end(phases.OPTIMIZER)
         self._set_edge(now, own)
-        if self._is_cpu_timed:
-            sums.optimizer_cpu += min(self._edge_cpu_ns - self._update_cpu_ns, took)
+        if self._is_ready_timed:
+            sums.optimizer_ready += min(self._edge_ready_ns - self._update_ready_ns, took)
 
     def leave_update(self) -> None:
         """Discard the step of an optimizer that was left by an exception."""
@@ -277,7 +274,7 @@ class StepTimeline:
         self._add_call((phases.CHECKPOINT, "", ""), begun_ns, size)
         if not self._backward_ns and not self._update_ns and self._eval is None:
             now = self.clock()
-            self._set_edge(now, self._own.until(now))
+            self._set_edge(now, self.own.until(now))
             if self._marks is not None:
                 self._marks.cut()
 
@@ -320,9 +317,9 @@ class StepTimeline:
         end = self._eval_end_ns or now
         sums.forward_at, sums.forwards = start, 1
         sums.forward = max(end - start - forward_own_ns, 0)
-        if self._rows.calls:
+        if self._rows.calls.totals:
             self._rows.calls.assign(phases.FORWARD, start)
-        own = self._own.until(now)
+        own = self.own.until(now)
         self._put(step, mode, sums, end, own)
         if not self._sums.datas:
             self._edge_ns, self._edge_own_ns, self._is_in_model = now, own, False
@@ -334,7 +331,7 @@ class StepTimeline:
             self.discard_eval()
         now = self.clock()
         sums, self._sums = self._sums, PhaseSums()
-        if not self._is_own_thread() or not self._start_ns:
+        if not self._start_ns or (get_ident() != self._thread and not self._is_own_thread()):
             self._thread = self._rows.take_thread()
             self._start_ns = self._start_ns or now
         if not self._has_stepped:
@@ -342,12 +339,12 @@ class StepTimeline:
             self._has_stepped = True
         if self._marks is not None:
             self._marks.close()
-        own = self._own.until(now)
+        own = self.own.until(now)
         self._put(step, "train", sums, now, own)
         if sums.datas and "dataloader_workers" not in self.facts:
             self.facts |= {name: value for name, value in self._loader.items() if value is not None}
         self._backward_ns = self._update_ns = self._forward_own_ns = 0
-        self._is_cpu_timed = now - self._start_ns > _CPU_TIMED_NS or not step + 1 & _CPU_SAMPLES
+        self._is_ready_timed = is_sampled(step + 1)
         self._next(now, step)
         self._set_edge(now, own)
 
@@ -366,10 +363,14 @@ class StepTimeline:
         self._rows.poll()
 
     def _put(self, step: int, mode: str, sums: PhaseSums, end_ns: int, own_ns: int) -> None:
-        if self._is_cpu_timed and mode == "train" and not sums.nesting and self.facts.get("device") == "cpu":
-            sums.nesting = phases.HAS_CPU
+        ready_ns = self._thread_clock() if self._is_ready_timed and mode == "train" else UNKNOWN
+        if ready_ns != UNKNOWN and not sums.nesting and self.facts.get("device") == "cpu":
+            sums.nesting = phases.HAS_READY
         own_ns, self._step_own_ns = own_ns - self._step_own_ns, own_ns
-        self._rows.put(step, mode, sums, start_ns=self._start_ns, end_ns=end_ns, own_ns=own_ns, marks=self._marks)
+        start_ns, marks = self._start_ns, self._marks
+        self._rows.put(
+            step, mode, sums, start_ns=start_ns, end_ns=end_ns, own_ns=own_ns, ready_ns=ready_ns, marks=marks
+        )
 
     def _next(self, begin_ns: int, step: int) -> None:
         """Begin the next step; whether it is timed on the device depends on its number."""
@@ -381,19 +382,18 @@ class StepTimeline:
                 self._marks = Marks(device, closed.last if closed is not None else device.mark())
 
     def _is_own_thread(self) -> bool:
-        if get_ident() == self._thread:
-            return True
+        """Return whether this thread, which is another than before, is timed from now on, or makes deferred calls."""
         if not self._has_stepped:
             self._thread = self._rows.take_thread()
-        return not self._has_stepped
+        return not self._has_stepped or self.is_in_past
 
     def _begin(self, now_ns: int) -> None:
         if not self._start_ns:
             self._start_ns = now_ns
             self.on_begin()
-            self._set_edge(now_ns, self._own.until(now_ns))
+            self._set_edge(now_ns, self.own.until(now_ns))
 
     def _set_edge(self, now_ns: int, own_ns: int) -> None:
         self._edge_ns, self._edge_own_ns, self._is_in_model = now_ns, own_ns, False
-        if self._is_cpu_timed:
-            self._edge_cpu_ns = self._cpu_clock()
+        if self._is_ready_timed:
+            self._edge_ready_ns = self._thread_clock()

@@ -235,3 +235,132 @@ def test_a_nan_in_evaluation_is_captured(tmp_path: Path) -> None:
     run = watch(tmp_path, train, preset="light")
     value = scalars(run, "losses", "eval")["cross_entropy_output_0"][0]
     assert value != value
+
+
+@pytest.mark.parametrize("has_gradients", [False, True])
+@pytest.mark.parametrize("every", [1, 2, 3, 5])
+def test_an_evaluation_takes_no_activation_from_a_train_step(
+    tmp_path: Path, every: int, *, has_gradients: bool
+) -> None:
+    loop = Loop(net())
+    names = {"0_output_0": 2, "1_output_0": 3, "2_output_0": 4, "4_output_0": 5, "0_input_0": 7}
+    items = [f"layers:regex=^{name}$,every={interval},modes=train" for name, interval in names.items()]
+
+    def train() -> None:
+        for step in range(1, 22):
+            loop.train(1)
+            if step % every == 0:
+                loop.model.eval()
+                with torch.set_grad_enabled(has_gradients):
+                    for part in range(2):
+                        functional.cross_entropy(loop.model(X[part::3]), Y[part::3])
+
+    run = watch(tmp_path, train, *items, preset="light")
+    captured = {name: run.tensor(name).steps() for name in names}
+    assert captured == {name: list(range(0, 21, interval)) for name, interval in names.items()}
+    assert run.steps(mode="eval") == list(range(2 * (21 // every)))
+
+
+class OwnLoss(nn.Module):
+    """A model that computes its own loss in training, in the way of a library."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind, self.body = kind, nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> object:
+        out = self.body(x)
+        loss = functional.cross_entropy(out, y)
+        forms = {"tuple": (out, loss), "mapping": {"loss": loss, "logits": out, "norm": out.norm()}, "tensor": loss}
+        return forms[self.kind]
+
+
+@pytest.mark.parametrize(("kind", "place"), [("tuple", 1), ("mapping", "loss"), ("tensor", None)])
+def test_a_loss_that_a_model_returns_is_its_eval_loss(tmp_path: Path, kind: str, place: object) -> None:
+    model = OwnLoss(kind)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses: list[float] = []
+
+    def loss_of(output: object) -> torch.Tensor:
+        return output if place is None else output[place]  # type: ignore[index, return-value]
+
+    def train() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            (loss_of(model(X, Y)) / 2).backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for part in range(3):
+                losses.append(loss_of(model(X[part::3], Y[part::3])).item())
+
+    run = watch(tmp_path, train, preset="light")
+    assert scalars(run, "losses", "eval") == {"cross_entropy_output_0": pytest.approx(dict(enumerate(losses)))}
+
+
+@pytest.mark.parametrize("is_squeezed", [False, True])
+def test_a_prediction_of_one_row_is_no_loss(tmp_path: Path, *, is_squeezed: bool) -> None:
+    class Squeeze(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.squeeze()
+
+    model = nn.Sequential(nn.Linear(4, 1), *([Squeeze()] if is_squeezed else []))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for _ in range(2):
+            model.train()
+            for _ in range(3):
+                optimizer.zero_grad()
+                (model(X).reshape(-1) - 1).square().mean().backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                for row in range(3):
+                    model(X[row : row + 1])
+
+    run = watch(tmp_path, train, preset="light")
+    assert scalars(run, "losses", "eval") == {}
+    assert next(iter(run.worker_documents().values())).steps == {"train": 6, "eval": 6}
+
+
+@pytest.mark.parametrize("has_gradients", [False, True])
+@pytest.mark.parametrize("restores_mode", [True, False])
+def test_train_losses_of_parts_of_a_model_are_no_eval_losses(
+    tmp_path: Path, *, restores_mode: bool, has_gradients: bool
+) -> None:
+    """Lightning calls parts of its module, and restores modes as attributes; other scripts do not restore them."""
+
+    class Parts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    model = Parts()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-9)
+    eval_losses: list[float] = []
+    has_hooks: list[bool] = []
+
+    def loss_of(target: float) -> torch.Tensor:
+        return functional.mse_loss(model.head(model.body(X)), torch.full((12, 1), target))
+
+    def train() -> None:
+        for _ in range(4):
+            model.eval()
+            with torch.set_grad_enabled(has_gradients):
+                eval_losses.extend(loss_of(0.0).item() for _ in range(2))
+            for module in model.modules() if restores_mode else ():
+                module.training = True
+            for _ in range(5):
+                optimizer.zero_grad()
+                loss_of(100.0).backward()
+                optimizer.step()
+            has_hooks.append(bool(torch_module._global_forward_hooks))
+
+    run = watch(tmp_path, train, "losses:every=1", preset="light")
+    train_losses = scalars(run, "losses")
+    assert {name: len(values) for name, values in train_losses.items()} == {"mse_loss_output_0": 20}
+    assert min(train_losses["mse_loss_output_0"].values()) > 1000
+    found = scalars(run, "losses", "eval")
+    assert found == {"mse_loss_output_0": pytest.approx(dict(enumerate(eval_losses[2:])))}
+    assert has_hooks[2] is False

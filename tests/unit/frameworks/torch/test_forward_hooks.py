@@ -163,7 +163,7 @@ def test_an_error_in_the_forward_pass_does_not_affect_the_next(tmp_path: Path) -
         train(model)
 
     run = watch(tmp_path, train_on, "layers:every=1")
-    assert run.tensor("head_output_0").steps() == [1, 2]  # the first pass of step 0 failed
+    assert run.tensor("head_output_0").steps() == [0, 1, 2]  # the pass that failed is none of step 0
     assert run.steps() == [0, 1, 2]
 
 
@@ -230,3 +230,88 @@ def test_custom_collections(tmp_path: Path) -> None:
     assert sorted(blocks) == sorted([*parameters, *(f"gradient/{name}" for name in parameters), *activations])
     assert run.tensor("head.weight").steps() == [0, 2]
     assert run.tensor("block.0.weight").statistic_names() == ["l2"]
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+@pytest.mark.parametrize("has_gradients", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_calls_before_the_training_are_no_pass_of_it(
+    tmp_path: Path, count: int, *, has_gradients: bool, is_kept: bool
+) -> None:
+    model = Net()
+    outputs: list[torch.Tensor] = []
+    kept: list[torch.Tensor] = []
+
+    def train_on() -> None:
+        for _ in range(count):
+            with torch.set_grad_enabled(has_gradients):
+                out = model(torch.full((2, 4), 7.0))
+                nn.functional.cross_entropy(out, torch.tensor([0, 1]))
+                if is_kept:
+                    kept.append(out)
+        model.register_forward_hook(lambda module, args, output: outputs.append(output.detach().clone()))
+        train(model, loss=nn.functional.cross_entropy)
+
+    run = watch(tmp_path, train_on, "layers:every=1,raw=true,statistics=mean", "losses:every=1")
+    for step in range(3):
+        assert torch.equal(torch.tensor(run.tensor("Net_output_0").value(step)), outputs[step])
+    assert run.tensor_names(collection="losses") == ["cross_entropy_output_0"]
+    assert run.tensor_names(collection="predictions") == ["cross_entropy_input_0"]
+    assert run.tensor("cross_entropy_input_0").steps() == [0, 1, 2]
+
+
+def test_of_two_calls_in_one_step_the_first_is_captured_at_every_step(tmp_path: Path) -> None:
+    critic, other = nn.Linear(4, 1), nn.Linear(1, 1)
+    optimizer = torch.optim.SGD([*critic.parameters(), *other.parameters()], lr=0.1)
+    measure = nn.MSELoss()
+    real: list[torch.Tensor] = []
+
+    def train_on() -> None:
+        for step in range(3):
+            optimizer.zero_grad()
+            on_real, on_fake = critic(torch.full((3, 4), float(step))), critic(torch.full((3, 4), 9.0))
+            real.append(on_real.detach().clone())
+            (measure(on_real, torch.ones(3, 1)) + measure(other(on_fake), torch.zeros(3, 1))).backward()
+            optimizer.step()
+
+    run = watch(tmp_path, train_on, "layers:every=1,raw=true,statistics=mean")
+    names = run.tensor_names(collection="layers")
+    assert {name: run.tensor(name).steps() for name in names} == {name: [0, 1, 2] for name in names}
+    assert len(run.tensor_names(collection="mseloss_input")) == 4
+    (name,) = run.tensor_names(collection="outputs", regex="^Linear_output_0$")
+    for step in range(3):
+        assert torch.equal(torch.tensor(run.tensor(name).value(step)), real[step])
+
+
+@pytest.mark.parametrize("is_evaluating", [False, True])
+def test_tensors_without_values_are_not_captured(tmp_path: Path, *, is_evaluating: bool) -> None:
+    """Keras calls a model with meta tensors to learn the shapes of its outputs and losses."""
+
+    class Symbolic(Net):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.is_meta:
+                return torch.empty(x.shape[0], 3, device="meta")
+            return super().forward(x)
+
+    model = Symbolic()
+
+    def call() -> None:
+        model.train(not is_evaluating)
+        with torch.set_grad_enabled(not is_evaluating):
+            out = model(torch.empty(6, 4, device="meta"))
+            nn.functional.cross_entropy(out, torch.zeros(6, dtype=torch.long, device="meta"))
+            nn.CrossEntropyLoss()(out, torch.zeros(6, dtype=torch.long, device="meta"))
+        model.train()
+
+    def train_on() -> None:
+        call()
+        train(model, 2)
+        call()
+        train(model, 2)
+
+    run = watch(tmp_path, train_on, "layers:every=1", "losses:every=1", "metrics:every=1", preset="light")
+    assert run.tensor("Symbolic_output_0").steps() == [0, 1, 2, 3]
+    assert run.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0"]
+    (document,) = run.worker_documents().values()
+    assert document.steps["train"] == 4
+    assert document.notes == ()

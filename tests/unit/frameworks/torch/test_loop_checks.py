@@ -186,7 +186,8 @@ def test_training_in_evaluation_mode_is_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", [nn.Linear(4, 2), nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.0))])
 def test_a_model_without_mode_dependent_modules_is_not_checked(tmp_path: Path, model: nn.Module) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    assert set(check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))) == {"SGD/steps_without_zero_grad"}
+    names = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))
+    assert {name for name in names if not name.startswith("loss/")} == {"SGD/steps_without_zero_grad"}
 
 
 def test_calls_without_gradients_in_training_mode_are_counted_while_hooks_are_installed(tmp_path: Path) -> None:
@@ -254,3 +255,72 @@ def test_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyP
     assert inspected == []
     stale_gradients.before_backward()
     assert inspected == [True]
+
+
+class WithPlainList(nn.Module):
+    """A model whose hidden layers are in a plain list, so that ``parameters()`` lacks them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden = [nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4), nn.ReLU())]
+        self.by_name = {"last": nn.Linear(4, 4)}
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.hidden:
+            x = layer(x)
+        return self.head(self.by_name["last"](x))
+
+
+def unmanaged(values: dict[str, list[float]]) -> dict[str, float]:
+    return {name.removesuffix("/outside_optimizers"): found[-1] for name, found in values.items() if "outside" in name}
+
+
+def test_modules_in_a_plain_list_belong_to_no_optimizer(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = WithPlainList()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    found = unmanaged(check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad)))
+    names = ("hidden[0].weight", "hidden[0].bias", "hidden[1].0.weight", "hidden[1].0.bias")
+    assert found == dict.fromkeys((*names, "by_name['last'].weight", "by_name['last'].bias"), 1.0)
+
+
+@pytest.mark.parametrize("is_wrong", [True, False])
+def test_a_discriminator_whose_optimizer_holds_the_generator(tmp_path: Path, *, is_wrong: bool) -> None:
+    generator, discriminator = nn.Sequential(nn.Linear(2, 4)), nn.Sequential(nn.Linear(4, 1), nn.Sigmoid())
+    trained = generator if is_wrong else discriminator
+    optimizers = [torch.optim.Adam(generator.parameters()), torch.optim.Adam(trained.parameters())]
+
+    def train() -> None:
+        for _ in range(STEPS):
+            fake = generator(torch.randn(3, 2))
+            optimizers[1].zero_grad()
+            (discriminator(fake.detach()).mean() - discriminator(torch.randn(3, 4)).mean()).backward()
+            optimizers[1].step()
+            optimizers[0].zero_grad()
+            (-discriminator(fake).mean()).backward()
+            optimizers[0].step()
+
+    found = unmanaged(check_values(tmp_path, train))
+    assert found == ({"Sequential_1.0.weight": 1.0, "Sequential_1.0.bias": 1.0} if is_wrong else {})
+
+
+@pytest.mark.parametrize("kind", ["frozen", "eval", "no_grad", "detached"])
+def test_a_model_that_is_meant_not_to_be_trained(tmp_path: Path, kind: str) -> None:
+    model, other = small(), nn.Linear(2, 2)
+    if kind == "frozen":
+        other.requires_grad_(False)
+    if kind == "eval":
+        other.eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            out = model(torch.randn(3, 4))
+            with torch.set_grad_enabled(kind != "no_grad"):
+                target = other(out)
+            ((out - target.detach()) if kind in ("no_grad", "detached") else target).square().mean().backward()
+            optimizer.step()
+
+    assert unmanaged(check_values(tmp_path, train)) == {}

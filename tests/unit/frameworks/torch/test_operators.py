@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,11 @@ import pytest
 import torch
 from torch import nn
 
+from leadline.frameworks.torch.capture.device_copy import untracked
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.reader.profiles import read_calls
+from leadline.reader.traces import read_slices
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.training.guard import Guard
@@ -115,6 +117,21 @@ def test_optimizer_calls_have_the_optimizer_phase(loop: Loop, tmp_path: Path) ->
     }
     assert "optimizer" in phases
     assert {row["phase"] for row in rows} <= {"forward", "backward", "optimizer", "other"}
+
+
+def test_computations_of_leadline_are_no_operators_of_the_training(loop: Loop, tmp_path: Path) -> None:
+    def capture(module: nn.Module, args: Any, output: torch.Tensor) -> None:
+        with untracked():
+            torch.cumsum(output, 0)
+
+    alone = record_two_steps(loop, tmp_path)
+    loop.model.layer1.register_forward_hook(capture)
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    watched = record_two_steps(loop, folder)
+    assert Counter(row["operator"] for row in watched) == Counter(row["operator"] for row in alone)
+    (own, *_) = [piece for piece in read_slices(str(folder)) if piece.name == "aten::cumsum"]
+    assert (own.phase, own.module) == ("overhead", "")
 
 
 def test_times_and_calls_agree_with_the_profilers_table(loop: Loop, tmp_path: Path) -> None:

@@ -38,34 +38,40 @@ def test_a_span_within_a_span_counts_once() -> None:
     assert overhead.own_ns == overhead.until(time.now_ns) == 18
 
 
-def test_waiting_for_a_processor_is_no_overhead_of_spans_that_are_far_apart() -> None:
+@pytest.mark.parametrize("measures_all", [True, False])
+def test_waiting_for_a_processor_is_no_overhead(measures_all: bool) -> None:
     time = Time()
     overhead = time.overhead()
-    for _ in range(3):
-        time.work(2_000_000)
-        begun = overhead.begin()
-        time.work(100, waiting_ns=900)
-        overhead.end(begun)
-    assert overhead.own_ns == 300
-
-
-def test_the_processor_time_of_close_spans_is_estimated_from_samples() -> None:
-    time = Time()
-    overhead = time.overhead()
+    overhead.measures_all = measures_all
     for _ in range(800):
         time.work(10)
         begun = overhead.begin()
         time.work(100, waiting_ns=100)
         overhead.end(begun)
-    assert overhead.own_ns == pytest.approx(800 * 100, rel=0.02)
+    assert overhead.own_ns == pytest.approx(800 * 100, rel=0.0 if measures_all else 0.02)
     overhead.add(1_000, 0)
-    assert overhead.own_ns == pytest.approx(801 * 100 + 400, rel=0.02)
+    assert overhead.own_ns == pytest.approx(800 * 100 + 500, rel=0.02)
 
 
-def test_without_samples_overhead_is_wall_time() -> None:
+def test_without_a_measured_span_overhead_is_wall_time() -> None:
     time = Time()
     overhead = time.overhead()
+    overhead.measures_all = False
     begun = overhead.begin()
     time.work(10, waiting_ns=30)
     overhead.end(begun)
     assert overhead.own_ns == 40
+
+
+@pytest.mark.parametrize("length_ns", [1_000, 1_000_000])
+def test_waiting_for_a_processor_is_no_overhead_within_a_span_either(length_ns: int) -> None:
+    time = Time()
+    overhead = time.overhead()
+    for is_last in (False, True):
+        time.work(2_000_000)
+        begun = overhead.begin()
+        time.work(length_ns, waiting_ns=9 * length_ns)
+        if is_last:
+            assert overhead.until(time.now_ns) == pytest.approx(2 * length_ns, rel=0.01)
+        overhead.end(begun)
+    assert overhead.own_ns == 2 * length_ns

@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 import time
 from dataclasses import dataclass, field
-from threading import Thread
+from threading import Thread, get_ident
 
 import pytest
 
 from leadline.records.event import Event
-from leadline.records.phases import HAS_CPU, HEAD, PHASE_FIELDS, ROW, STEP_PHASES
+from leadline.records.phases import HAS_READY, HEAD, PHASE_FIELDS, ROW, STEP_PHASES
 from leadline.training.timeline.step_timeline import StepTimeline
+from leadline.training.timeline.thread_clock import ThreadClock
 
 
 @dataclass
@@ -20,6 +21,21 @@ class Clock:
 
     def __call__(self) -> int:
         return self.now_ns
+
+
+class FakeThreadClock(ThreadClock):
+    """A thread's clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.cpu_ns = 0
+        self.run_delay_ns = 7
+        self.threads: list[int] = []
+
+    def take_thread(self) -> None:
+        self.threads.append(get_ident())
+
+    def __call__(self) -> int:
+        return self.cpu_ns + self.run_delay_ns
 
 
 @dataclass
@@ -50,8 +66,8 @@ class Training:
     """Plays a training, phase by phase."""
 
     def __init__(self) -> None:
-        self.clock, self.own, self.sink, self.cpu = Clock(), Own(), Sink(), Clock()
-        self.timeline = StepTimeline(self.own, clock=self.clock, cpu_clock=self.cpu)
+        self.clock, self.own, self.sink, self.thread = Clock(), Own(), Sink(), FakeThreadClock()
+        self.timeline = StepTimeline(self.own, clock=self.clock, thread_clock=self.thread)
         self.timeline.open(self.sink)
         self.step = 0
 
@@ -61,7 +77,12 @@ class Training:
     def work(self, ns: int) -> None:
         """Use a processor."""
         self.wait(ns)
-        self.cpu.now_ns += ns
+        self.thread.cpu_ns += ns
+
+    def queue(self, ns: int) -> None:
+        """Wait for a processor."""
+        self.wait(ns)
+        self.thread.run_delay_ns += ns
 
     def watch(self, ns: int) -> None:
         """Watching takes time."""
@@ -174,46 +195,69 @@ def test_a_model_called_within_a_closure_is_part_of_its_forward_pass() -> None:
 @pytest.mark.parametrize(
     ("phase", "worked"), [("data", 1), ("host", 2), ("forward", 3), ("backward", 4), ("optimizer", 5)]
 )
-def test_the_processor_time_of_a_phase_excludes_its_waits(phase: str, worked: int) -> None:
+@pytest.mark.parametrize("is_queued", [False, True])
+def test_the_ready_time_of_a_phase_excludes_its_waits(phase: str, worked: int, is_queued: bool) -> None:
     training = Training()
     training.timeline.facts["device"] = "cpu"
     steps = dict.fromkeys(STEP_PHASES, 0) | {phase: worked}
+    work = training.queue if is_queued else training.work
     for _ in range(2):
         training.timeline.begin_data()
         training.wait(100)
-        training.work(steps["data"])
+        work(steps["data"])
         training.timeline.end_data()
         training.wait(100)
-        training.work(steps["host"])
+        work(steps["host"])
         training.timeline.begin_model()
         training.wait(100)
-        training.work(steps["forward"])
+        work(steps["forward"])
         training.timeline.end_forward()
         training.work(77)  # between the phases
         training.timeline.begin_backward()
         training.wait(100)
-        training.work(steps["backward"])
+        work(steps["backward"])
         training.timeline.end_backward()
         training.work(77)
         training.timeline.begin_update()
-        training.wait(10_000_000)  # a long step: the processor times of the next one are taken
-        training.work(steps["optimizer"])
+        training.wait(100)
+        work(steps["optimizer"])
         training.timeline.end_update()
         row = training.end()
-    assert row["nesting"] == HAS_CPU
-    assert {name: row[f"{name}_cpu_ns"] for name in STEP_PHASES} == steps
+    assert row["nesting"] == HAS_READY
+    assert {name: row[f"{name}_ready_ns"] for name in STEP_PHASES} == steps
+    assert row["ready_ns"] == training.thread()
+    assert row["run_delay_ns"] == 7 + 2 * worked * is_queued
 
 
-def test_processor_times_of_short_steps_are_samples() -> None:
+def test_the_times_of_the_thread_are_samples() -> None:
     training = Training()
     training.timeline.facts["device"] = "cpu"
-    has_cpu = []
-    for _ in range(17):
+    rows = []
+    for _ in range(40):
         training.wait(10)
         training.backward(1)
         training.update(1)
-        has_cpu.append(bool(training.end()["nesting"] & HAS_CPU))
-    assert [step for step, is_timed in enumerate(has_cpu) if is_timed] == [0, 8, 16]
+        rows.append(training.end())
+    expected = [*range(8), 17, 34]
+    assert [step for step, row in enumerate(rows) if row["nesting"] & HAS_READY] == expected
+    assert [step for step, row in enumerate(rows) if row["run_delay_ns"] == 7] == expected
+    assert {row["run_delay_ns"] for row in rows} == {7, -1}
+
+
+def test_the_run_delay_is_known_where_the_phases_are_timed_on_a_device() -> None:
+    training = Training()
+    training.backward(1)
+    training.update(1)
+    row = training.end()
+    assert (row["nesting"] & HAS_READY, row["ready_ns"], row["run_delay_ns"]) == (0, 7, 7)
+
+
+def test_a_thread_that_takes_over_has_a_clock_of_its_own() -> None:
+    training = Training()
+    thread = Thread(target=lambda: training.update(1))
+    thread.start()
+    thread.join()
+    assert training.thread.threads == [thread.ident]
 
 
 def test_micro_batches_are_added_up() -> None:

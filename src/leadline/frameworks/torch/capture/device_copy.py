@@ -15,6 +15,7 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.kernels import cuda_statistics, order_statistics
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.statistics import device_statistics
+from leadline.store import layout
 
 Vector = npt.NDArray[np.float64]
 
@@ -109,7 +110,7 @@ def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
     if tensor.is_meta:
         return None
     is_plain = type(tensor) is torch.Tensor and not torch._C._len_torch_function_stack()
-    if is_plain and tensor.device.type not in COPIERS:
+    if is_plain and tensor.is_cpu and "cpu" not in COPIERS:
         return float(abs(number)) if isinstance(number := tensor.item(), complex) else float(number)
     with untracked():
         value = tensor.detach()
@@ -132,16 +133,25 @@ def scale_of(scaler: Any) -> DeviceScalar | float:
 
 
 class untracked:
-    """Context manager for all of Leadline's computations: disables autograd and function modes."""
+    """Context manager for all of Leadline's computations: disables autograd and function modes.
 
-    __slots__ = ("_functions", "_gradients")
+    A trace that is being recorded shows the computations as ``layout.OVERHEAD_ANNOTATION``.
+    """
+
+    __slots__ = ("_functions", "_gradients", "_range")
 
     def __enter__(self) -> None:
         self._functions, self._gradients = torch._C.DisableTorchFunction(), torch.no_grad()
         self._functions.__enter__()
         self._gradients.__enter__()
+        self._range = None
+        if torch.autograd._profiler_enabled():
+            self._range = torch.autograd.profiler.record_function(layout.OVERHEAD_ANNOTATION)
+            self._range.__enter__()
 
     def __exit__(self, *exc: object) -> None:
+        if self._range is not None:
+            self._range.__exit__(*exc)
         self._gradients.__exit__(*exc)
         self._functions.__exit__(*exc)
 

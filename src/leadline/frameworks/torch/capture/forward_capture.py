@@ -237,7 +237,7 @@ class AccuracyCounts:
             options: The options of the call, such as ``ignore_index``.
         """
         tensors = [value for value in values if isinstance(value, torch.Tensor)]
-        if not self._is_captured or len(tensors) < 2:
+        if not self._is_captured or len(tensors) < 2 or tensors[0].is_meta:
             return
         with torch._C.DisableTorchFunction(), torch.no_grad():
             counts = correct_and_total(kind, tensors[0].detach(), tensors[1].detach(), options)

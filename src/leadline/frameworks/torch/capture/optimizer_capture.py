@@ -102,6 +102,8 @@ class TorchSubject:
 
     def clipped(self) -> dict[str, Number]:
         """Return the scalars of clipping these gradients since the last call."""
+        if not self._clipping.clips:
+            return {}
         return {f"{self._prefix}{name}": value for name, value in self._clipping.take(self._ids, id(self))}
 
     def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:

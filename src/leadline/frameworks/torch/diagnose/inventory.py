@@ -194,7 +194,7 @@ def no_step_gap(backwards: int) -> CoverageGap:
     """
     seen = f"{backwards} backward passes and no optimizer step" if backwards else "no backward pass, no optimizer step"
     why = (
-        "steps are calls of torch.optim.Optimizer.step(): manual updates, torch.func and optimizers that are not "
-        "PyTorch's are not observed"
+        "steps are calls of torch.optim.Optimizer.step(), or backward passes of a model in training mode; "
+        "torch.autograd.grad and torch.func are not observed"
     )
     return CoverageGap(seen, why)

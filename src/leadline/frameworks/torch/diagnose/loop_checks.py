@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import torch
@@ -13,12 +13,12 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, process_memory
+from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules, UnmanagedParameters
 from leadline.frameworks.torch.naming.model_names import (
     ModuleRegistry,
     ParameterNames,
     clean_named_parameters,
     find_roots,
-    live_optimizers,
     parameters_of,
     unwrap,
 )
@@ -37,7 +37,9 @@ class _OptimizerChecks:
         named = {
             names.prefix(root) + name: parameter for root in roots for name, parameter in clean_named_parameters(root)
         }
-        self.unmanaged = UnmanagedParameters(named, optimizer)
+        managed = {id(parameter) for parameter in parameters_of(optimizer)}
+        self.unmanaged = UnmanagedParameters()
+        self.unmanaged.add({name: parameter for name, parameter in named.items() if id(parameter) not in managed})
         self.roots = [weakref.ref(root) for root in roots]
         self.is_tracked = False
         """Whether the current or next step of the optimizer is inspected."""
@@ -62,6 +64,8 @@ class LoopChecks:
         """Whether checks are captured at any step; otherwise nothing is inspected."""
         self.is_tracking = False
         """Whether the current or next step of an optimizer is inspected."""
+        self.called = CalledModules()
+        """Modules of captured forward passes that belong to no trained model."""
         self._stale_gradients = StaleGradients()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
 
@@ -118,8 +122,11 @@ class LoopChecks:
             results[f"{model.name}/train_steps_in_eval_mode"] = float(model.modes.steps_in_eval_mode)
             if model.modes.calls_in_train_mode is not None:
                 results[f"{model.name}/eval_calls_in_train_mode"] = float(model.modes.calls_in_train_mode)
-        for name, is_outside in model.unmanaged.find(list(self._models)).items():
-            results[f"{name}/outside_optimizers"] = float(is_outside)
+        trained = (reference() for other in self._models.values() for reference in other.roots)
+        self.called.parameters.discard_those_of(root for root in trained if root is not None)
+        for unmanaged in (model.unmanaged, self.called.parameters):
+            for name, is_outside in unmanaged.find(list(self._models)).items():
+                results[f"{name}/outside_optimizers"] = float(is_outside)
         return results
 
 
@@ -283,60 +290,3 @@ def _may_be_zero(gradient: torch.Tensor) -> bool:
     if gradient.device.type != "cpu" or gradient.layout is not torch.strided or type(gradient) is not torch.Tensor:
         return True
     return not bool(gradient.detach().reshape(-1)[:_CHECKED_ELEMENTS].any())
-
-
-# --- parameters that receive gradients but belong to no optimizer --------------------------------------------
-
-_MAX_REPORTED: Final = 100
-
-
-class UnmanagedParameters:
-    """Parameters of a model that are not in the optimizer that updates the model.
-
-    Other optimizers that may hold them are searched among those that have stepped; only if that fails, among all live
-    optimizers, once per parameter: such a search takes 0.1 s.
-    """
-
-    def __init__(self, named: Mapping[str, torch.Tensor], optimizer: torch.optim.Optimizer) -> None:
-        """
-        Args:
-            named: The model's parameters by name.
-        """
-        managed = {id(parameter) for parameter in parameters_of(optimizer)}
-        self._candidates = {
-            name: weakref.ref(parameter) for name, parameter in named.items() if id(parameter) not in managed
-        }
-        self._held: set[str] = set()
-        self._reported: set[str] = set()
-
-    def find(self, stepping: Iterable[torch.optim.Optimizer]) -> dict[str, bool]:
-        """Return, for parameters that have a gradient or were reported before, whether no optimizer holds them.
-
-        Args:
-            stepping: The optimizers that have stepped so far.
-        """
-        with_gradient = {
-            name: parameter
-            for name, reference in self._candidates.items()
-            if (parameter := _with_gradient(reference())) is not None
-        }
-        if not with_gradient and not self._reported:
-            return {}
-        held = {id(parameter) for optimizer in stepping for parameter in parameters_of(optimizer)}
-        lost = {
-            name for name, parameter in with_gradient.items() if id(parameter) not in held and name not in self._held
-        }
-        new = lost - self._reported
-        if new:
-            alive = {id(parameter) for optimizer in live_optimizers() for parameter in parameters_of(optimizer)}
-            self._held |= {name for name in new if id(with_gradient[name]) in alive}
-            lost -= self._held
-        self._reported |= set(sorted(lost)[:_MAX_REPORTED])
-        return {name: name in lost for name in sorted(self._reported)}
-
-
-def _with_gradient(parameter: torch.Tensor | None) -> torch.Tensor | None:
-    """Return the parameter if it requires a gradient and has one."""
-    if parameter is None or not parameter.requires_grad or parameter.grad is None:
-        return None
-    return parameter

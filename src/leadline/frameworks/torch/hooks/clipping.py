@@ -61,7 +61,8 @@ class Clipping:
             wants_norms: Whether gradient norms of the current step are captured; clipping by value computes none.
         """
         self._guard, self._warn, self._wants_norms = guard, warn, wants_norms
-        self._clips: list[_Clip] = []
+        self.clips: list[_Clip] = []
+        """The latest calls."""
         self._local = _Local()
         self._patches = Patches()
         self._sharded: Any = None
@@ -91,7 +92,7 @@ class Clipping:
         """Restore the functions."""
         self._patches.restore()
         self._sharded = None
-        self._clips.clear()
+        self.clips.clear()
 
     def take(self, parameters: set[int], reader: int) -> list[tuple[str, Number]]:
         """Return the scalars of the clipping of these parameters' gradients, once for each reader.
@@ -100,10 +101,8 @@ class Clipping:
             parameters: Ids of the parameters.
             reader: Id of the caller.
         """
-        if not self._clips:
-            return []
         clips = [
-            clip for clip in self._clips if reader not in clip.readers and not clip.parameters.isdisjoint(parameters)
+            clip for clip in self.clips if reader not in clip.readers and not clip.parameters.isdisjoint(parameters)
         ]
         for clip in clips:
             clip.readers.add(reader)
@@ -218,9 +217,9 @@ class Clipping:
 
     def _store(self, parameters: list[Any], norm: Number | None, is_clipped: Number) -> None:
         ids = frozenset(map(id, parameters))
-        self._clips = [clip for clip in self._clips[-_MAX_CLIPS:] if clip.parameters != ids]
-        self._clips = [clip for clip in self._clips if not clip.readers or clip.parameters.isdisjoint(ids)]
-        self._clips.append(_Clip(ids, norm, is_clipped))
+        self.clips = [clip for clip in self.clips[-_MAX_CLIPS:] if clip.parameters != ids]
+        self.clips = [clip for clip in self.clips if not clip.readers or clip.parameters.isdisjoint(ids)]
+        self.clips.append(_Clip(ids, norm, is_clipped))
 
 
 def _as_list(parameters: Any) -> Any:

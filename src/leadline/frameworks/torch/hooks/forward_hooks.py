@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
@@ -14,19 +13,19 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar
 from leadline.frameworks.torch.capture.forward_capture import (
     LOSS_FUNCTIONS,
-    AccuracyCounts,
     CapturedTensors,
     keyword_tensors,
     module_collections,
     module_kind,
     tensors_in,
 )
+from leadline.frameworks.torch.capture.step_passes import StepPasses
+from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
-from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean, model_loss
-from leadline.frameworks.torch.naming.model_names import ModelModules, ModuleNames
-from leadline.frameworks.torch.timing.flops import FlopCount
+from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean, numbers_of
+from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
@@ -34,8 +33,6 @@ _CALLS_PER_MODULE: Final = 30
 """What the two hooks of a module cost outside the measured spans, in calls of a Python function."""
 _CALLS_PER_FUNCTION: Final = 40
 """The same of an observed PyTorch function."""
-_MAX_FALSE_EVAL_STEPS: Final = 3
-"""After so many consecutive supposed eval steps followed by a backward pass, the model is trained in eval mode."""
 
 
 class ForwardHooks:
@@ -46,9 +43,7 @@ class ForwardHooks:
     after their class. If a module is called again within the pass, its index continues. Recomputations inside a
     backward pass do not count as forward passes. Values are read at once, before the script can change them in place.
 
-    **Eval steps** - while a trained model is in eval mode (``begin_eval``), each outermost forward pass without
-    gradients starts an eval step; losses called before the next one belong to it. A pass with gradients is discarded if
-    a backward pass follows.
+    **Which pass** of a train or eval step a call belongs to is decided by ``StepPasses``.
 
     **Functions** are observed in forward passes with gradients and between forward passes, never inside an eval pass:
     a function mode would disable PyTorch's fast paths, and thereby change its results.
@@ -67,8 +62,8 @@ class ForwardHooks:
             guard: Runs what is timed here, as part of a forward pass.
             hook_guard: Runs, and times, everything else.
         """
-        self.captured = CapturedTensors(warn)
-        self.losses, self.flops, self._accuracy = LossCalls(), FlopCount(), AccuracyCounts()
+        self.losses = LossCalls()
+        self._passes = StepPasses(callbacks.evaluation, warn)
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
@@ -76,32 +71,36 @@ class ForwardHooks:
         self._handles: list[Any] = []
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
-        self._is_training_watched = self._is_eval_mode = self._is_explicit = False
-        self._train_items: Sequence[CaptureItem] = ()
-        self._captured_roots: set[int] = set()
-        self._trained_in_train_mode: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
-        self._eval_roots: set[int] | None = None
-        """Ids of the outermost modules called in the current eval step; None: there is none."""
-        self._is_eval_certain = self._is_past_backward = False
-        self._false_eval_steps = 0
+        self.enter: Callable[[torch.nn.Module, tuple[Any, ...]], None] = lambda module, args: None
+        """Called at the beginning of each module call while the hooks are installed."""
+        self._is_resumed = False
+        """Whether the outermost call under way shows that the evaluation is over."""
         self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
         """Called with each outermost module that runs without gradients while hooks are installed."""
+        self.called_modules: CalledModules | None = None
+        """Collects called modules that no optimizer may hold."""
+
+    @property
+    def captured(self) -> CapturedTensors:
+        """What the train step captured."""
+        return self._passes.train.captured
+
+    @property
+    def flops(self) -> int:
+        """The operations of the train step's forward pass."""
+        return self._passes.train.flops.total
 
     # --- start and end ------------------------------------------------------------------------------------
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Capture the training step that begins, until ``end``."""
-        self._is_training_watched, self._train_items = True, items
-        self.flops.clear()
-        self._begin_pass(items, "train")
+        self._passes.begin_train(items)
         self._register_hooks()
 
     def end(self) -> None:
         """End the capture of the training step; its values are in ``captured``."""
         self._add_observed_calls()
-        if self._is_training_watched:
-            self.captured.accuracy = self._accuracy.take()
-        self._is_training_watched = False
+        self._passes.end_train()
         if self._state.mode is not None:
             self._state.mode.leave_when_possible()  # the step may end within a backward pass, where modes are inactive
         self.losses.clear()
@@ -113,48 +112,45 @@ class ForwardHooks:
         Args:
             is_explicit: The script set the mode: every model counts, regardless of its ``training`` flag.
         """
-        self._is_eval_mode, self._is_explicit, self._false_eval_steps = True, is_explicit, 0
+        self._passes.begin_eval(is_explicit=is_explicit)
         self._register_hooks()
 
     def end_eval(self) -> None:
         """Stop looking for eval steps: all trained models are in training mode again."""
-        self._is_eval_mode = self._is_explicit = False
-        self.end_eval_step()
+        self._add_observed_calls()
+        self._passes.end_eval()
         self.stop_function_capture()
         self._remove_hooks()
 
     def stop(self) -> None:
         """Stop all capture."""
-        self._is_eval_mode, self._eval_roots = False, None
+        self._passes.is_eval_mode = self._passes.is_eval_step = False
         for mode in self._function_modes:
             mode.leave_when_possible()
         self.end()
 
-    def before_backward(self) -> None:
-        """Handle the start of a backward pass: a supposed eval step with gradients was a training step."""
+    def before_backward(self, outputs: Sequence[Any]) -> None:
+        """Handle the start of a backward pass at these tensors."""
         self.stop_function_capture()
-        self._is_past_backward = True
-        if self._eval_roots is None or self._is_eval_certain:
-            return
-        self._eval_roots = None
-        self._accuracy.clear()
-        self._callbacks.evaluation.discard_step()
-        self.captured.begin((), "train")
-        self._false_eval_steps += 1
-        if self._false_eval_steps >= _MAX_FALSE_EVAL_STEPS:
-            self._is_eval_mode = False
+        self._passes.before_backward(outputs)
+        if not self._passes.is_eval_mode:
             self._remove_hooks()
+
+    def end_eval_step(self) -> None:
+        """End the current eval step, if there is one."""
+        self._add_observed_calls()
+        self._passes.end_eval_step()
 
     def capture_times(self) -> tuple[int, int]:
         """Return the capture time so far of the training step's forward pass, and when the pass began; zeros: none."""
         self._add_observed_calls()
-        return (self.captured.own_ns, self.captured.begun_ns) if self._is_training_watched else (0, 0)
+        return (self.captured.own_ns, self.captured.begun_ns) if self._passes.is_watched else (0, 0)
 
     def _add_observed_calls(self) -> None:
         """Add the time that observing functions took outside the measured spans."""
         mode = self._state.mode
         if mode is not None and mode.calls:
-            self.captured.own_ns += mode.calls * _CALLS_PER_FUNCTION * python_call_ns()
+            self._passes.charge(mode.calls * _CALLS_PER_FUNCTION * python_call_ns())
             mode.calls = 0
 
     def stop_function_capture(self) -> None:
@@ -162,26 +158,29 @@ class ForwardHooks:
         if self._state.mode is not None:
             self._state.mode.leave()
 
+    @property
+    def is_observing(self) -> bool:
+        """Whether modules or functions are observed."""
+        return self.is_watching or (self._state.mode is not None and self._state.mode.is_on_stack)
+
     def before_update(self) -> None:
         """Spare the optimizer a function mode that no longer observes anything."""
-        if self._state.mode is not None:
-            self._state.mode.leave_if_idle()
-
-    def _begin_pass(self, items: Sequence[CaptureItem], mode: str) -> None:
-        self.captured.begin(items, mode)
-        self._captured_roots, self._is_past_backward = set(), False
-        self._accuracy.begin(items)
+        mode = self._state.mode
+        if mode is not None and mode.is_on_stack:
+            mode.leave_if_idle()
 
     def _register_hooks(self) -> None:
         self.is_watching = True
         if not self._handles:
+            self._state.depth = 0
+            self.enter = self._make_pre_hook()
             self._handles = [
-                torch_module.register_module_forward_pre_hook(self._make_pre_hook()),
+                torch_module.register_module_forward_pre_hook(self.enter),
                 torch_module.register_module_forward_hook(self._make_post_hook(), with_kwargs=True, always_call=True),
             ]
 
     def _remove_hooks(self) -> None:
-        if self._is_eval_mode or self._is_training_watched:
+        if self._passes.is_eval_mode or self._passes.is_watched:
             return
         for handle in self._handles:
             handle.remove()
@@ -192,7 +191,7 @@ class ForwardHooks:
     # --- inside the user's forward pass -------------------------------------------------------------------
 
     def _make_pre_hook(self) -> Callable[..., None]:
-        state, guard, hook_guard, captured = self._state, self._guard, self._hook_guard, self.captured
+        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
         begin_call, capture_values, clock = self._begin_call, self._capture_inputs, time.perf_counter_ns
         call_ns = _CALLS_PER_MODULE * python_call_ns()
 
@@ -200,17 +199,17 @@ class ForwardHooks:
             if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             if state.depth == 0:
-                hook_guard.run(begin_call, module)
+                hook_guard.run(begin_call, module, args)
             start_ns = clock()
             state.depth += 1
             if state.is_captured:
                 guard.run(capture_values, module, args)
-            captured.own_ns += clock() - start_ns + call_ns
+            charge(clock() - start_ns + call_ns)
 
         return hide_from_dynamo(pre_hook)
 
     def _make_post_hook(self) -> Callable[..., None]:
-        state, guard, hook_guard, captured = self._state, self._guard, self._hook_guard, self.captured
+        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
         capture_values, end_call, clock = self._capture_outputs, self._end_call, time.perf_counter_ns
 
         def post_hook(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
@@ -222,68 +221,44 @@ class ForwardHooks:
             state.depth = max(state.depth - 1, 0)
             if state.is_captured:
                 guard.run(capture_values, module, args, kwargs, output)
-            captured.own_ns += clock() - start_ns
+            charge(clock() - start_ns)
             if state.depth == 0:
                 hook_guard.run(end_call, module)
 
         return hide_from_dynamo(post_hook)
 
-    def _begin_call(self, outermost: torch.nn.Module) -> None:
-        """Decide whether to capture an outermost call: a training pass, an eval pass or a loss."""
-        state = self._state
-        self.captured.begun_ns = self.captured.begun_ns or time.perf_counter_ns()
+    def _begin_call(self, outermost: torch.nn.Module, args: tuple[Any, ...]) -> None:
+        """Attribute an outermost call to the train step or an eval step, and observe functions called in the former."""
+        state, passes, is_grad = self._state, self._passes, torch.is_grad_enabled()
         state.stack.clear()
-        state.model = self._module_names.model_of(outermost)
-        is_grad = torch.is_grad_enabled()
+        model = state.model = self._module_names.model_of(outermost)
+        self._add_observed_calls()
+        if any(isinstance(value, torch.Tensor) and value.is_meta for value in args):
+            state.is_captured = False  # a library asks for the shapes of the outputs
+            return
         if not is_grad:
             self.stop_function_capture()
             self.on_call_without_gradients(outermost)
-        if isinstance(outermost, torch.nn.modules.loss._Loss):
-            state.is_captured = self._is_training_watched or self._eval_roots is not None
-        elif self._is_eval_pass(outermost, state.model, is_grad):
-            state.is_captured = self._join_eval_step(outermost, is_grad)
-        elif self._is_training_watched and (is_grad or outermost.training):
-            if self.captured.mode != "train":  # of an evaluation since the step began
-                self._begin_pass(self._train_items, "train")
-            if is_grad and outermost.training:
-                self._trained_in_train_mode.add(outermost)
-            state.is_captured = id(outermost) not in self._captured_roots
-            self._captured_roots.add(id(outermost))
-            if state.is_captured and is_grad:
-                self._start_function_capture()
-        else:
-            state.is_captured = False
-
-    def _is_eval_pass(self, outermost: torch.nn.Module, model: ModelModules, is_grad: bool) -> bool:
-        is_training = is_grad and self._is_training_watched and outermost not in self._trained_in_train_mode
-        if is_training or not self._is_eval_mode:
-            return False
-        return self._is_explicit or (model.is_trained and not outermost.training)
-
-    def _join_eval_step(self, outermost: torch.nn.Module, is_grad: bool) -> bool:
-        """Add a pass to the eval step, or start the next step if the module ran in this one; return True: captured."""
-        if self._eval_roots is None or id(outermost) in self._eval_roots:
-            self.end_eval_step()
-            items = self._callbacks.evaluation.begin_step()
-            self._eval_roots, self._is_eval_certain = set(), False
-            self._begin_pass(items, self._callbacks.evaluation.mode())
-        self._is_eval_certain = self._is_eval_certain or not is_grad
-        self._eval_roots.add(id(outermost))
-        return True
-
-    def end_eval_step(self) -> None:
-        """End the current eval step, if there is one."""
-        if self._eval_roots is not None:
-            self._eval_roots = None
-            self._false_eval_steps = 0
-            self._add_observed_calls()
-            self.captured.accuracy = self._accuracy.take()
-            self._callbacks.evaluation.end_step(self.captured)
+        if not isinstance(outermost, torch.nn.modules.loss._Loss):
+            self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)
+            passes.begin_call(outermost, model, is_grad=is_grad)
+            is_training = is_grad and passes.train in passes.current
+            if is_training and not model.is_trained and self.called_modules is not None:
+                self.called_modules.add_model(outermost)
+        state.is_captured = any(one.is_open for one in passes.current)
+        if is_grad and state.is_captured and passes.train in passes.current:
+            self._start_function_capture()
+        elif not passes.current:
+            self.stop_function_capture()
 
     def _end_call(self, outermost: torch.nn.Module) -> None:
         """End an outermost call; from here on losses may be called as functions."""
-        state = self._state
-        if state.is_captured and (self._is_training_watched or self._eval_roots is not None):
+        state, passes = self._state, self._passes
+        if self._is_resumed and not self._module_names.is_evaluating():
+            self.end_eval()
+        self._is_resumed = False
+        passes.reopen()
+        if any(one.roots and not one.is_past_backward for one in passes.current):
             self._start_function_capture()
         state.is_captured = False
         state.stack.clear()
@@ -299,22 +274,34 @@ class ForwardHooks:
         model = self._state.model
         name = model.names.get(id(module)) if model is not None else None
         if name is None:
+            self._note_unregistered(module)
             self._state.stack.append(("", ""))
             return
         kind = module_kind(module)
         self._state.stack.append((name, kind))
-        if self.captured.has_items:
+        if self._passes.has_items:
             collections = module_collections(module, kind, "input", is_outermost=self._state.depth == 1)
             self._capture_tensors(name, "input", collections, args)
+
+    def _note_unregistered(self, module: torch.nn.Module) -> None:
+        """Note a module that its model does not know, such as one in a plain list."""
+        stack, model = self._state.stack, self._state.model
+        if not stack or not stack[-1][0] or model is None or self.called_modules is None or not torch.is_grad_enabled():
+            return
+        root, name = model.root(), stack[-1][0]
+        name = "" if name == model.root_name else name.removeprefix(model.prefix)
+        if root is not None:
+            owner = dict(unwrap(root).named_modules()).get(name)
+            self.called_modules.add_unregistered(module, owner, f"{model.prefix}{name}")
 
     def _capture_outputs(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
         is_outermost, is_loss = self._state.depth == 0, isinstance(module, torch.nn.modules.loss._Loss)
-        if not name or output is None or not (self.captured.has_items or is_outermost or is_loss):
+        if not name or output is None or not (self._passes.has_items or is_outermost or is_loss):
             return  # without items only losses are needed
-        if kwargs and self.captured.has_items:
+        if kwargs and self._passes.has_items:
             collections = module_collections(module, kind, "input", is_outermost=is_outermost)
             self._capture_tensors(name, "input", collections, tuple(kwargs.values()))
         collections = module_collections(module, kind, "output", is_outermost=is_outermost)
@@ -322,57 +309,58 @@ class ForwardHooks:
         if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
             values = (*args, *kwargs.values())
-            self._accuracy.add(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
-        elif is_outermost and (loss := model_loss(output)) is not None:
-            self._record_model_loss(captured, loss)
+            self._add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
+        elif is_outermost:
+            self._passes.note_outputs(module, output)
+            self._record_own_losses(module, captured, output)
 
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
-        captured = []
+        captured: list[tuple[str, torch.Tensor]] = []
         with torch._C.DisableTorchFunction():
-            for index, tensor in enumerate(tensors_in(values)):
-                name = self.captured.next_name(f"{stem}_{side}")
-                if not self._is_past_backward:
-                    self.captured.add(name, collections(index), tensor)
-                captured.append((name, tensor))
-            if len(captured) > 1 and "labels" in collections(1) and not self._is_past_backward:
-                (_, predictions), (name, labels) = captured[:2]
-                self.captured.add_confusion(name, collections(1), labels, predictions)
+            tensors = [tensor for tensor in tensors_in(values) if not tensor.is_meta]
+            for one in reversed(self._passes.current):
+                if one.is_open:
+                    captured = one.add(stem, side, collections, tensors)
         return captured
+
+    def _add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        for one in self._passes.current:
+            one.accuracy.add(kind, stem, values, options)
 
     # --- functions: see leadline.frameworks.torch.hooks.function_mode.FunctionListener ----------------------
 
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         start_ns = time.perf_counter_ns()
         stem = self._state.function_stem(kind)
-        if stem is not None and self.captured.has_items:
+        if stem is not None and self._passes.has_items:
             values = (*args, *keyword_tensors(kwargs))
             self._capture_tensors(stem, "input", function_collections(kind, "input"), values)
-        self.captured.own_ns += time.perf_counter_ns() - start_ns
+        self._passes.charge(time.perf_counter_ns() - start_ns)
         return stem
 
     def after_call(
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
-        if not isinstance(token, str) or not (self.captured.has_items or kind in LOSS_KINDS):
+        if not isinstance(token, str) or not (self._passes.has_items or kind in LOSS_KINDS):
             return
         start_ns = time.perf_counter_ns()
         captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
             self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
-            self._accuracy.add(kind, token, (*args, *kwargs.values()), kwargs)
-        self.captured.own_ns += time.perf_counter_ns() - start_ns
+            self._add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
+        self._passes.charge(time.perf_counter_ns() - start_ns)
 
     def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        if self._is_training_watched:
-            with torch._C.DisableTorchFunction():
-                self.flops.add(function, args, kwargs, output)
+        with torch._C.DisableTorchFunction():
+            for one in self._passes.current:
+                one.flops.add(function, args, kwargs, output)
 
     @property
     def models_called(self) -> int:
         """Number of outermost modules called in the pass."""
-        return len(self._captured_roots)
+        return len(self._passes.train.roots)
 
     # --- losses -------------------------------------------------------------------------------------------
 
@@ -381,17 +369,23 @@ class ForwardHooks:
     ) -> None:
         for name, output in captured:
             self.losses.add(name, output)
-            if self._eval_roots is not None:
+            if self._passes.is_of_eval(output):
                 target = args[1] if len(args) > 1 else kwargs.get("target")
                 self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
 
-    def _record_model_loss(self, captured: list[tuple[str, torch.Tensor]], loss: torch.Tensor) -> None:
-        name = next((name for name, tensor in captured if tensor is loss), None)
-        if name is None:
-            return
-        self.losses.add(name, loss)
-        if self._eval_roots is not None and self._state.model is not None and self._state.model.is_trained:
-            self._report_eval_loss(None, eval_mean(loss, None, "mean"))
+    def _record_own_losses(
+        self, called: torch.nn.Module, captured: list[tuple[str, torch.Tensor]], output: Any
+    ) -> None:
+        """Record the loss that a model itself returns: the number of its output that backward is called on."""
+        model, names = unwrap(called), {id(tensor): name for name, tensor in captured}
+        is_trained = self._state.model is not None and self._state.model.is_trained
+        for place, number in numbers_of(output):
+            if id(number) in names:
+                self.losses.add_output(model, place, names[id(number)], number)
+            own = self.losses.own_name(model, place)
+            is_loss = is_trained and number.dim() == 0 and (own is not None or place == "loss")
+            if is_loss and self._passes.is_of_eval(number):
+                self._report_eval_loss(own, eval_mean(number, None, "mean"))
 
     def _report_eval_loss(self, name: str | None, value: DeviceScalar | float | None) -> None:
         if value is not None:

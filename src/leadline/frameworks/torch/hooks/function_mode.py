@@ -115,27 +115,29 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, listener: FunctionListener, guard: Guard) -> None:
         super().__init__()
         self._listener, self._guard = listener, guard
-        self._is_active = self._is_on_stack = self._is_leaving = False
+        self._is_active = self._is_leaving = False
+        self.is_on_stack = False
+        """Whether it has been entered and not left."""
         self._thread = 0
         self.calls = 0
         """PyTorch functions called since they were counted last."""
 
     def enter(self) -> None:
         """Start observing; do nothing if another mode is active."""
-        if self._is_on_stack:
+        if self.is_on_stack:
             self._is_active = True
         elif torch._C._len_torch_function_stack() == 0:
             self.__enter__()
             self._thread = threading.get_ident()
-            self._is_active = self._is_on_stack = True
+            self._is_active = self.is_on_stack = True
 
     def leave(self) -> bool:
         """Stop observing, in the thread that entered; return whether the mode is off the stack."""
         self._is_active = False
-        if self._is_on_stack and _get_current_function_mode() is self:
+        if self.is_on_stack and _get_current_function_mode() is self:
             self.__exit__(None, None, None)
-            self._is_on_stack = False
-        return not self._is_on_stack
+            self.is_on_stack = False
+        return not self.is_on_stack
 
     def leave_if_idle(self) -> None:
         """Leave if ``leave`` was called where that is impossible, as within ``backward()``."""

@@ -6,24 +6,24 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from types import CodeType, FrameType
-from typing import Any, Final
+from types import FrameType
+from typing import Any
 
 import torch
 from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
+from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.hooks.loss_reader import LossReader, ReadLoss, call_site
+from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
-
-_INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
-_MAX_SCALED: Final = 64
 
 
 class _StepFrame:
@@ -67,22 +67,29 @@ class StepHooks:
         guard: HookGuard,
         forward: ForwardHooks,
         checks: LoopChecks,
+        loss_inputs: LossInputs,
         model_calls: ModelCallHook,
+        manual: ManualSteps,
         on_compile: Callable[[], None],
     ) -> None:
         """
         Args:
             forward: Receives backward passes, and knows the loss calls that they start from.
             checks: Receives backward passes and steps.
+            loss_inputs: Receives backward passes.
             model_calls: Observes the next forward pass after each backward pass and step.
+            manual: Ends the steps until an optimizer steps.
             on_compile: Called before each compilation.
         """
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
-        self._expect_model = model_calls.expect
+        self._loss_inputs = loss_inputs
+        self._model_calls, self._expect_model = model_calls, model_calls.expect
+        self._manual: ManualSteps | None = manual
+        """None as soon as an optimizer has stepped."""
         self.reductions = GradientReductions()
         self._local = _Local()
-        self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
+        self._losses = LossReader(forward.losses)
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
         self._stepped_in_backward: list[Any] = []
         """Optimizers that stepped within the current backward pass, from hooks of their parameters."""
@@ -92,6 +99,8 @@ class StepHooks:
 
     def install(self) -> None:
         """Install the hooks."""
+        if self._manual is not None:
+            self._model_calls.follow(self._manual.begin_forward)
         self._handles = [
             torch_optimizer.register_optimizer_step_pre_hook(self._make_pre_hook()),
             torch_optimizer.register_optimizer_step_post_hook(self._make_post_hook()),
@@ -115,14 +124,15 @@ class StepHooks:
 
     def _make_pre_hook(self) -> Callable[..., Any]:
         local, guard, before_update = self._local, self._guard, self._before_update
-        timeline = self._timeline
+        timeline, callbacks, before_quiet_update = self._timeline, self._callbacks, self._before_quiet_update
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             caller = sys._getframe(1)
             frame = local.frame
             if frame is None or frame.is_stale(caller):
+                if frame is not None:
+                    guard.run(timeline.leave_update)
                 frame = local.frame = _StepFrame(optimizer, caller)
-                timeline.leave_update()
             frame.depth += 1
             if frame.has_read_gradients or frame.optimizer is not optimizer:
                 return None
@@ -130,7 +140,10 @@ class StepHooks:
             frame.found_inf = getattr(optimizer, "found_inf", None)
             if closure is None:
                 frame.has_read_gradients = True
-                guard.run(before_update, optimizer)
+                if callbacks.can_defer(optimizer):
+                    guard.defer(before_quiet_update, optimizer)
+                else:
+                    guard.run(before_update, optimizer)
                 return None
             guard.run(timeline.begin_update)
             closure_with_capture = _wrap_closure(closure, frame, before_update, guard)
@@ -143,6 +156,7 @@ class StepHooks:
     def _make_post_hook(self) -> Callable[..., Any]:
         local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
         after_partial_update, after_update = self._after_partial_update, self._after_update
+        callbacks, after_quiet_update = self._callbacks, self._after_quiet_update
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -155,7 +169,11 @@ class StepHooks:
                     guard.run(after_partial_update, frame.optimizer)
                     stepped_in_backward.append(frame.optimizer)
                     return
-                guard.run(after_update, frame.optimizer)
+                if guard.can_defer() and callbacks.can_defer_end():
+                    guard.defer(after_quiet_update, frame.optimizer)
+                    callbacks.deferred.steps -= 1
+                else:
+                    guard.run(after_update, frame.optimizer)
 
         return hide_from_dynamo(after_step)
 
@@ -169,7 +187,7 @@ class StepHooks:
                 return original(scaler, optimizer, *args, **kwargs)
             frame = local.frame = _StepFrame(optimizer, caller)
             frame.depth = 1
-            timeline.leave_update()
+            guard.run(timeline.leave_update)
             guard.run(timeline.begin_update)
             result = original(scaler, optimizer, *args, **kwargs)
             local.frame = None
@@ -195,14 +213,12 @@ class StepHooks:
         return hide_from_dynamo(compile)
 
     def _make_scale(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        scaled = self._scaled
+        note_scaled = self._losses.note_scaled
 
         def scale(scaler: Any, outputs: Any) -> Any:
             result = original(scaler, outputs)
             if isinstance(result, torch.Tensor) and scaler.is_enabled():
-                if len(scaled) > _MAX_SCALED:
-                    scaled.clear()
-                scaled[id(result)] = (weakref.ref(result), weakref.ref(scaler))
+                note_scaled(result, scaler)
             return result
 
         return hide_from_dynamo(scale)
@@ -210,36 +226,59 @@ class StepHooks:
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, stepped_in_backward = self._guard, self._stepped_in_backward
         begin_backward, end_backward = self._begin_backward, self._end_backward
+        read_losses, begin_quiet_backward = self._losses.read_finite, self._begin_quiet_backward
+        end_quiet_backward, expect_model = self._timeline.end_backward, self._expect_model
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             # A nested call (checkpointing) does not start at a loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
             stepped_in_backward.clear()  # left over from a backward pass that raised
-            guard.run(begin_backward, t_outputs, sys._getframe(1))
+            caller = sys._getframe(1)
+            if not (guard.can_defer() and guard.defer_with(begin_quiet_backward, read_losses, t_outputs, caller)):
+                guard.run(begin_backward, t_outputs, caller)
             result = original(t_outputs, *args, **kwargs)
-            guard.run(end_backward)
+            if stepped_in_backward or not guard.can_defer():
+                guard.run(end_backward)
+            else:
+                guard.defer(end_quiet_backward)
+                expect_model()
             return result
 
         return hide_from_dynamo(_engine_run_backward)
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
         callbacks, forward = self._callbacks, self._forward
+        if self._manual is not None:
+            self._manual.before_backward(outputs)
         if forward.is_watching:
             self._timeline.end_forward(*forward.capture_times())
-            forward.before_backward()
+            forward.before_backward(outputs)
         else:
             self._timeline.end_forward()
         if self._checks.is_tracking:
             self._checks.before_backward()
         if callbacks.wants_loss():
-            self._report_losses(outputs, caller)
+            for loss in self._losses.read(outputs, caller):
+                callbacks.record_loss(*loss)
+        if self._loss_inputs.is_active:
+            self._loss_inputs.before_backward(outputs, call_site(caller))
         if not callbacks.listener.is_idle:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()
 
+    def _begin_quiet_backward(self, losses: list[ReadLoss]) -> None:
+        """Begin a deferred backward pass, at a step at which nothing but losses is captured."""
+        self._timeline.end_forward()
+        if self._callbacks.wants_loss():
+            for loss in losses:
+                self._callbacks.record_loss(*loss)
+        self._timeline.begin_backward()
+
     def _end_backward(self) -> None:
         duration_ns = self._timeline.end_backward()
+        if self._manual is not None:
+            self._manual.after_backward()
         self._expect_model()
         if duration_ns and self.reductions.replicas:
             for reduction in self.reductions.after_backward(duration_ns):
@@ -247,11 +286,28 @@ class StepHooks:
         if self._stepped_in_backward:
             self._end_steps_in_backward()
 
+    def end_manual_step(self) -> None:
+        """End the step under way, if no optimizer steps."""
+        if self._manual is not None:
+            self._manual.end_step()
+
+    def _leave_manual_steps(self) -> None:
+        """From now on optimizers end the steps."""
+        self._manual = None
+        self._model_calls.follow(None)
+
     def _before_update(self, optimizer: Any) -> None:
+        if self._manual is not None:
+            self._leave_manual_steps()
         self._forward.before_update()
         self._callbacks.before_update(optimizer)
         if self._checks.is_enabled:
             self._checks.before_update(optimizer)
+        self._timeline.begin_update()
+
+    def _before_quiet_update(self, optimizer: Any) -> None:
+        """Handle the beginning of a deferred step of an optimizer."""
+        self._callbacks.before_update(optimizer)
         self._timeline.begin_update()
 
     def _after_update(self, optimizer: Any) -> None:
@@ -259,9 +315,19 @@ class StepHooks:
         if self._checks.is_tracking:
             self._checks.after_update(optimizer)
         self._callbacks.after_update(optimizer, is_skipped=False)
+        is_observing = self._checks.is_tracking or self._forward.is_observing or self._loss_inputs.is_active
+        if not is_observing and not self.reductions.replicas:
+            self._callbacks.defer_quiet_steps()
+
+    def _after_quiet_update(self, optimizer: Any) -> None:
+        """Handle the end of a deferred step of an optimizer."""
+        self._timeline.end_update()
+        self._callbacks.after_quiet_update(optimizer)
 
     def _after_partial_update(self, optimizer: Any) -> None:
         """Handle a step inside a scaler step or backward pass, which reports the whole step itself."""
+        if self._manual is not None:
+            self._leave_manual_steps()
         self._timeline.end_update()
         if self._checks.is_tracking:
             self._checks.after_update(optimizer)
@@ -283,24 +349,6 @@ class StepHooks:
                 self._callbacks.after_update(optimizer, is_skipped=False, is_part=True)
         self._callbacks.after_update(leader, is_skipped=False)
 
-    def _report_losses(self, outputs: Sequence[Any], frame: FrameType) -> None:
-        site = _call_site(frame)
-        for output in outputs:
-            if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
-                scale, node = self._loss_scale(output) if self._scaled else (1.0, output.grad_fn)
-                name, factor = self._forward.losses.resolve(site, node)
-                value = number_of(output)
-                if value is not None:
-                    self._callbacks.record_loss(site, value / factor / scale, name)
-
-    def _loss_scale(self, output: torch.Tensor) -> tuple[DeviceScalar | float, Any]:
-        """Return the factor that a gradient scaler multiplied a loss by, and the graph node of the unscaled loss."""
-        known = self._scaled.pop(id(output), None)
-        node = output.grad_fn
-        if known is None or known[0]() is not output:
-            return 1.0, node
-        return scale_of(known[1]()), node.next_functions[0][0] if node is not None else None
-
 
 def _wrap_closure(
     closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: HookGuard
@@ -321,26 +369,3 @@ def _skips_update(found_inf: Any) -> DeviceScalar | bool:
     """Whether a fused optimizer skips the update, as its scaler has decided; the answer may still be on the device."""
     number = number_of(found_inf) if isinstance(found_inf, torch.Tensor) else None
     return number if isinstance(number, DeviceScalar) else number is not None and number > 0
-
-
-_INTERNAL: Final[dict[CodeType, bool]] = {}
-"""Whether each code object that was seen above a backward pass is internal."""
-_MAX_KNOWN: Final = 1024
-
-
-def _is_internal(code: CodeType) -> bool:
-    if len(_INTERNAL) > _MAX_KNOWN:
-        _INTERNAL.clear()  # code that is generated again and again
-    is_internal = code.co_name == "__torch_function__" or code.co_filename.startswith(_INTERNAL_FOLDERS)
-    return _INTERNAL.setdefault(code, is_internal)
-
-
-def _call_site(frame: FrameType | None) -> object:
-    """Return code and line of the innermost frame of the script, outside PyTorch, Leadline and function modes."""
-    known = _INTERNAL
-    while frame is not None:
-        code = frame.f_code
-        if not (known[code] if code in known else _is_internal(code)):
-            return code, frame.f_lineno
-        frame = frame.f_back
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cache
+from threading import get_ident
 from typing import Any, Final, ParamSpec, TypeVar
 
 import torch
@@ -44,6 +45,8 @@ class HookGuard:
         with guard.lock:
             begun_ns = overhead.begin()
             try:
+                if guard.deferred is not None:
+                    guard.stop_deferral()
                 if torch._C._len_torch_dispatch_stack():
                     return self._run_outside_modes(function, *args, **kwargs)
                 return function(*args, **kwargs) if guard.failure is None else None
@@ -52,6 +55,40 @@ class HookGuard:
                 return None
             finally:
                 overhead.end(begun_ns, self._call_ns)
+
+    def can_defer(self) -> bool:
+        """Return whether a call may be deferred now."""
+        deferred = self._guard.deferred
+        if deferred is None or deferred.steps <= 0 or deferred.thread != get_ident():
+            return False
+        return not torch._C._len_torch_dispatch_stack()
+
+    def defer(self, function: Callable[..., object], *args: object) -> None:
+        """Call a function later, as if it were now, if that is possible; otherwise call it now."""
+        deferred = self._guard.deferred
+        if (
+            deferred is None
+            or deferred.steps <= 0
+            or deferred.thread != get_ident()
+            or torch._C._len_torch_dispatch_stack()
+        ):
+            self.run(function, *args)
+            return
+        overhead = self._overhead
+        now = overhead.clock()
+        deferred.calls.append((now, overhead.own_ns, function, args))
+        overhead.own_ns += overhead.clock() - now + self._call_ns
+
+    def defer_with(self, function: Callable[[R], object], read: Callable[..., R | None], *args: object) -> bool:
+        """Call a function later, where ``can_defer``, with what another one returns now; False: that returned None."""
+        guard, overhead, deferred = self._guard, self._overhead, self._guard.deferred
+        now, own_ns = overhead.clock(), overhead.own_ns
+        value = guard.call(read, *args)
+        overhead.own_ns += overhead.clock() - now + self._call_ns
+        if value is None or deferred is None:
+            return False
+        deferred.calls.append((now, own_ns, function, (value,)))
+        return True
 
     def _run_outside_modes(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         if _fake_mode() is not None:

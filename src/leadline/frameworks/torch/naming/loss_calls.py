@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +14,9 @@ from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_o
 IGNORE_INDEX: Final = -100
 """Default label that PyTorch's losses ignore."""
 _MAX_HOPS: Final = 8
+_MAX_OUTPUTS: Final = 16
+OutputPlace = str | int | None
+"""Where a model's output holds a tensor: a key or position; None: it is that tensor."""
 _PRESERVING_NODES: Final = frozenset(
     {
         "AliasBackward0",
@@ -49,38 +53,65 @@ class LossCalls:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._sites: dict[object, LossName] = {}
+        self._outputs: dict[int, tuple[weakref.ref[torch.nn.Module], OutputPlace]] = {}
+        """The numbers that models returned, by graph node."""
+        self._own: weakref.WeakKeyDictionary[torch.nn.Module, dict[OutputPlace, str]] = weakref.WeakKeyDictionary()
+        """The losses that models return: what backward was called on."""
 
     def clear(self) -> None:
         """Clear the calls at the start of a step."""
         self._names.clear()
+        self._outputs.clear()
+
+    def add_output(self, model: torch.nn.Module, place: OutputPlace, name: str, output: torch.Tensor) -> None:
+        """Add a number that a model returned, which may be its loss."""
+        self.add(name, output)
+        if output.grad_fn is not None:
+            self._outputs[output.grad_fn._sequence_nr()] = weakref.ref(model), place
+
+    def own_name(self, model: torch.nn.Module, place: OutputPlace) -> str | None:
+        """Return the name of the loss that a model returns at a place; None: backward was never called on it."""
+        return self._own.get(model, {}).get(place)
 
     def add(self, name: str, output: torch.Tensor) -> None:
         """Add a loss call that returned; of several that return the same tensor the innermost counts."""
         if output.grad_fn is not None:
             self._names.setdefault(output.grad_fn._sequence_nr(), name)
 
-    def resolve(self, site: object, node: Any) -> tuple[str | None, float]:
+    def name_of(self, node: Any) -> str | None:
+        """Return the name of the loss call whose output a node has computed; None if none was observed."""
+        return self._names.get(node._sequence_nr())
+
+    def resolve(self, site: object, node: Callable[[], Any]) -> tuple[str | None, float]:
         """Return the name of the loss call that a backward pass starts from, and the factor applied since.
 
         The first result for a call site in the script is kept for later calls.
 
         Args:
-            node: The ``grad_fn`` of the tensor that ``backward`` was called on.
+            node: Returns the ``grad_fn`` of the tensor that ``backward`` was called on.
         """
         loss = self._sites.get(site)
         if loss is None:
-            loss = self._sites[site] = self._find(node)
-        return loss.name, _factor(node, loss.hops)
+            loss = self._sites[site] = self._find(node())
+        return loss.name, _factor(node(), loss.hops) if loss.hops else 1.0
 
     def _find(self, node: Any) -> LossName:
         for hops in range(_MAX_HOPS):
             if node is None:
                 break
-            name = self._names.get(node._sequence_nr())
+            name = self.name_of(node)
             if name is not None:
+                self._note_own(node, name)
                 return LossName(name, hops)
             node, _ = _scaled_input(node)
         return LossName(None, 0)
+
+    def _note_own(self, node: Any, name: str) -> None:
+        """Note that a loss is what a model returned, if it is."""
+        reference, place = self._outputs.get(node._sequence_nr(), (None, None))
+        model = reference() if reference is not None else None
+        if model is not None:
+            self._own.setdefault(model, {})[place] = name
 
 
 def _factor(node: Any, hops: int) -> float:
@@ -158,8 +189,13 @@ def eval_mean(output: torch.Tensor, target: Any, reduction: str) -> DeviceScalar
         return value / targets if targets and value is not None else value
 
 
-def model_loss(output: Any) -> torch.Tensor | None:
-    """Return the loss that a model itself returns: a single number, or ``loss`` in its output."""
-    loss = output.get("loss") if isinstance(output, Mapping) else output
-    is_loss = isinstance(loss, torch.Tensor) and loss.numel() == 1 and loss.is_floating_point()
-    return loss if is_loss else None
+def numbers_of(output: Any) -> Iterator[tuple[OutputPlace, torch.Tensor]]:
+    """Yield the single numbers that a model returns, of which one may be its loss, with their places."""
+    values: Iterable[tuple[OutputPlace, Any]] = ((None, output),)
+    if isinstance(output, Mapping):
+        values = output.items()
+    elif isinstance(output, (tuple, list)):
+        values = enumerate(output[:_MAX_OUTPUTS])
+    for place, value in values:
+        if isinstance(value, torch.Tensor) and value.numel() == 1 and value.is_floating_point() and not value.is_meta:
+            yield place, value

@@ -56,14 +56,7 @@ class ParameterNames:
         optimizers.
         """
         updated = parameters_of(optimizer)
-        outermost = self._registry.outermost()
-        roots = find_roots(updated, outermost)
-        held = {id(parameter) for root in roots for parameter in root.parameters()}
-        if len(held & {id(parameter) for parameter in updated}) < len(updated):
-            outermost = live_modules()
-            roots = find_roots(updated, outermost)
-            for root in roots:
-                self._registry.add(root)
+        roots, outermost = self._find_models(updated)
         self._assign_prefixes(roots, outermost)
         self.on_trained(roots)
         named: dict[int, NamedParameter] = {}
@@ -78,6 +71,22 @@ class ParameterNames:
             named.setdefault(id(parameter), NamedParameter(unknown, parameter))
         classes = " + ".join(type(unwrap(root)).__name__ for root in roots)
         return classes or "a model without modules", list(named.values())
+
+    def models_of(self, parameters: list[torch.Tensor]) -> list[torch.nn.Module]:
+        """Return the outermost modules that hold these parameters."""
+        return self._find_models(parameters)[0]
+
+    def _find_models(self, parameters: list[torch.Tensor]) -> tuple[list[torch.nn.Module], list[torch.nn.Module]]:
+        """Return the outermost modules that hold these parameters, and all outermost modules."""
+        outermost = self._registry.outermost()
+        roots = find_roots(parameters, outermost)
+        held = {id(parameter) for root in roots for parameter in root.parameters()}
+        if len(held & {id(parameter) for parameter in parameters}) < len(parameters):
+            outermost = live_modules()
+            roots = find_roots(parameters, outermost)
+            for root in roots:
+                self._registry.add(root)
+        return roots, outermost
 
     def _owns_frozen(self, optimizer: torch.optim.Optimizer, root: torch.nn.Module) -> bool:
         reference = self._frozen_owners.get(root)
@@ -315,6 +324,11 @@ def live_optimizers() -> list[torch.optim.Optimizer]:
     """Return all optimizers alive, from a scan of all objects after a garbage collection."""
     gc.collect()
     return [optimizer for optimizer in _live(torch.optim.Optimizer) if "param_groups" in optimizer.__dict__]
+
+
+def optimizer_classes() -> list[type]:
+    """Return the class of PyTorch's optimizers and everything derived from it."""
+    return list(_subclasses(torch.optim.Optimizer).values())
 
 
 def _live(kind: type) -> list[Any]:

@@ -18,6 +18,7 @@ from torch.utils.data import dataloader
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -29,7 +30,7 @@ class _Depth(threading.local):
 class TimingHooks:
     """Reports calls of some functions to a timeline."""
 
-    def __init__(self, timeline: StepTimeline, guard: Guard) -> None:
+    def __init__(self, timeline: StepTimeline, guard: Guard | HookGuard) -> None:
         self._timeline, self._guard = timeline, guard
         self._patches, self._depth = Patches(), _Depth()
 
@@ -52,25 +53,31 @@ class DataLoaderHooks(TimingHooks):
     (which starts its workers). Nothing is stored in a loader; loaders other than PyTorch's are not observed.
     """
 
+    def __init__(self, timeline: StepTimeline, guard: HookGuard) -> None:
+        super().__init__(timeline, guard)
+        self._guard: HookGuard = guard
+
     def install(self) -> None:
         self._patches.replace(dataloader._BaseDataLoaderIter, "__next__", self._make_next)
         self._patches.replace(dataloader.DataLoader, "_get_iterator", self._make_get_iterator, is_optional=True)
 
     def _make_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        timeline, run = self._timeline, self._guard.run
+        timeline, run, defer = self._timeline, self._guard.run, self._guard.defer
         begin, end = timeline.begin_data, timeline.end_data
 
         def __next__(iterator: Any) -> Any:
             if timeline.is_elsewhere():
                 return original(iterator)
-            run(begin)
+            timeline.is_loading = True
+            defer(begin)
             try:
                 return original(iterator)
             except StopIteration:
                 run(timeline.exhaust)
                 raise
             finally:
-                run(end)
+                timeline.is_loading = False
+                defer(end)
 
         return hide_from_dynamo(__next__)
 
@@ -80,10 +87,12 @@ class DataLoaderHooks(TimingHooks):
         def _get_iterator(loader: Any) -> Any:
             if timeline.is_elsewhere():
                 return original(loader)
+            timeline.is_loading = True
             run(describe, loader)
             try:
                 return original(loader)
             finally:
+                timeline.is_loading = False
                 run(timeline.end_data)
 
         return hide_from_dynamo(_get_iterator)
@@ -128,13 +137,13 @@ class CheckpointHooks(TimingHooks):
                 self._patches.replace(package, function, self._make_save, is_optional=True)
 
     def _make_save(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        timeline, run, depth = self._timeline, self._guard.run, self._depth
+        timeline, run, depth, clock = self._timeline, self._guard.run, self._depth, self._timeline.clock
 
         def save(*args: Any, **kwargs: Any) -> Any:
             if depth.calls:
                 return original(*args, **kwargs)
             depth.calls += 1
-            start_ns = timeline.clock()
+            start_ns = clock()
             try:
                 return original(*args, **kwargs)
             finally:

@@ -53,7 +53,7 @@ class FetchHooks:
         guard, window_folder, record = self._guard, self._window_folder, _record_fetch
 
         def fetch(fetcher: Any, index: Any) -> Any:
-            folder = guard.run(window_folder)
+            folder = guard.call(window_folder)
             if folder is None:
                 return original(fetcher, index)
             start_ns = time.time_ns()

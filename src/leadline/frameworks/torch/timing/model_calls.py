@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -28,8 +29,10 @@ class ModelCallHook:
 
     def __init__(self, timeline: StepTimeline, guard: HookGuard) -> None:
         self._timeline, self._guard = timeline, guard
-        self._hooks: dict[Any, Any] = torch_module._global_forward_pre_hooks
-        self._hook: Callable[..., None] | None = self._make_hook()
+        self._hooks: OrderedDict[Any, Any] = torch_module._global_forward_pre_hooks
+        self._hook: Callable[..., None] | None = self._make_hook(None)
+        self._is_first = False
+        """Whether the hook runs ahead of all others."""
         self._last: Callable[[], torch.nn.Module | None] = lambda: None
         """The latest outermost model."""
         self._patches = Patches()
@@ -49,8 +52,21 @@ class ModelCallHook:
         """Observe the next forward pass."""
         if self._hook is not None:
             self._hooks[_KEY] = self._hook
+            if self._is_first:
+                self._hooks.move_to_end(_KEY, last=False)
 
-    def _make_hook(self) -> Callable[..., None]:
+    def follow(self, on_call: Callable[[torch.nn.Module, tuple[Any, ...]], None] | None) -> None:
+        """Call a function ahead of all other hooks at each call of the model, from the next observed one on.
+
+        Args:
+            on_call: Takes the module and its arguments; None: nothing is called any more.
+        """
+        if self._hook is not None:
+            self._hook, self._is_first = self._make_hook(on_call), on_call is not None
+            if _KEY in self._hooks:
+                self.expect()
+
+    def _make_hook(self, on_call: Callable[[torch.nn.Module, tuple[Any, ...]], None] | None) -> Callable[..., None]:
         timeline, guard, hooks = self._timeline, self._guard, self._hooks
 
         def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
@@ -60,7 +76,9 @@ class ModelCallHook:
                 self._last = weakref.ref(module)
             if not timeline.is_elsewhere():
                 hooks.pop(_KEY, None)
-                guard.run(timeline.begin_model)
+                if on_call is not None:
+                    guard.run(on_call, module, args)
+                guard.defer(timeline.begin_model)
 
         return hide_from_dynamo(pre_hook)
 

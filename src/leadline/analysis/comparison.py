@@ -1,0 +1,148 @@
+"""Comparison of runs: settings, rules and losses side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leadline.analysis.digest import Digest
+from leadline.reader.run import Run
+from leadline.reader.window import natural_sort_key
+from leadline.records import describe
+from leadline.records.documents import RuleSummary, SummarizedRule
+from leadline.records.formatting import duration
+from leadline.records.names import JOB_ENDED
+from leadline.records.totals import steps_by_mode
+from leadline.store.run_state import read_rule_summary
+
+_EXCLUDED: Final = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRow:
+    """One property of several runs."""
+
+    name: str
+    values: tuple[str | None, ...]
+    """One for each run, in their order; None: the run has no such property."""
+
+    @property
+    def differs(self) -> bool:
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSummary:
+    """A loss or metric of one run, of its first worker."""
+
+    last: float
+    min: float
+    max: float
+    """Of the finite values; NaN without any, as the last value if it is not finite."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedScalar:
+    """A loss or metric of several runs."""
+
+    name: str
+    mode: str
+    values: tuple[ScalarSummary | None, ...]
+    """One for each run, in their order; None: it was not captured there."""
+
+
+def facts(runs: Sequence[Run]) -> list[ComparedRow]:
+    """Return status, duration, preset, steps and workers of runs."""
+    return compared([_facts(run) for run in runs])
+
+
+def settings(runs: Sequence[Run]) -> list[ComparedRow]:
+    """Return the settings of runs by dotted name (``rules.vanishing_gradient.threshold``), different ones first."""
+    rows = compared([dict(_flatten(_settings(run))) for run in runs])
+    return sorted(rows, key=lambda row: not row.differs)
+
+
+def rules(runs: Sequence[Run]) -> list[ComparedRow]:
+    """Return the state of each rule, with the step at which it fired first, different ones first."""
+    summaries = [read_rule_summary(run.path) or RuleSummary() for run in runs]
+    states = [{rule.name: _rule_state(rule) for rule in summary.rules} for summary in summaries]
+    return sorted(compared(states), key=lambda row: not row.differs)
+
+
+def scalars(digests: Sequence[Digest]) -> list[ComparedScalar]:
+    """Return losses and metrics of runs, those of the first run first."""
+    found = [scalar for digest in digests for scalar in digest.scalar_names() if _is_compared(digest, scalar[0])]
+    return [
+        ComparedScalar(name, mode, tuple(_scalar(digest, name, mode) for digest in digests))
+        for name, mode in dict.fromkeys(found)
+    ]
+
+
+def _rule_state(rule: SummarizedRule) -> str:
+    place = describe.rule_place(rule)
+    return f"fired at {place}" if place.startswith("step") else place.replace("_", " ")
+
+
+def compared(properties: Sequence[Mapping[str, str]]) -> list[ComparedRow]:
+    """Return a row for each property of several runs.
+
+    Args:
+        properties: Those of each run, by name.
+    """
+    names = dict.fromkeys(name for of_run in properties for name in of_run)
+    return [ComparedRow(name, tuple(of_run.get(name) for of_run in properties)) for name in names]
+
+
+def _facts(run: Run) -> dict[str, str]:
+    workers = run.worker_documents()
+    started_ns, ended_ns = run.manifest.started_ns, run.status_document.ended_ns
+    facts = {"status": run.status}
+    if run.status in JOB_ENDED and ended_ns is not None:
+        facts["duration"] = duration(max(0, ended_ns - started_ns) / 1e9)
+    facts |= {"preset": run.manifest.preset, "steps": describe.steps(steps_by_mode(workers.values()))}
+    return facts | {"workers": str(len(run.workers()))}
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    document = run.manifest.to_dict()
+    chosen = {key: value for key, value in document.items() if key not in _EXCLUDED}
+    chosen["command"] = " ".join(map(str, document["command"]))
+    chosen["rules"] = {rule["alias"]: _rule_settings(rule) for rule in document["rules"]}
+    chosen["actions"] = {str(number): str(action) for number, action in enumerate(run.manifest.actions, 1)}
+    chosen["profile"] = {window.id or window.kind: window.describe() for window in run.manifest.profile}
+    return {**(document.get("settings") or {}), **chosen}
+
+
+def _rule_settings(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters of a rule, and its name if it has another alias; ``rules`` says whether a run has a rule."""
+    return {**({} if rule["rule"] == rule["alias"] else {"rule": rule["rule"]}), **rule["parameters"]}
+
+
+def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield every leaf with its path."""
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _flatten(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        yield name, ", ".join(map(str, value)) or "none"
+    elif value not in ({}, None, ""):
+        yield name, str(value)
+
+
+def _is_compared(digest: Digest, name: str) -> bool:
+    info = digest.infos().get(name)
+    return info is not None and bool({"losses", "metrics"} & set(info.collections))
+
+
+def _scalar(digest: Digest, name: str, mode: str) -> ScalarSummary | None:
+    rows = digest.scalar(name, mode).to_pylist()
+    if not rows:
+        return None
+    first = min((row["worker"] for row in rows), key=natural_sort_key)
+    rows = [row for row in rows if row["worker"] == first]
+    finite = [row for row in rows if row["nonfinite"] < row["samples"]]
+    last = math.nan if rows[-1]["nonfinite"] == rows[-1]["samples"] else float(rows[-1]["value"])
+    low = min((float(row["min"]) for row in finite), default=math.nan)
+    return ScalarSummary(last, low, max((float(row["max"]) for row in finite), default=math.nan))

@@ -1,0 +1,79 @@
+"""Overload of a machine: the training's thread is ready to run, but waits for a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leadline.analysis.steps import StepTable
+from leadline.records.names import OTHER, OVERHEAD
+
+_OVERLOAD_SHARE: Final = 0.3
+_MIN_STEPS: Final = 5
+_LEAST_SECONDS: Final = 1.0
+"""In shorter trainings the processes that start beside them take the processors."""
+_TRY: Final = (
+    "fewer processes on this machine, or fewer threads than cores: torch.set_num_threads, OMP_NUM_THREADS, num_workers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """A training whose thread waits for a processor for a large part of the time."""
+
+    share: float
+    """The share of the time."""
+    ready_share: float
+    """The share of the time in which the thread was running or ready to."""
+
+    @property
+    def message(self) -> str:
+        return f"the machine is overloaded: the training's thread waited {100 * self.share:.0f} % of the time for a CPU"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"share": self.share, **self.summary()}
+
+    def summary(self) -> dict[str, str]:
+        """Return the text."""
+        return {"message": self.message, "try": _TRY}
+
+
+def find_overload(steps: StepTable) -> Overload | None:
+    """Return the overload during the training steps after the first; None: there was none, or nothing was measured.
+
+    The thread must have waited for a processor for at least 30 % of the time.
+    """
+    later = steps.only(mode="train").after_first()
+    delay = later.run_delay()
+    if delay is None or delay.share < _OVERLOAD_SHARE:
+        return None
+    if later.count() < _MIN_STEPS or later.seconds() < _LEAST_SECONDS:
+        return None
+    return Overload(delay.share, delay.ready_share)
+
+
+def without_run_delay(
+    seconds: Mapping[str, float], ready: Mapping[str, float], overload: Overload
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Return the time of each phase, and the share of it in which the thread did not wait, as on an idle machine.
+
+    A thread waits for a processor while it wants to compute: that time is spread over the time in which it was ready
+    to run, and what exceeds that of the known phases lies between them. Leadline's overhead keeps its share, since
+    its budget is a share of the time.
+
+    Units:
+        Seconds, and shares of them.
+    Args:
+        seconds: The time of each phase.
+        ready: The share of it in which the thread was ready to run, for the phases where it is known.
+    """
+    delays = {name: seconds[name] * share * overload.ready_share for name, share in ready.items() if name in seconds}
+    between = seconds.get(OTHER, 0.0)
+    delays[OTHER] = min(max(overload.share * sum(seconds.values()) - sum(delays.values()), 0.0), between)
+    delays[OVERHEAD] = overload.share * seconds.get(OVERHEAD, 0.0)
+    left = {name: total - delays.get(name, 0.0) for name, total in seconds.items()}
+    used = {name: share * (1 - overload.ready_share) for name, share in ready.items() if name in seconds}
+    shares = {name: min(share * seconds[name] / left[name], 1.0) for name, share in used.items() if left[name] > 0}
+    return left, shares

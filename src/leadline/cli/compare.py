@@ -1,0 +1,89 @@
+"""``leadline compare``: runs side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+import leadline
+from leadline.analysis import comparison
+from leadline.analysis.comparison import ComparedRow, ComparedScalar, ScalarSummary
+from leadline.analysis.digest import Digest
+from leadline.analysis.overview import outcome_of
+from leadline.cli.arguments import complete_run
+from leadline.cli.console import LEVEL_STYLES, echo_json, number
+from leadline.cli.table import cut, print_lines, table, table_width
+from leadline.errors import ConfigurationError
+from leadline.reader.run import Run
+from leadline.records.formatting import counted, printable
+from leadline.store.documents import to_json
+
+_MAX_RUNS: Final = 5
+_MIN_CELL_WIDTH: Final = 12
+
+
+def compare(
+    runs: Annotated[list[str], typer.Argument(help="Two to five runs, by name or path.", autocompletion=complete_run)],
+    show_all: Annotated[bool, typer.Option("--all", help="Also rules and settings that do not differ.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """Compare runs: outcomes, losses and metrics, and the rules and settings that differ."""
+    if not 2 <= len(runs) <= _MAX_RUNS:
+        raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
+    opened = [leadline.open_run(name) for name in runs]
+    scalars = comparison.scalars([Digest(run) for run in opened])
+    facts, rules, settings = (of(opened) for of in (comparison.facts, comparison.rules, comparison.settings))
+    if as_json:
+        echo_json(_to_dict(opened, {"facts": facts, "rules": rules, "settings": settings}, scalars))
+        return
+    for run in opened:
+        outcome = outcome_of(run)
+        print_lines(Text(printable(f"{run.name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
+    names = [run.name for run in opened]
+    _print_rows("FACTS", names, [(row.name, *map(_text, row.values)) for row in facts])
+    _print_rows("LAST VALUE (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
+    for title, rows in (("RULES", rules), ("SETTINGS", settings)):
+        shown = [row for row in rows if row.differs or show_all]
+        _print_rows(title, names, [(row.name, *map(_text, row.values)) for row in shown])
+        if len(shown) < len(rows):
+            typer.echo(f"{counted(len(rows) - len(shown), title.lower()[:-1])} alike; --all shows them")
+
+
+def _print_rows(title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:
+    """Print a table with a column for each run; on a terminal the columns share its width."""
+    if not rows:
+        return
+    width = table_width()
+    first = max(len(row[0]) for row in (*rows, (title,)))
+    room = None if width is None else max(_MIN_CELL_WIDTH, (width - first) // len(names) - 2)
+    cells = [(row[0], *(cut(cell, room) for cell in row[1:])) for row in rows]
+    typer.echo()
+    print_lines(table((title, *(cut(name, room) for name in names)), cells, width=width))
+
+
+def _text(value: str | None) -> str:
+    return "–" if value is None else value
+
+
+def _scalar_row(scalar: ComparedScalar) -> tuple[str, ...]:
+    name = scalar.name if scalar.mode == "train" else f"{scalar.name} ({scalar.mode})"
+    return name, *(_text(None if value is None else _format(value)) for value in scalar.values)
+
+
+def _format(value: ScalarSummary) -> str:
+    return f"{number(value.last)} ({number(value.min)} … {number(value.max)})"
+
+
+def _to_dict(
+    runs: Sequence[Run], sections: dict[str, list[ComparedRow]], scalars: Sequence[ComparedScalar]
+) -> dict[str, Any]:
+    rows = {name: {row.name: list(row.values) for row in of_section} for name, of_section in sections.items()}
+    return {
+        "runs": [{"name": run.name, "uri": run.uri, "outcome": outcome_of(run).to_dict()} for run in runs],
+        **rows,
+        "scalars": [to_json(asdict(scalar)) for scalar in scalars],
+    }

@@ -1,0 +1,80 @@
+"""Hyperparameters of runs: from the command line, of boosters, and those captured of optimizers."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final
+
+import pyarrow.compute as pc
+
+from leadline.analysis.digest import Digest
+from leadline.errors import LeadlineError
+from leadline.reader.run import Run
+
+if TYPE_CHECKING:
+    from leadline.dashboard.run_list import RunRow
+
+_ASSIGNMENT: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
+_OPTION: Final = re.compile(r"--?([A-Za-z_][\w-]*)")
+_NUMBER: Final = re.compile(r"-?\.?\d.*")
+_MAX_VALUE_CHARACTERS: Final = 60
+
+
+def options_of(command: Sequence[str]) -> dict[str, str]:
+    """Return the options of a script: ``--lr 0.1``, ``--lr=0.1`` and ``lr=0.1``; flags without a value are left out."""
+    script = next((index for index, word in enumerate(command) if word.endswith(".py")), 0)
+    words = list(command[script + 1 :])
+    options: dict[str, str] = {}
+    for word, following in zip_longest(words, words[1:], fillvalue="-"):
+        if assigned := _ASSIGNMENT.fullmatch(word):
+            options[assigned[1]] = assigned[2]
+        elif (named := _OPTION.fullmatch(word)) and (not following.startswith("-") or _NUMBER.fullmatch(following)):
+            options[named[1]] = following
+    return options
+
+
+def format_hyperparameter(value: object) -> str:
+    """Return a value as text: numbers without a fraction as integers."""
+    if isinstance(value, float) and math.isfinite(value):
+        return f"{value:.4g}"
+    return str(value)[:_MAX_VALUE_CHARACTERS]
+
+
+@lru_cache(maxsize=20_000)
+def captured_hyperparameters(path: str, version: int) -> Mapping[str, float]:
+    """Return the largest values of the optimizers' settings that a run captured, such as the peak of ``SGD/lr``.
+
+    Empty if the run cannot be read.
+
+    Args:
+        version: Differs when the run has changed.
+    """
+    try:
+        digest = Digest(Run(path))
+        names = [name for name, info in digest.infos().items() if "hyperparameters" in info.collections]
+        tables = [digest.scalar(name) for name in names]
+    except (LeadlineError, OSError):
+        return {}
+    largest = {name: pc.max(table["max"]).as_py() for name, table in zip(names, tables, strict=True)}
+    return {name: value for name, value in largest.items() if value is not None}
+
+
+def hyperparameters_of(path: str, row: RunRow) -> dict[str, str]:
+    """Return the hyperparameters of a run as text; those given on the command line take precedence."""
+    captured = captured_hyperparameters(path, row.version)
+    return {**{name: format_hyperparameter(value) for name, value in captured.items()}, **row.given}
+
+
+def sort_key(value: str | None) -> tuple[int, float, str]:
+    """Return a key that orders numbers by value, then texts, then what is missing."""
+    if value is None:
+        return 2, 0.0, ""
+    try:
+        number = float(value)
+    except ValueError:
+        return 1, 0.0, value.lower()
+    return (0, number, "") if number == number else (1, 0.0, value)

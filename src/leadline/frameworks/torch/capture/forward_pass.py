@@ -1,0 +1,124 @@
+"""One forward pass of a step: what is captured of it, and which modules took part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.torch.capture.forward_capture import AccuracyCounts, CapturedTensors, tensors_in
+from leadline.frameworks.torch.timing.flops import FlopCount
+from leadline.records.plan import CaptureItem
+
+_MAX_NODES: Final = 20_000
+"""Graph nodes that are searched; beyond them a loss is taken to depend on what is searched for."""
+
+
+class ForwardPass:
+    """The tensors, accuracy and operations of the outermost modules that one step calls.
+
+    Attributes:
+        roots: The ids of these modules; each is captured at its first call.
+        is_open: Whether the current call, or what runs between the calls, is captured.
+        is_past_backward: Whether the backward pass has begun, after which no tensor is captured.
+        repeated: Of a pass that began when a module was called again: the graph nodes, by sequence number, of the
+            outputs of that module's earlier call.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        """
+        Args:
+            warn: Called with a message about something that cannot be captured.
+        """
+        self.captured = CapturedTensors(warn)
+        self.accuracy = AccuracyCounts()
+        self.flops = FlopCount()
+        self.roots: set[int] = set()
+        self.is_open = self.is_past_backward = False
+        self.repeated: frozenset[int] = frozenset()
+        self._outputs: dict[int, frozenset[int]] = {}
+
+    def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
+        """Discard everything, and begin a pass."""
+        self.captured.begin(items, mode)
+        self.accuracy.begin(items)
+        self.flops.clear()
+        self.roots, self._outputs, self.repeated = set(), {}, frozenset()
+        self.is_open, self.is_past_backward = True, False
+
+    def join(self, outermost: torch.nn.Module) -> None:
+        """Begin a call of an outermost module, which is captured unless the module was called before."""
+        self.is_open = id(outermost) not in self.roots
+        self.roots.add(id(outermost))
+
+    def note_outputs(self, outermost: torch.nn.Module, output: Any) -> None:
+        """Remember the graph nodes of the outputs of an outermost module's captured call."""
+        nodes = [tensor.grad_fn for tensor in tensors_in(output)]
+        self._outputs[id(outermost)] = frozenset(node._sequence_nr() for node in nodes if node is not None)
+
+    def outputs_of(self, outermost: torch.nn.Module) -> frozenset[int]:
+        """Return the graph nodes, by sequence number, of the outputs of a module's captured call."""
+        return self._outputs.get(id(outermost), frozenset())
+
+    def add(
+        self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], tensors: Sequence[torch.Tensor]
+    ) -> list[tuple[str, torch.Tensor]]:
+        """Capture tensors; return them with their names.
+
+        Args:
+            stem, side: The beginning of their names: ``<stem>_<side>_<index>``.
+            collections: Returns the collections of a tensor by its position.
+        """
+        named = [(self.captured.next_name(f"{stem}_{side}"), tensor) for tensor in tensors]
+        if self.is_past_backward:
+            return named
+        for index, (name, tensor) in enumerate(named):
+            self.captured.add(name, collections(index), tensor)
+        if len(named) > 1 and "labels" in collections(1):
+            (_, predictions), (name, labels) = named[:2]
+            self.captured.add_confusion(name, collections(1), labels, predictions)
+        return named
+
+    def finish(self) -> CapturedTensors:
+        """Return what was captured."""
+        self.captured.accuracy = self.accuracy.take()
+        return self.captured
+
+
+def choose_pass(candidates: Sequence[ForwardPass], outputs: Iterable[Any]) -> ForwardPass:
+    """Return the pass that a backward pass belongs to: of the calls of a module the first that it depends on.
+
+    Args:
+        candidates: A pass for each time that a module was called again, in order.
+        outputs: The tensors at which the backward pass begins.
+    """
+    nodes = [output.grad_fn for output in outputs if isinstance(output, torch.Tensor)]
+    chosen = candidates[0]
+    for candidate in candidates[1:]:
+        if depends_on(nodes, candidate.repeated):
+            break
+        chosen = candidate
+    return chosen
+
+
+def depends_on(nodes: Iterable[Any], wanted: frozenset[int]) -> bool:
+    """Return whether one of the nodes with these sequence numbers is reached from graph nodes.
+
+    Nodes are numbered in the order of their creation, so that the graph behind older ones need not be searched.
+    """
+    if not wanted:
+        return False
+    oldest = min(wanted)
+    pending = [node for node in nodes if node is not None]
+    seen = set(pending)
+    while pending:
+        node = pending.pop()
+        number = node._sequence_nr()
+        if number in wanted or len(seen) > _MAX_NODES:
+            return True
+        if number > oldest:
+            following = {parent for parent, _ in node.next_functions if parent is not None} - seen
+            seen |= following
+            pending += following
+    return False

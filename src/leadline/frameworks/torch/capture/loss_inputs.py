@@ -1,0 +1,154 @@
+"""Facts about what loss calls are given, captured at the backward passes of the first train steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.torch.capture.autograd_graph import first_rows, shape_of
+from leadline.frameworks.torch.capture.device_copy import number_of
+from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
+from leadline.frameworks.torch.capture.linear_pairs import LinearPairs
+from leadline.frameworks.torch.capture.loss_terms import LossTerm, LossTerms
+from leadline.frameworks.torch.naming.loss_calls import LossCalls
+from leadline.frameworks.torch.naming.model_names import ModuleRegistry
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import LossKind
+
+_MAX_CALLS: Final = 8
+"""Loss calls of a step that facts are captured of."""
+_MIN_ROWS: Final = 8
+"""Fewer rows of labels may have a single 1 by chance."""
+_TOLERANCE: Final = 1e-3
+"""Share of an activation's reach by which rounding may take labels beyond it."""
+_WITH_CLASSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV, LossKind.CTC})
+
+
+class LossInputs:
+    """Captures facts about loss calls, as named in ``leadline.records.loss_facts``, and pairs of linear layers.
+
+    A backward pass is traced back through the autograd graph, so that calls in compiled, wrapped and checkpointed
+    models are seen as far as the graph shows them. Of each place in the script that calls ``backward`` the first
+    backward pass of a step is traced.
+    """
+
+    def __init__(self, callbacks: StepCallbacks, losses: LossCalls, registry: ModuleRegistry) -> None:
+        """
+        Args:
+            losses: The observed loss calls; they tell what a graph alone does not.
+        """
+        self.is_active = True
+        """Whether backward passes are traced; never again once a step has no facts."""
+        self._callbacks, self._losses = callbacks, losses
+        self._pairs = LinearPairs(registry.outermost)
+        self._step = -1
+        self._sites: dict[object, list[str]] = {}
+        """The names of the loss calls below each backward pass."""
+        self._traced: set[object] = set()
+        self._calls = 0
+
+    def before_backward(self, outputs: Sequence[Any], site: object) -> None:
+        """Capture the facts of the loss calls that a backward pass starts from.
+
+        Args:
+            site: Identifies the place in the script.
+        """
+        step = self._callbacks.loss_facts_step()
+        if step is None:
+            self.is_active = False
+            return
+        if step != self._step:
+            self._step, self._calls = step, 0
+            self._traced.clear()
+        if site in self._traced or self._calls >= _MAX_CALLS:
+            return
+        self._traced.add(site)
+        roots = [output for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
+        with untracked_in_full_precision():
+            for root in roots[: _MAX_CALLS - self._calls]:
+                self._record(root.grad_fn, site)
+
+    def _record(self, root: Any, site: object) -> None:
+        terms = LossTerms(self._losses.name_of).find(root)[: _MAX_CALLS - self._calls]
+        names = self._sites.setdefault(site, [])
+        found: dict[str, Any] = {}
+        for index, term in enumerate(terms):
+            if index >= len(names):
+                names.append(self._new_name(term.kind))
+            found |= {f"{names[index]}/{fact}": value for fact, value in facts_of(term).items()}
+        self._calls += max(len(terms), 1)
+        if not terms:
+            found[f"loss/{facts.KIND}"] = float(LossKind.UNKNOWN)
+        if self._step == 0:
+            found |= self._pairs.find(root)
+        self._callbacks.record_checks(found)
+
+    def _new_name(self, kind: LossKind) -> str:
+        stem, taken = kind.name.lower(), {name for names in self._sites.values() for name in names}
+        candidates = (stem, *(f"{stem}_{number}" for number in range(1, len(taken) + 2)))
+        return next(candidate for candidate in candidates if candidate not in taken)
+
+
+def facts_of(term: LossTerm) -> dict[str, Any]:
+    """Return the facts of a loss call that are known: numbers, some of them possibly device scalars."""
+    trace = term.trace
+    found: dict[str, Any] = {
+        facts.KIND: float(term.kind),
+        facts.ACTIVATION: float(trace.activation),
+        facts.INNER_ACTIVATION: float(trace.inner),
+        facts.IS_RESCALED: float(trace.is_rescaled),
+        facts.HAS_DROPOUT: float(trace.has_dropout),
+        facts.IS_SOFTMAX_OVER_BATCH: float(trace.is_softmax_over_batch),
+        facts.IS_BROADCAST: float(term.is_broadcast),
+        facts.IS_SWAPPED: float(term.is_swapped),
+    }
+    if trace.softmax_size is not None:
+        found[facts.SOFTMAX_SIZE] = float(trace.softmax_size)
+    shape = shape_of(term.predictions) if term.predictions[0] is not None else None
+    if shape is not None:
+        found[facts.CLASSES] = float(shape[1] if len(shape) > 1 else 1)
+    numbers = _label_numbers(term) | _prediction_numbers(term)
+    found |= {fact: number for fact, tensor in numbers.items() if (number := number_of(tensor)) is not None}
+    return found
+
+
+def _label_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
+    labels = term.labels
+    if labels is None or not term.are_labels_judged or not labels.dim():
+        return {}
+    labels = _as_floats(first_rows(labels))
+    low, high = torch.aminmax(labels)
+    is_binary = ((labels == 0) | (labels == 1)).all()
+    found = {facts.LABEL_MIN: low, facts.LABEL_MAX: high, facts.ARE_LABELS_BINARY: is_binary}
+    if labels.dim() > 1 and labels.shape[1] > 1:
+        sums = labels.sum(1)
+        if sums.numel() >= _MIN_ROWS:
+            found[facts.ONE_HOT_SHARE] = (sums == 1).double().mean() * is_binary
+        found[facts.MULTI_HOT_SHARE] = (sums > 1).double().mean() * is_binary
+    reach = facts.reach(term.trace.activation)
+    if reach is not None and term.kind in facts.REGRESSION:
+        margin = _TOLERANCE * (reach[1] - reach[0] if reach[1] - reach[0] < float("inf") else 1.0)
+        is_beyond = (labels < reach[0] - margin) | (labels > reach[1] + margin)
+        found[facts.OUT_OF_REACH_SHARE] = is_beyond.double().mean()
+    return found
+
+
+def _prediction_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
+    """Return how far predictions are from being probabilities or log-probabilities of classes."""
+    values = term.prediction_values
+    if term.kind not in _WITH_CLASSES or values is None or not values.dim():
+        return {}
+    values = _as_floats(first_rows(values))
+    axis = 1 if values.dim() > 1 and term.kind is not LossKind.CTC else -1
+    return {
+        facts.SUM_ERROR: (values.sum(axis) - 1).abs().max(),
+        facts.EXP_SUM_ERROR: (values.exp().sum(axis) - 1).abs().max(),
+        facts.PREDICTION_MIN: values.min(),
+    }
+
+
+def _as_floats(values: torch.Tensor) -> torch.Tensor:
+    return values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)

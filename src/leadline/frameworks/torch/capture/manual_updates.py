@@ -1,0 +1,122 @@
+"""Parameters that are updated by other code than a PyTorch optimizer."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.torch.naming.model_names import ParameterNames, optimizer_classes
+
+_WATCHED: Final = 16
+"""Tensors whose versions are compared."""
+
+
+class ManualUpdates:
+    """Takes the place of an optimizer where a script or another library updates the parameters.
+
+    Its parameters are those of the modules that backward passes reach, or else the tensors without a module. It holds
+    all of them weakly.
+    """
+
+    def __init__(self, leaves: Iterable[torch.Tensor], names: ParameterNames) -> None:
+        """
+        Args:
+            leaves: The leaf tensors of a backward pass.
+        """
+        leaves = list(leaves)
+        parameters = [leaf for leaf in leaves if isinstance(leaf, torch.nn.Parameter)]
+        roots = names.models_of(parameters)
+        held = {id(parameter) for root in roots for parameter in root.parameters()}
+        self._roots = [weakref.ref(root) for root in roots]
+        self._others = [weakref.ref(leaf) for leaf in parameters or leaves if id(leaf) not in held]
+        self.state: dict[Any, Any] = {}
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """The parameters, in the form of an optimizer."""
+        trained = [parameter for root in self._alive() for parameter in root.parameters() if parameter.requires_grad]
+        others = [tensor for tensor in (reference() for reference in self._others) if tensor is not None]
+        return [{"params": trained + others}]
+
+    def is_alive(self) -> bool:
+        """Return whether everything that it holds still exists."""
+        return all(reference() is not None for reference in (*self._roots, *self._others))
+
+    def is_training(self) -> bool:
+        """Return whether any of the models is in training mode, or there is none."""
+        models = self._alive()
+        return not models or any(model.training for model in models)
+
+    def _alive(self) -> list[torch.nn.Module]:
+        return [root for root in (reference() for reference in self._roots) if root is not None]
+
+
+class TensorVersions:
+    """The versions of some tensors, which every operation in place advances, except through ``.data``."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[weakref.ref[torch.Tensor], int]] = []
+
+    def record(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Record the versions of tensors, of many only of some."""
+        tensors = list(tensors)
+        chosen = tensors[:: max(len(tensors) // _WATCHED, 1)]
+        self._known = [(weakref.ref(tensor), tensor._version) for tensor in chosen]
+
+    def tensors(self) -> list[torch.Tensor]:
+        """Return those tensors that still exist."""
+        return [tensor for tensor in (reference() for reference, _ in self._known) if tensor is not None]
+
+    def have_advanced(self) -> bool:
+        """Return whether a tensor was changed since then."""
+        current = ((reference(), version) for reference, version in self._known)
+        return any(tensor is not None and tensor._version != version for tensor, version in current)
+
+
+class GradientRenewals:
+    """Counts backward passes in a row before which the gradients of the one before were removed or zeroed."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: tuple[weakref.ref[torch.Tensor], weakref.ref[torch.Tensor], int] | None = None
+
+    def record(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Record a gradient at the end of a backward pass."""
+        self._last = None
+        for tensor in tensors:
+            if tensor.grad is not None:
+                self._last = weakref.ref(tensor), weakref.ref(tensor.grad), tensor.grad._version
+                return
+
+    def compare(self) -> None:
+        """Count the backward pass that begins."""
+        if self._last is None:
+            return
+        tensor, gradient = self._last[0](), self._last[1]()
+        current = tensor.grad if tensor is not None else None
+        is_same = current is gradient and current is not None and current._version == self._last[2]
+        self.count = 0 if is_same else self.count + 1
+
+
+def leaves_of(outputs: Iterable[Any], at_most: int | None = None) -> list[torch.Tensor]:
+    """Return the leaf tensors that a backward pass from these outputs reaches, or some of them."""
+    pending = [output.grad_fn for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
+    seen = set(pending)
+    leaves: list[torch.Tensor] = []
+    while pending and (at_most is None or len(leaves) < at_most):
+        node = pending.pop()
+        leaf = getattr(node, "variable", None)  # of the nodes that accumulate gradients
+        if leaf is not None:
+            leaves.append(leaf)
+        following = {parent for parent, _ in node.next_functions if parent is not None} - seen
+        seen |= following
+        pending += following
+    return leaves
+
+
+def has_optimizer() -> bool:
+    """Return whether a PyTorch optimizer was ever created in this process: the first of a class marks its ``step``."""
+    return any(getattr(kind.__dict__.get("step"), "hooked", False) for kind in optimizer_classes())

@@ -1,0 +1,102 @@
+"""Reading of the losses that backward passes begin at."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Sequence
+from functools import partial
+from types import CodeType, FrameType
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from leadline.frameworks.adapter import CallSite
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.naming.loss_calls import LossCalls
+
+ReadLoss: TypeAlias = tuple[object, "DeviceScalar | float", "str | None"]
+"""Place in the script, value and name of a loss."""
+_INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
+_MAX_SCALED: Final = 64
+
+
+class LossReader:
+    """Reads losses at the beginning of backward passes, and divides them by the factors of gradient scalers."""
+
+    def __init__(self, calls: LossCalls) -> None:
+        """
+        Args:
+            calls: The observed loss calls, which name the losses.
+        """
+        self._calls = calls
+        self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
+
+    def note_scaled(self, loss: torch.Tensor, scaler: Any) -> None:
+        """Note that a gradient scaler has scaled a loss."""
+        if len(self._scaled) > _MAX_SCALED:
+            self._scaled.clear()
+        self._scaled[id(loss)] = (weakref.ref(loss), weakref.ref(scaler))
+
+    def read_finite(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss] | None:
+        """Return the losses that a backward pass begins at; None if one is not a finite number on the host."""
+        losses = self.read(outputs, frame)
+        return losses if all(type(loss[1]) is float and math.isfinite(loss[1]) for loss in losses) else None
+
+    def read(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss]:
+        """Return the losses that a backward pass begins at."""
+        site = call_site(frame)
+        losses: list[ReadLoss] = []
+        for output in outputs:
+            if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
+                scaler = self._pop_scaler(output) if self._scaled else None
+                name, factor = self._calls.resolve(site, partial(_loss_node, output, scaler))
+                value = number_of(output)
+                if value is not None:
+                    losses.append((site, value / factor / scale_of(scaler), name))
+        return losses
+
+    def _pop_scaler(self, output: torch.Tensor) -> Any:
+        """Return the gradient scaler that has scaled a loss; None: none has."""
+        known = self._scaled.pop(id(output), None)
+        return known[1]() if known is not None and known[0]() is output else None
+
+
+def _loss_node(output: torch.Tensor, scaler: Any) -> Any:
+    """Return the graph node of a loss as it was before it was scaled."""
+    node = output.grad_fn
+    return node.next_functions[0][0] if scaler is not None and node is not None else node
+
+
+_KNOWN: Final[dict[int, tuple[CodeType, dict[int, CallSite] | None]]] = {}
+"""Each code object that was seen above a backward pass, by its id, and the places in it; None: it is no script's.
+
+The hash of a code object is that of all its constants, which takes microseconds.
+"""
+_MAX_KNOWN: Final = 1024
+_SITES: Final[dict[CodeType, dict[int, CallSite]]] = {}
+"""The places in each code object of a script; equal ones, such as those of a notebook's cell, have the same."""
+
+
+def _sites(code: CodeType) -> dict[int, CallSite] | None:
+    """Return the places in a code object; None for one of PyTorch, Leadline or a function mode."""
+    if len(_KNOWN) > _MAX_KNOWN:
+        _KNOWN.clear()  # code that is generated again and again
+    is_internal = code.co_name == "__torch_function__" or code.co_filename.startswith(_INTERNAL_FOLDERS)
+    sites = None if is_internal else _SITES.setdefault(code, {})
+    _KNOWN[id(code)] = code, sites
+    return sites
+
+
+def call_site(frame: FrameType | None) -> CallSite | None:
+    """Return the place in the script's innermost frame, outside PyTorch, Leadline and function modes."""
+    known = _KNOWN
+    while frame is not None:
+        code = frame.f_code
+        seen = known.get(id(code))
+        sites = seen[1] if seen is not None and seen[0] is code else _sites(code)
+        if sites is not None:
+            instruction = frame.f_lasti
+            return sites.get(instruction) or sites.setdefault(instruction, CallSite(code, instruction))
+        frame = frame.f_back
+    return None

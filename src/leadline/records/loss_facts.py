@@ -1,0 +1,172 @@
+"""Facts about what a loss call is given: their names, units and codes, the same for every framework."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+FACT_STEPS: Final = 2
+"""Facts are captured in so many first train steps."""
+
+
+class LossKind(IntEnum):
+    """What a loss call computes, whether a function of the framework does it or the script by hand."""
+
+    UNKNOWN = 0
+    """Nothing that is known here, or computed where the graph does not show it."""
+    CROSS_ENTROPY = 1
+    """Of logits: it applies softmax."""
+    NLL = 2
+    """Negative log-likelihood of log-probabilities."""
+    BINARY_CROSS_ENTROPY = 3
+    """Of probabilities."""
+    BINARY_CROSS_ENTROPY_WITH_LOGITS = 4
+    """Of logits: it applies sigmoid."""
+    KL_DIV = 5
+    """Of log-probabilities and, as labels, probabilities."""
+    SQUARED_ERROR = 6
+    ABSOLUTE_ERROR = 7
+    SMOOTH_ABSOLUTE_ERROR = 8
+    """Smooth L1 and Huber."""
+    LOG_LIKELIHOOD = 9
+    """A mean of logarithms of probabilities, written by hand."""
+    SOFT_MARGIN = 10
+    """Of scores and labels of -1 and 1."""
+    OTHER = 11
+    """An expression of the script, of the output of a softmax."""
+    CTC = 12
+    """Of log-probabilities of sequences, with the classes in the last dimension."""
+
+
+class Activation(IntEnum):
+    """The function that computed a tensor."""
+
+    UNKNOWN = 0
+    """The graph does not show it, or it is a computation that is not known here."""
+    NONE = 1
+    """A layer: linear, convolution or normalization."""
+    SOFTMAX = 2
+    LOG_SOFTMAX = 3
+    """Also the logarithm of a softmax."""
+    SIGMOID = 4
+    LOG_SIGMOID = 5
+    """Also the logarithm of a sigmoid."""
+    TANH = 6
+    RELU = 7
+    SOFTPLUS = 8
+    EXP = 9
+    OTHER = 10
+    """An activation without a use before a loss: GELU, ELU …"""
+
+
+LOSS_NAMES: Final = {
+    LossKind.CROSS_ENTROPY: "cross entropy",
+    LossKind.NLL: "negative log-likelihood",
+    LossKind.BINARY_CROSS_ENTROPY: "binary cross entropy",
+    LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS: "binary cross entropy with logits",
+    LossKind.KL_DIV: "KL divergence",
+    LossKind.SQUARED_ERROR: "squared error",
+    LossKind.ABSOLUTE_ERROR: "absolute error",
+    LossKind.SMOOTH_ABSOLUTE_ERROR: "smooth absolute error",
+    LossKind.LOG_LIKELIHOOD: "log-likelihood",
+    LossKind.SOFT_MARGIN: "soft margin loss",
+    LossKind.OTHER: "the loss",
+    LossKind.CTC: "CTC loss",
+}
+"""What messages call them."""
+ACTIVATION_NAMES: Final = {
+    Activation.SOFTMAX: "softmax",
+    Activation.LOG_SOFTMAX: "log_softmax",
+    Activation.SIGMOID: "sigmoid",
+    Activation.LOG_SIGMOID: "logsigmoid",
+    Activation.TANH: "tanh",
+    Activation.RELU: "ReLU",
+    Activation.SOFTPLUS: "softplus",
+    Activation.EXP: "exp",
+}
+"""What messages call them."""
+
+_REACH: Final = {
+    Activation.SOFTMAX: (0.0, 1.0),
+    Activation.SIGMOID: (0.0, 1.0),
+    Activation.TANH: (-1.0, 1.0),
+    Activation.RELU: (0.0, float("inf")),
+    Activation.SOFTPLUS: (0.0, float("inf")),
+    Activation.EXP: (0.0, float("inf")),
+    Activation.LOG_SOFTMAX: (float("-inf"), 0.0),
+    Activation.LOG_SIGMOID: (float("-inf"), 0.0),
+}
+REGRESSION: Final = frozenset({LossKind.SQUARED_ERROR, LossKind.ABSOLUTE_ERROR, LossKind.SMOOTH_ABSOLUTE_ERROR})
+"""Losses of a distance between predictions and labels."""
+
+
+def reach(activation: Activation) -> tuple[float, float] | None:
+    """Return the smallest and the largest value that an activation has; None: any, or not known."""
+    return _REACH.get(activation)
+
+
+KIND: Final = "loss_kind"
+"""A code of ``LossKind``."""
+ACTIVATION: Final = "activation"
+"""A code of ``Activation``: the last one between the model and the loss. For cross entropy, below its own softmax."""
+INNER_ACTIVATION: Final = "inner_activation"
+"""A code of ``Activation``: the one right before the last, with no layer in between."""
+IS_RESCALED: Final = "is_rescaled"
+"""1 if the activation's output is shifted or scaled before the loss, by a constant or by something unknown; else 0."""
+HAS_DROPOUT: Final = "has_dropout"
+"""1 if dropout is applied behind the last layer; else 0."""
+SOFTMAX_SIZE: Final = "softmax_size"
+"""The number of elements over which a softmax before the loss, or its own, is taken; the smallest of several."""
+IS_SOFTMAX_OVER_BATCH: Final = "is_softmax_over_batch"
+"""1 if a softmax is taken over the first of several dimensions; else 0."""
+IS_BROADCAST: Final = "is_broadcast"
+"""1 if predictions and labels of N samples are expanded to N x N; else 0."""
+IS_SWAPPED: Final = "is_swapped"
+"""1 if the labels depend on parameters and the predictions do not; else 0."""
+CLASSES: Final = "classes"
+"""The size of the predictions' second dimension; 1 for one number per sample."""
+LABEL_MIN: Final = "label_min"
+"""The smallest label; like all facts about labels only where labels are numbers, not class indices."""
+LABEL_MAX: Final = "label_max"
+"""The largest label."""
+ARE_LABELS_BINARY: Final = "are_labels_binary"
+"""1 if each label is 0 or 1; else 0."""
+ONE_HOT_SHARE: Final = "one_hot_share"
+"""The share of rows of binary labels, of two columns or more, that contain a single 1; from 8 rows on."""
+MULTI_HOT_SHARE: Final = "multi_hot_share"
+"""The share of such rows that contain several 1."""
+OUT_OF_REACH_SHARE: Final = "out_of_reach_share"
+"""The share of labels that the activation cannot produce."""
+SUM_ERROR: Final = "sum_error"
+"""The largest distance from 1 of a sum of predictions over the classes."""
+EXP_SUM_ERROR: Final = "exp_sum_error"
+"""The largest distance from 1 of a sum of exponentials of predictions over the classes."""
+PREDICTION_MIN: Final = "prediction_min"
+"""The smallest prediction."""
+
+FACTS: Final = (
+    KIND,
+    ACTIVATION,
+    INNER_ACTIVATION,
+    IS_RESCALED,
+    HAS_DROPOUT,
+    SOFTMAX_SIZE,
+    IS_SOFTMAX_OVER_BATCH,
+    IS_BROADCAST,
+    IS_SWAPPED,
+    CLASSES,
+    LABEL_MIN,
+    LABEL_MAX,
+    ARE_LABELS_BINARY,
+    ONE_HOT_SHARE,
+    MULTI_HOT_SHARE,
+    OUT_OF_REACH_SHARE,
+    SUM_ERROR,
+    EXP_SUM_ERROR,
+    PREDICTION_MIN,
+)
+"""The facts of a loss call, in the collection ``checks`` under ``<loss call>/<fact>``. What is not known is absent."""
+
+CONSECUTIVE_LINEAR: Final = "consecutive_linear"
+"""The number of pairs of linear or convolution layers without anything in between (``loss/consecutive_linear``), and 1
+for each of the first pairs (``<first>+<second>/consecutive_linear``)."""

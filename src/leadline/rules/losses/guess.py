@@ -1,0 +1,106 @@
+"""The loss of guessing, from the shapes and labels of a loss call."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorReading
+
+_CLASSES: Final = frozenset({"crossentropyloss", "crossentropy", "nllloss"})
+_BINARY: Final = frozenset({"bcewithlogitsloss", "bceloss", "binarycrossentropy", "binarycrossentropywithlogits"})
+_SQUARED: Final = frozenset({"mseloss"})
+_ABSOLUTE: Final = frozenset({"l1loss", "smoothl1loss", "huberloss"})
+_PART: Final = re.compile(r"^(?P<call>.*)_(?:input|output)_\d+$")
+_REPETITION: Final = re.compile(r"_\d+$")
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """The loss of a model that knows nothing."""
+
+    loss: float
+    labels: int
+    """The number of labels in a call, over which a loss may be summed; 0: unknown."""
+    words: str
+    """``among 10 classes (ln 10 = 2.303)``."""
+    classes: int = 0
+    """0: a regression."""
+    power: int = 1
+    """The power of an error in the loss."""
+
+
+@dataclass(slots=True)
+class LossCall:
+    """What is known of the inputs of a loss call."""
+
+    predictions: tuple[int, ...] = ()
+    labels: int = 0
+    """The number of labels."""
+    statistics: dict[str, float] = field(default_factory=dict)
+    """Statistics of the labels."""
+
+    @staticmethod
+    def note(calls: MutableMapping[str, LossCall], reading: TensorReading) -> None:
+        """Add a reading of predictions or labels to the loss calls by name; the first one of each counts."""
+        call = calls.setdefault(call_name(reading.tensor), LossCall())
+        if "predictions" in reading.collections:
+            call.predictions = call.predictions or reading.shape
+        elif "labels" in reading.collections and math.isfinite(reading.value):
+            call.labels = call.labels or reading.elements
+            call.statistics.setdefault(reading.statistic, reading.value)
+
+    def mean_square(self) -> float | None:
+        """Return the mean of the squared labels; None: not known."""
+        if not {"mean", "variance"} <= set(self.statistics):
+            return None
+        return self.statistics["variance"] + self.statistics["mean"] ** 2
+
+
+def call_name(tensor: str) -> str:
+    """Return the name of the call that a tensor belongs to: ``head.cross_entropy``."""
+    part = _PART.match(tensor)
+    return part["call"] if part else tensor
+
+
+def kind_of(call: str) -> str:
+    """Return the kind of a loss call: ``crossentropy``."""
+    return _REPETITION.sub("", call.rpartition(".")[2]).replace("_", "").lower()
+
+
+def guess_of(loss: str, calls: Mapping[str, LossCall], classes: int | None = None) -> Guess | None:
+    """Return the loss of guessing of a loss; None: it is not known.
+
+    Args:
+        classes: The number of classes of every loss; None: taken from the loss call.
+    """
+    name = call_name(loss)
+    call, kind = calls.get(name, LossCall()), kind_of(name)
+    if classes is None and name in calls:
+        classes = _class_count(kind, call.predictions)
+    if classes is not None:
+        words = f"among {classes:,} classes (ln {classes:,} = {math.log(classes):.4g})"
+        return Guess(math.log(classes), call.labels, words, classes)
+    mean_square, mean_size = call.mean_square(), call.statistics.get("abs_mean")
+    if kind in _SQUARED and mean_square is not None:
+        return _of_labels(mean_square + 1, call.labels, 2)
+    if kind in _ABSOLUTE and mean_size is not None:
+        return _of_labels(mean_size + 1, call.labels, 1)
+    return None
+
+
+def _of_labels(loss: float, labels: int, power: int) -> Guess:
+    return Guess(loss, labels, f"a value near 0 for these labels ({loss:.4g})", power=power)
+
+
+def _class_count(kind: str, shape: tuple[int, ...]) -> int | None:
+    if kind in _BINARY:
+        return 2
+    if kind not in _CLASSES or not shape:
+        return None
+    classes = shape[0] if len(shape) == 1 else shape[1]
+    return classes if classes >= 2 else None

@@ -1,0 +1,340 @@
+"""Mistakes in what a loss call is given, as far as facts about one call show them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import ACTIVATION_NAMES, REGRESSION, Activation, LossKind
+from leadline.rules.losses.given_loss import GivenLoss
+
+_LOGIT_LOSSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
+_BINARY_LOSSES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
+_CLASS_LOSSES: Final = frozenset(
+    {*_LOGIT_LOSSES, *_BINARY_LOSSES, LossKind.NLL, LossKind.KL_DIV, LossKind.LOG_LIKELIHOOD}
+)
+_NARROW: Final = frozenset({Activation.SOFTMAX, Activation.SIGMOID, Activation.RELU, Activation.TANH})
+"""Activations after which values are no logits any more."""
+_SQUASHING: Final = frozenset({Activation.SOFTMAX, Activation.LOG_SOFTMAX, Activation.SIGMOID, Activation.LOG_SIGMOID})
+_FEW: Final = 0.1
+"""The share of labels that may be beyond reach, or of several classes, without a finding."""
+_SUM_TOLERANCE: Final = 1e-3
+_EXP_SUM_TOLERANCE: Final = 1e-2
+_LOG_LOSSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV, LossKind.CTC})
+"""Losses that take log-probabilities."""
+_PAIR: Final = 2
+"""The number of columns that stand for two classes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A mistake in what a loss call is given."""
+
+    name: str
+    what: str
+    suggestion: str
+    fact: str
+    """The fact that shows it."""
+    is_certain: bool = True
+    """Whether one step proves it; otherwise it depends on the values of a batch, and must be seen twice."""
+
+
+def find_mistake(loss: GivenLoss) -> Mistake | None:
+    """Return the gravest mistake in what a loss call is given; None: there is none."""
+    return next((mistake for find in _FINDERS if (mistake := find(loss)) is not None), None)
+
+
+def _softmax_of_one(loss: GivenLoss) -> Mistake | None:
+    if loss.number(facts.SOFTMAX_SIZE) != 1:
+        return None
+    is_own = loss.kind is LossKind.CROSS_ENTROPY and loss.activation is not Activation.SOFTMAX
+    return Mistake(
+        "softmax_of_one",
+        f"{loss.loss} over a single class is always 0"
+        if is_own
+        else "softmax over one unit is always 1, whatever the model computes",
+        "sigmoid with BCELoss, or BCEWithLogitsLoss without an activation; softmax needs one unit for each class, "
+        "along the dimension that it is taken over; usually two classes were meant to share one unit",
+        facts.SOFTMAX_SIZE,
+    )
+
+
+def _swapped(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.IS_SWAPPED) or loss.kind not in _BINARY_LOSSES:
+        return None
+    return Mistake(
+        "swapped",
+        f"{loss.loss} is given labels as predictions, and predictions as labels",
+        "loss(predictions, labels), in this order; usually they were written as for another library",
+        facts.IS_SWAPPED,
+    )
+
+
+def _broadcast(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.IS_BROADCAST):
+        return None
+    return Mistake(
+        "broadcast",
+        f"{loss.loss} compares each prediction with every label of the batch: shapes such as (N, 1) and (N,) are "
+        "broadcast to (N, N)",
+        "predictions.squeeze(1), or labels.unsqueeze(1), so that both have the same shape; usually the model's last "
+        "layer has one unit, and the labels have no dimension for it",
+        facts.IS_BROADCAST,
+    )
+
+
+def _not_logits(loss: GivenLoss) -> Mistake | None:
+    if loss.kind not in _LOGIT_LOSSES or loss.activation not in _NARROW or loss.has(facts.IS_RESCALED):
+        return None
+    own = "softmax" if loss.kind is LossKind.CROSS_ENTROPY else "sigmoid"
+    given = ACTIVATION_NAMES[loss.activation]
+    another = {
+        (LossKind.CROSS_ENTROPY, Activation.SOFTMAX): ", or NLLLoss on its log_softmax",
+        (LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS, Activation.SIGMOID): ", or BCELoss in place of BCEWithLogitsLoss",
+    }.get((loss.kind, loss.activation), "")
+    return Mistake(
+        "not_logits",
+        f"{loss.loss} takes logits and applies {own} itself, but is given the output of a {given}",
+        f"removing the {given} behind the last layer{another}; usually the model ends with an activation that the loss "
+        "brings itself",
+        facts.ACTIVATION,
+    )
+
+
+def _double_activation(loss: GivenLoss) -> Mistake | None:
+    last, inner = loss.activation, loss.inner_activation
+    if last not in _SQUASHING or inner not in _NARROW or loss.kind in (LossKind.KL_DIV, LossKind.OTHER):
+        return None
+    return Mistake(
+        "double_activation",
+        f"{ACTIVATION_NAMES[last]} right after {ACTIVATION_NAMES[inner]}, with no layer in between: what {loss.loss} "
+        "is given covers only a part of its range",
+        f"removing the {ACTIVATION_NAMES[inner]}: {ACTIVATION_NAMES[last]} takes the output of the last layer as it "
+        "is; usually every layer was given an activation, the last one included",
+        facts.INNER_ACTIVATION,
+    )
+
+
+def _not_probabilities(loss: GivenLoss) -> Mistake | None:
+    """Find what is no probability before a binary cross entropy that takes probabilities."""
+    if loss.kind is not LossKind.BINARY_CROSS_ENTROPY:
+        return None
+    if loss.activation is Activation.NONE:
+        given = "the output of a layer without an activation"
+    elif loss.activation in (Activation.TANH, Activation.RELU) and not loss.has(facts.IS_RESCALED):
+        given = f"the output of a {ACTIVATION_NAMES[loss.activation]}"
+    elif loss.activation in (Activation.LOG_SOFTMAX, Activation.LOG_SIGMOID) and not loss.has(facts.IS_RESCALED):
+        given = "logarithms of probabilities"
+    else:
+        return None
+    return Mistake(
+        "not_probabilities",
+        f"{loss.loss} takes probabilities, but is given {given}",
+        "BCEWithLogitsLoss on the output of the last layer, or a sigmoid behind it; usually the sigmoid was left out, "
+        "and clamping to [0, 1] takes the gradient of everything beyond",
+        facts.ACTIVATION,
+    )
+
+
+def _not_log_probabilities(loss: GivenLoss) -> Mistake | None:
+    if loss.kind not in _LOG_LOSSES or not loss.number(facts.EXP_SUM_ERROR, 1.0) > _EXP_SUM_TOLERANCE:
+        return None
+    given = {
+        Activation.SOFTMAX: "probabilities, the output of a softmax",
+        Activation.SIGMOID: "the output of a sigmoid",
+        Activation.RELU: "the output of a ReLU",
+        Activation.TANH: "the output of a tanh",
+        Activation.NONE: "the output of a layer without an activation",
+        Activation.LOG_SIGMOID: "logarithms of sigmoid outputs, which are not normalized over the classes",
+    }.get(loss.activation)
+    is_certain = given is not None
+    if given is None and _looks_like_probabilities(loss):
+        given = "values that look like probabilities: none below 0, and each row adds up to 1"
+    if given is None:
+        return None
+    call = "CrossEntropyLoss on the output of the last layer, or " if loss.kind is LossKind.NLL else ""
+    return Mistake(
+        "not_log_probabilities",
+        f"{loss.loss} takes log-probabilities, but is given {given}",
+        f"{call}log_softmax behind the last layer; usually the logarithm is missing, and the loss falls below 0",
+        facts.ACTIVATION,
+        is_certain=is_certain,
+    )
+
+
+def _looks_like_probabilities(loss: GivenLoss) -> bool:
+    is_unknown = loss.activation is Activation.UNKNOWN and loss.is_known(facts.SUM_ERROR)
+    return is_unknown and loss.number(facts.SUM_ERROR) <= _SUM_TOLERANCE and loss.number(facts.PREDICTION_MIN) >= 0
+
+
+def _sigmoid_likelihood(loss: GivenLoss) -> Mistake | None:
+    if loss.kind is not LossKind.LOG_LIKELIHOOD or loss.activation is not Activation.LOG_SIGMOID:
+        return None
+    if loss.number(facts.ONE_HOT_SHARE) != 1.0:
+        return None
+    return Mistake(
+        "sigmoid_likelihood",
+        "only the probability of the true class is rewarded, and sigmoid outputs need not add up to 1: the loss is 0 "
+        "where every output is 1",
+        "softmax in place of sigmoid, or binary cross entropy; usually its term (1 - y) log(1 - p) is missing",
+        facts.ACTIVATION,
+        is_certain=False,
+    )
+
+
+def _softmax_over_batch(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.IS_SOFTMAX_OVER_BATCH) or loss.kind not in _CLASS_LOSSES:
+        return None
+    if loss.kind in (LossKind.LOG_LIKELIHOOD, LossKind.CROSS_ENTROPY) and loss.number(facts.CLASSES) <= 1:
+        return None  # a ranking of the samples
+    return Mistake(
+        "softmax_over_batch",
+        "softmax is taken over the batch: it is dimension 0 that adds up to 1, not the classes",
+        "softmax(dim=1), or dim=-1 where the classes come last; usually dim is 0, or was not given",
+        facts.IS_SOFTMAX_OVER_BATCH,
+    )
+
+
+def _impossible_labels(loss: GivenLoss) -> Mistake | None:
+    """Find labels for which the loss itself makes no sense: most have no lower bound then."""
+    if not loss.is_known(facts.LABEL_MIN):
+        return None
+    low, high = loss.number(facts.LABEL_MIN), loss.number(facts.LABEL_MAX)
+    found = f"labels from {low:.4g} to {high:.4g}"
+    if loss.kind in _BINARY_LOSSES and (low < 0 or high > 1):
+        what, suggestion = (
+            f"{loss.loss} takes labels from 0 to 1, but is given {found}: it falls below 0 without limit",
+            "labels from 0 to 1; usually the labels are class indices (CrossEntropyLoss), -1 and 1 ((labels + 1) / 2), "
+            "or pixels that need a division by 255",
+        )
+    elif loss.kind in (LossKind.CROSS_ENTROPY, LossKind.KL_DIV) and low < 0:
+        what, suggestion = (
+            f"{loss.loss} takes probabilities as labels, but is given {found}",
+            "softmax of the labels, or kl_div(log_target=True) for log-probabilities; usually the labels are outputs "
+            "of another model",
+        )
+    elif loss.kind is LossKind.SOFT_MARGIN and low == 0 and loss.has(facts.ARE_LABELS_BINARY):
+        what, suggestion = (
+            f"{loss.loss} takes labels of -1 and 1, but is given 0 and 1: it has no gradient where the label is 0",
+            "2 * labels - 1, or BCEWithLogitsLoss; usually the labels are as other losses take them",
+        )
+    else:
+        return None
+    return Mistake("impossible_labels", what, suggestion, facts.LABEL_MIN)
+
+
+def _labels_out_of_reach(loss: GivenLoss) -> Mistake | None:
+    share = loss.number(facts.OUT_OF_REACH_SHARE)
+    reach = facts.reach(loss.activation)
+    if loss.kind not in REGRESSION or not share > _FEW or reach is None or loss.has(facts.IS_RESCALED):
+        return None
+    low, high = loss.number(facts.LABEL_MIN), loss.number(facts.LABEL_MAX)
+    bounds = f"only numbers from {reach[0]:g} to {reach[1]:g}"
+    if reach[1] == float("inf"):
+        bounds = f"no number below {reach[0]:g}"
+    elif reach[0] == float("-inf"):
+        bounds = f"no number above {reach[1]:g}"
+    name = ACTIVATION_NAMES[loss.activation]
+    return Mistake(
+        "labels_out_of_reach",
+        f"a {name} produces {bounds}, but {share:.0%} of the labels lie beyond, from {low:.4g} to {high:.4g}",
+        f"removing the {name} behind the last layer, or scaling the labels to its range; usually a regression "
+        "ends with a layer without an activation",
+        facts.OUT_OF_REACH_SHARE,
+        is_certain=False,
+    )
+
+
+def _two_columns(loss: GivenLoss) -> Mistake | None:
+    is_one_hot = loss.number(facts.ONE_HOT_SHARE) == 1.0 and loss.number(facts.CLASSES) == _PAIR
+    if loss.kind not in _BINARY_LOSSES or not is_one_hot:
+        return None
+    return Mistake(
+        "two_columns",
+        f"{loss.loss} over two columns of which exactly one is true: each sample is counted twice, by units that may "
+        "contradict each other",
+        "cross entropy on the two units, or one unit with the label of the second class; usually labels were made "
+        "one-hot as for cross entropy",
+        facts.ONE_HOT_SHARE,
+        is_certain=False,
+    )
+
+
+def _several_classes(loss: GivenLoss) -> Mistake | None:
+    """Find labels with several true classes where the predictions add up to 1."""
+    is_softmax = loss.kind is LossKind.CROSS_ENTROPY or (
+        loss.kind is LossKind.BINARY_CROSS_ENTROPY and loss.activation is Activation.SOFTMAX
+    )
+    if not is_softmax or not loss.number(facts.MULTI_HOT_SHARE) > _FEW:
+        return None
+    return Mistake(
+        "several_classes",
+        f"{loss.number(facts.MULTI_HOT_SHARE):.0%} of the samples belong to several classes, but softmax lets the "
+        "probabilities add up to 1",
+        "BCEWithLogitsLoss on the output of the last layer: one independent decision for each class; usually a loss "
+        "for one class per sample was kept",
+        facts.MULTI_HOT_SHARE,
+        is_certain=False,
+    )
+
+
+def _dropout(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.HAS_DROPOUT) or loss.kind is LossKind.OTHER:
+        return None
+    return Mistake(
+        "dropout",
+        f"dropout is applied behind the last layer: {loss.loss} is given outputs of which some are set to 0 by chance",
+        "dropout before the last layer instead of behind it; usually every layer was given one, the last one included",
+        facts.HAS_DROPOUT,
+    )
+
+
+_FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
+    _softmax_of_one,
+    _swapped,
+    _broadcast,
+    _not_logits,
+    _not_probabilities,
+    _not_log_probabilities,
+    _impossible_labels,
+    _softmax_over_batch,
+    _double_activation,
+    _sigmoid_likelihood,
+    _labels_out_of_reach,
+    _several_classes,
+    _two_columns,
+    _dropout,
+)
+"""The gravest first."""
+
+
+def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
+    """Return why another loss would suit the labels better; None: none is known."""
+    is_single = loss.number(facts.CLASSES) == 1 or loss.number(facts.ONE_HOT_SHARE) == 1.0
+    has_both = (loss.numbers.get(facts.LABEL_MIN), loss.numbers.get(facts.LABEL_MAX)) == (0.0, 1.0)
+    if not loss.has(facts.ARE_LABELS_BINARY) or not has_both or not is_single:
+        return None
+    if loss.kind in REGRESSION:
+        is_one_hot = loss.number(facts.CLASSES) > 1
+        return Mistake(
+            "regression_of_classes",
+            f"{loss.loss} on labels that are just 0 and 1: a classification by a regression loss, whose gradient "
+            "vanishes where the model is confidently wrong",
+            f"{'CrossEntropyLoss' if is_one_hot else 'BCEWithLogitsLoss'} on the output of the last layer; usually a "
+            "loss for regression was kept",
+            facts.ARE_LABELS_BINARY,
+            is_certain=False,
+        )
+    is_softmax = loss.activation is Activation.SOFTMAX and loss.number(facts.CLASSES) > _PAIR
+    if loss.kind is LossKind.BINARY_CROSS_ENTROPY and is_softmax:
+        return Mistake(
+            "binary_loss_of_softmax",
+            f"{loss.loss} of a softmax over {loss.number(facts.CLASSES):.0f} classes of which one is true",
+            "CrossEntropyLoss on the output of the last layer, without the softmax; usually the loss was meant for two "
+            "classes",
+            facts.ACTIVATION,
+            is_certain=False,
+        )
+    return None

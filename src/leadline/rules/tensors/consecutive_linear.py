@@ -1,0 +1,64 @@
+"""The rule consecutive_linear."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from leadline.records.loss_facts import CONSECUTIVE_LINEAR, FACT_STEPS
+from leadline.records.names import CHECKS, Severity
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+_ALL: Final = f"loss/{CONSECUTIVE_LINEAR}"
+
+
+class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
+    """Fires when two linear or convolution layers follow each other without anything in between.
+
+    Why it matters:
+        Two linear maps in a row are one linear map: the second layer costs time and memory, and the model is less deep
+        than it looks. Usually an activation is missing.
+    How it decides:
+        At the first train step the graph of each backward pass is walked from the loss. Fires if the only input of a
+        linear layer is the output of another one, or that of a convolution the output of a convolution, and nothing
+        else uses that output.
+    Not a number:
+        Only the structure of the graph is evaluated.
+    Blind spots:
+        The 300 nodes nearest to the loss are looked at, which are not all of a large model; compiled models are not
+        seen. Pairs that are factors of one layer on purpose are left out: a narrow layer between two wider ones
+        (LoRA), convolutions with groups or with a kernel of size 1 in some dimension, the output projection of an
+        attention. So are a convolution and a linear layer in a row.
+    Source:
+        Ours; Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear
+        neural networks" (2014).
+    """
+
+    severity: ClassVar[Severity] = "advice"
+
+    def needs(self) -> Needs:
+        regex = f"/{CONSECUTIVE_LINEAR}$"
+        return Needs((TensorNeed(CHECKS, regex=regex, statistics=("value",), modes=("train",), end=FACT_STEPS),))
+
+    def evaluate(self, window: Window) -> Verdict:
+        readings = [reading for reading in window.readings("value") if reading.tensor != _ALL]
+        counts = [reading for reading in window.readings("value") if reading.tensor == _ALL]
+        if not readings:
+            return Clear() if counts else Undecided("no backward pass was traced")
+        first = readings[0]
+        one, _, other = first.tensor.removesuffix(f"/{CONSECUTIVE_LINEAR}").partition("+")
+        pairs = max(len(readings), *(int(reading.value) for reading in counts))
+        return Fired(
+            f"layer {other} follows layer {one} without anything in between{and_more(pairs - 1, 'pair')}: "
+            "together they are one linear layer",
+            tensors=tuple(dict.fromkeys(reading.tensor for reading in readings)),
+            evidence={"first": one, "second": other, "pairs": pairs},
+            suggestion=f"an activation such as ReLU between {one} and {other}, or one layer in place of both; "
+            "usually an activation was forgotten",
+            worker=first.worker,
+        )

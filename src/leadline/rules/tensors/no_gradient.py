@@ -1,0 +1,344 @@
+"""The rule no_gradient."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import groupby, takewhile
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+import msgspec
+
+from leadline.records.formatting import counted
+from leadline.records.names import Severity, module_of
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.losses.converged import LossLevels
+from leadline.rules.messages import clear_if_complete, suspected
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorReading, Window
+
+_GRADIENT: Final = "gradient/"
+_NORM: Final = "gradient_norm"
+_UNMANAGED: Final = "/outside_optimizers"
+_UNMANAGED_EVERY: Final = 10
+_LAYER_STEPS: Final = 10
+"""Steps that a part of the layers must be without a gradient: the few units of a small layer may rest for a while."""
+_LAYER_CAPTURES: Final = 10
+"""Captures in a row, for layers that had a gradient before."""
+
+
+@dataclass(slots=True)
+class _Streak:
+    """Captures in a row without a gradient."""
+
+    since: int
+    """The train step of the first one."""
+    captures: int = 1
+
+
+@dataclass(slots=True)
+class _Known:
+    """The gradients and losses of a run so far."""
+
+    parameters: dict[str, _Streak] = field(default_factory=dict)
+    """The parameters without a gradient at their latest capture."""
+    held: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """All parameters that an optimizer updates, with their worker and their place in its capture."""
+    missing: set[str] = field(default_factory=set)
+    """The parameters without a gradient that have not even one of zeros."""
+    norms: dict[str, _Streak] = field(default_factory=dict)
+    """The norms that are exactly 0."""
+    zero_losses: _Streak | None = None
+    """The steps since the first one, as long as every loss is exactly 0."""
+    has_trained: bool = False
+    """Whether there was a gradient, or a loss other than 0."""
+    had_gradient: set[str] = field(default_factory=set)
+    """The parameters and norms that had a gradient."""
+    levels: LossLevels = field(default_factory=LossLevels)
+    has_unmanaged: bool = False
+    """Whether a parameter that no optimizer holds has a gradient."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Break:
+    """Parameters without a gradient."""
+
+    kind: str
+    """``loss``, ``all`` or ``layers``."""
+    names: tuple[str, ...]
+    since: int
+    message: str
+
+
+class NoGradient(Rule, frozen=True, kw_only=True):
+    """Fires when the loss passes no gradient back to an optimizer, or to a layer and all layers before it.
+
+    Why it matters:
+        Parameters without a gradient do not train. Nothing fails: the loop runs, and the loss stays where it is or
+        falls a little because of the layers that still have a gradient.
+    How it decides:
+        Fires if one of these conditions holds at ``patience`` captures in a row (twice as many after a gradient): the
+        norm of all gradients of an optimizer is exactly 0; every parameter of an optimizer has a gradient of exactly 0,
+        or none at all; the same holds for the first layers of the model, up to some layer, for at least 10 steps (at 10
+        captures in a row, if they had a gradient before); every loss is exactly 0, from the first step on, and no
+        gradient is known. A parameter without a gradient counts only if the step of the optimizer did not change it.
+        Steps at which every learning rate is 0 do not count. It is undecided where an optimizer has no gradient, but a
+        parameter that no optimizer holds has one (see ``no_learning``), and clear where the gradients ended because the
+        loss has fallen to less than a thousandth of its largest value.
+    Not a number:
+        A gradient of NaN is a gradient. Steps that a gradient scaler skipped are not evaluated.
+    Blind spots:
+        Layers are taken in the order in which the model registers them. A single layer behind others is reported by
+        ``unused_parameter``. Query and key of an attention over one element have a gradient of 0 by design, and count
+        if they are the first layers. A policy gradient without any reward has no gradient until the first one.
+    Args:
+        patience: Captures in a row, >= 2.
+    Source:
+        Ours.
+    """
+
+    severity: ClassVar[Severity] = "fatal"
+    explains: ClassVar[tuple[str, ...]] = (
+        "all_zero",
+        "vanishing_gradient",
+        "weight_update_ratio",
+        "unchanged_tensor",
+        "unused_parameter",
+        "learning_rate",
+        "no_learning",
+        "poor_weight_initialization",
+        "loss_at_start",
+        "loss_not_decreasing",
+        "metric_not_improving",
+    )
+
+    patience: Annotated[int, msgspec.Meta(ge=2)] = 3
+
+    def needs(self) -> Needs:
+        return Needs(
+            (
+                TensorNeed("weights", statistics=("update_ratio",), modes=("train",)),
+                TensorNeed("biases", statistics=("update_ratio",), modes=("train",), is_optional=True),
+                TensorNeed("gradients", statistics=("abs_max",), modes=("train",), is_optional=True),
+                TensorNeed("gradient_norms", statistics=("value",), modes=("train",), is_optional=True),
+                TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
+                TensorNeed(
+                    "checks",
+                    regex=f"{_UNMANAGED}$",
+                    statistics=("value",),
+                    modes=("train",),
+                    every=_UNMANAGED_EVERY,
+                    is_optional=True,
+                ),
+                TensorNeed(
+                    "hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",), is_optional=True
+                ),
+            )
+        )
+
+    @property
+    def least_observations(self) -> int:
+        return self.patience
+
+    def remember(self, memory: Any, window: Window) -> _Known:
+        known: _Known = memory or _Known()
+        if not window.is_skipped:
+            _note_losses(known, window)
+            known.has_unmanaged |= any(
+                reading.value for reading in window.readings("value") if reading.tensor.endswith(_UNMANAGED)
+            )
+            if not _is_at_rest(window):
+                _note_parameters(known, window)
+                _note_norms(known, window)
+        return known
+
+    def evaluate(self, window: Window) -> Verdict:
+        if window.is_skipped:
+            return Undecided("a gradient scaler skipped the step")
+        known: _Known = window.memory
+        if not any(_is_of_optimizer(reading) for reading in _readings(window)) and known.held:
+            return Undecided("no gradients were captured at this step")
+        broken = self._loss(known) or self._norm(known) or self._parameters(known, window.step)
+        if broken is not None and broken.kind == "all" and known.has_unmanaged:
+            return Undecided("parameters that no optimizer holds have a gradient, see no_learning")
+        if broken is not None and not self._has_converged(known, broken):
+            return _fired(broken)
+        if not known.held:
+            return Undecided("no parameters of an optimizer were captured")
+        streak = self._streak(known)
+        if broken is None and streak:
+            return suspected(streak, self.patience)
+        return clear_if_complete(window, "gradients")
+
+    def _loss(self, known: _Known) -> _Break | None:
+        streak = known.zero_losses
+        if streak is None or streak.captures < self.patience or known.has_trained:
+            return None
+        names = known.levels.names
+        rest = ", and no parameter has a gradient" if known.parameters else ""
+        return _Break("loss", names, streak.since, f"{names[0]} is exactly 0 since step {streak.since:,}{rest}")
+
+    def _norm(self, known: _Known) -> _Break | None:
+        for name, streak in known.norms.items():
+            if streak.captures >= self._needed(known, name):
+                label = name.removesuffix(_NORM).rstrip("/")
+                subject = f"every gradient of {label}" if label else "every gradient"
+                return _Break("all", (name,), streak.since, f"{subject} is exactly 0 since step {streak.since:,}")
+        return None
+
+    def _parameters(self, known: _Known, step: int) -> _Break | None:
+        layers = _layers(known)
+        names = [name for layer in layers for name in layer]
+        if names and all(self._is_dead(known, name) for name in names):
+            what = (
+                "no parameter has had a gradient" if known.missing.issuperset(names) else "every gradient is exactly 0"
+            )
+            since = max(known.parameters[name].since for name in names)
+            message = f"{what} since step {since:,} ({len(names):,} parameters)"
+            return _Break("all", tuple(names), since, message)
+        return self._first_layers(known, layers, step)
+
+    def _first_layers(self, known: _Known, layers: list[list[str]], step: int) -> _Break | None:
+        """Return the first layers without a gradient; None: the first one has it, or none was captured."""
+        dead = list(takewhile(lambda layer: self._are_off(known, layer, step), layers))
+        names = [name for layer in dead for name in layer]
+        if not names:
+            return None
+        since = max(known.parameters[name].since for name in names)
+        last, following = _layer_name(dead[-1]), _layer_name(layers[len(dead)])
+        more = len(dead) - 1
+        before = f" and the {counted(more, 'layer')} before it" if more else ""
+        what = "no gradient" if known.missing.issuperset(names) else "a gradient of exactly 0"
+        verb = "have" if more else "has"
+        message = f"layer {last}{before} {verb} {what} since step {since:,}; layer {following} is the first with one"
+        return _Break("layers", tuple(names), since, message)
+
+    def _is_dead(self, known: _Known, name: str) -> bool:
+        return name in known.parameters and known.parameters[name].captures >= self._needed(known, name)
+
+    def _needed(self, known: _Known, name: str) -> int:
+        """Return the captures in a row that count: twice as many for what had a gradient, and may rest."""
+        return self.patience * (2 if name in known.had_gradient else 1)
+
+    def _are_off(self, known: _Known, layer: list[str], step: int) -> bool:
+        """Return whether a layer has no gradient while others may have one."""
+        if not all(self._is_dead(known, name) for name in layer):
+            return False
+        streaks = [known.parameters[name] for name in layer]
+        if not known.had_gradient.isdisjoint(layer):
+            return all(streak.captures >= _LAYER_CAPTURES for streak in streaks)
+        return all(step - streak.since >= _LAYER_STEPS for streak in streaks)
+
+    def _has_converged(self, known: _Known, broken: _Break) -> bool:
+        return known.levels.have_converged() and not known.had_gradient.isdisjoint(broken.names)
+
+    def _streak(self, known: _Known) -> int:
+        """Return how many captures in a row point to a finding."""
+        counts = [streak.captures for streak in known.norms.values()]
+        first = _layers(known)[:1]
+        if first and all(name in known.parameters for name in first[0]):
+            counts.append(min(known.parameters[name].captures for name in first[0]))
+        return min(max(counts, default=0), self.patience - 1)
+
+
+def _fired(broken: _Break) -> Fired:
+    between = (
+        "looking between these layers and the next for detach(), .data, no_grad() or an operation without a gradient "
+        "(argmax, round, sign), and dead_relu on them; usually the graph is cut there, or the units are dead"
+    )
+    suggestion = {
+        "loss": "checking that the loss depends on the output (a softmax over one unit is always 1, an empty mask "
+        "selects nothing); usually output and loss do not fit each other",
+        "all": "looking between the model's output and the loss for detach(), .data, item(), no_grad(), a new tensor "
+        "with requires_grad=True, or an operation without a gradient (argmax, round, sign); usually the graph is cut "
+        "there, the last activation is saturated, or the optimizer holds parameters of another model",
+        "layers": between,
+    }[broken.kind]
+    return Fired(
+        broken.message,
+        tensors=broken.names,
+        evidence={"kind": broken.kind, "since_step": broken.since, "parameters": len(broken.names)},
+        suggestion=suggestion,
+        since_step=broken.since,
+    )
+
+
+def _readings(window: Window) -> list[TensorReading]:
+    return [reading for name in ("update_ratio", "abs_max", "value") for reading in window.readings(name)]
+
+
+def _is_of_optimizer(reading: TensorReading) -> bool:
+    return reading.statistic != "value" or "gradient_norms" in reading.collections
+
+
+def _is_at_rest(window: Window) -> bool:
+    """Return whether every learning rate is 0: what the parameters are, they stay."""
+    rates = [reading.value for reading in window.readings("value") if "hyperparameters" in reading.collections]
+    return bool(rates) and not any(rates)
+
+
+def _note_losses(known: _Known, window: Window) -> None:
+    losses = [reading for reading in window.readings("value") if "losses" in reading.collections]
+    known.levels.add(losses)
+    known.has_trained |= any(reading.value != 0.0 for reading in losses)
+    if losses and not known.has_trained:
+        if known.zero_losses is None:
+            known.zero_losses = _Streak(losses[0].mode_step)
+        else:
+            known.zero_losses.captures += 1
+
+
+def _note_parameters(known: _Known, window: Window) -> None:
+    """Note which parameters have a gradient; one that has it in some worker or optimizer has one."""
+    gradients: dict[str, bool] = {}
+    for reading in window.readings("abs_max"):
+        name = reading.tensor.removeprefix(_GRADIENT)
+        gradients[name] = gradients.get(name, False) or reading.value != 0.0
+    changes: dict[str, bool] = {}
+    for reading in window.readings("update_ratio"):
+        known.held.setdefault(reading.tensor, (reading.worker, reading.order))
+        changes[reading.tensor] = changes.get(reading.tensor, False) or reading.value != 0.0
+    for name in (*changes, *(name for name in gradients if name not in changes)):
+        has_gradient = gradients.get(name)
+        if has_gradient is None and changes.get(name):
+            continue  # it changes, so its gradient was captured at other steps
+        if has_gradient:
+            known.has_trained = True
+            known.had_gradient.add(name)
+            known.parameters.pop(name, None)
+        else:
+            _extend(known.parameters, name, window.step)
+        (known.missing.add if has_gradient is None else known.missing.discard)(name)
+
+
+def _note_norms(known: _Known, window: Window) -> None:
+    norms: dict[str, bool] = {}
+    for reading in window.readings("value"):
+        if "gradient_norms" in reading.collections and reading.tensor.endswith(_NORM):
+            norms[reading.tensor] = norms.get(reading.tensor, False) or reading.value != 0.0
+    for name, is_nonzero in norms.items():
+        if is_nonzero:
+            known.has_trained = True
+            known.had_gradient.add(name)
+            known.norms.pop(name, None)
+        else:
+            _extend(known.norms, name, window.step)
+
+
+def _extend(streaks: dict[str, _Streak], name: str, step: int) -> None:
+    if name in streaks:
+        streaks[name].captures += 1
+    else:
+        streaks[name] = _Streak(step)
+
+
+def _layers(known: _Known) -> list[list[str]]:
+    """Return the names of the parameters by layer, in the order of the model."""
+    names = sorted(known.held, key=lambda name: known.held[name])
+    return [list(group) for _, group in groupby(names, key=module_of)]
+
+
+def _layer_name(names: list[str]) -> str:
+    return module_of(names[0]) or names[0]

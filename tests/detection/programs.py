@@ -1,0 +1,113 @@
+"""The programs of the detection suite: mistakes with their repaired twins, and healthy trainings."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import msgspec
+from false_alarms import Told
+from launching import PATIENCE, SCRIPTS, environment
+
+HERE = Path(__file__).parent
+MISTAKES = {path.stem: path for path in sorted(HERE.glob("mistakes/*/*.py"))}
+"""The programs with a mistake by name; the folder is the class of the mistake."""
+HEALTHY = {path.stem: path for path in sorted(HERE.glob("healthy/*.py"))}
+"""The healthy trainings by name; their argument is the number of steps."""
+
+PUBLIC_CODE = {path.stem: path for path in sorted(HERE.glob("public_code/*.py"))}
+"""Trainings in the manner of public code by name; their argument is the number of steps."""
+
+_MISTAKEN = re.compile(r"^.*  # mistake$\n", re.MULTILINE)
+_REPAIRED = re.compile(r"^( *)# repaired: ", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A script to run."""
+
+    name: str
+    """The name of its run."""
+    file: str
+    source: str
+    """Its text, which may differ from the file's."""
+    arguments: tuple[str, ...] = ()
+    seed: int = 0
+    rules: tuple[str, ...] = ()
+    """Rules in addition to the default rules."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a program ended, and what each rule found."""
+
+    error: str | None
+    """The traceback it ended with."""
+    rules: dict[str, Told]
+
+    @property
+    def fired(self) -> dict[str, Told]:
+        """The rules that fired."""
+        return {name: told for name, told in self.rules.items() if told.findings}
+
+    @property
+    def remarked(self) -> dict[str, Told]:
+        """The rules that remarked something at the end, without a finding."""
+        return {name: told for name, told in self.rules.items() if told.remarks and not told.findings}
+
+
+def mistaken(path: Path) -> Program:
+    """Return a program with its mistake."""
+    return Program(path.stem, str(path), path.read_text())
+
+
+def repaired(path: Path) -> Program:
+    """Return the repaired twin: without the lines of the mistake, and with those that are marked as repaired."""
+    source = _REPAIRED.sub(r"\1", _MISTAKEN.sub("", path.read_text()))
+    return Program(f"{path.stem}-repaired", str(path), source)
+
+
+def healthy(path: Path, steps: int, seed: int) -> Program:
+    """Return a healthy training of so many steps."""
+    return Program(f"{path.stem}-{steps}-{seed}", str(path), path.read_text(), (str(steps),), seed)
+
+
+def run(programs: Sequence[Program], folder: Path | None = None, *, processes: int = 2) -> dict[str, Result]:
+    """Run and judge programs, many in each process; return the results by name.
+
+    Args:
+        folder: Where the runs are kept; None: nowhere.
+    """
+    with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(processes) as threads:
+        parts = [programs[at::processes] for at in range(processes)]
+        told = list(threads.map(lambda part: _run_in_a_process(part, folder or Path(temporary)), parts))
+    results = {name: result for part in told for name, result in part.items()}
+    return {program.name: results[program.name] for program in programs}
+
+
+def _run_in_a_process(programs: Sequence[Program], folder: Path) -> dict[str, Result]:
+    ended = subprocess.run(
+        [sys.executable, str(HERE / "run_programs.py"), str(folder)],
+        input="".join(f"{json.dumps(asdict(program))}\n" for program in programs),
+        capture_output=True,
+        text=True,
+        timeout=len(programs) * PATIENCE,
+        env=environment(PYTHONPATH=os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)])),
+        cwd=folder,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    results = {}
+    for line in ended.stdout.splitlines():
+        result = json.loads(line)
+        rules = {name: msgspec.convert(told, Told) for name, told in result["rules"].items()}
+        results[result["name"]] = Result(result["error"], rules)
+    return results

@@ -1,0 +1,57 @@
+"""Run programs in this process, each captured by default with the default budget, and judge the runs: FOLDER.
+
+Reads one program per line from standard input, and writes one result per line to standard output, both as JSON.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import json
+import os
+import random
+import shutil
+import sys
+import traceback
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from false_alarms import judge
+from watched_runs import watched
+
+
+def run(program: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Run a program as a script, and return the results by rule, or the error that it ended with."""
+    name, file = program["name"], program["file"]
+    sys.argv = [file, *program["arguments"]]
+    random.seed(program["seed"])
+    np.random.seed(program["seed"])
+    torch.manual_seed(program["seed"])
+    error = None
+    with watched(folder, name, is_default=True, rules=program["rules"]), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(compile(program["source"], file, "exec"), {"__name__": "__main__", "__file__": file})
+        except Exception:  # noqa: BLE001 - a program may end as it likes; the caller decides what that means
+            error = traceback.format_exc()
+    told = {rule: asdict(result) for rule, result in judge(Path(folder, name)).items()}
+    return {"name": name, "error": error, "rules": told}
+
+
+def main() -> None:
+    folder = sys.argv[1]
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # what PyTorch says of the mistakes
+    for line in sys.stdin:
+        program = json.loads(line)
+        shutil.rmtree(os.path.join(folder, program["name"]), ignore_errors=True)
+        print(json.dumps(run(program, folder)), flush=True)
+        gc.collect()
+
+
+if __name__ == "__main__":
+    main()

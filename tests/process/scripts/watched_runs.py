@@ -1,0 +1,76 @@
+"""Runs of trainings within this process: captured by a session of their own, one after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+
+from leadline.config.presets import merge, preset_items
+from leadline.config.run_config import DEFAULT_BUDGET, parse_budget
+from leadline.judge.rule_plan import default_rules, plan, resolve_rules
+from leadline.records.manifest import Manifest, RuleSpec
+from leadline.rules.registry import BUILT_IN
+from leadline.store.run_state import create_run, read_status, write_status
+from leadline.training.session import api
+
+NOT_JUDGED = ("similar_across_runs", "tensor_variance")
+"""Rules that need another run or a user-defined threshold."""
+PARAMETERS = {
+    "all_zero": {"collection_names": ("gradients",)},
+    "unchanged_tensor": {"collection_names": ("weights",)},
+}
+RULES = [RuleSpec(name, name, PARAMETERS.get(name, {})) for name in BUILT_IN if name not in NOT_JUDGED]
+
+
+def is_complete(folder: str, name: str) -> bool:
+    """Return whether a run is complete; what there is of an incomplete one is removed."""
+    run = os.path.join(folder, name)
+    if os.path.exists(run) and read_status(run).status == "Completed":
+        return True
+    shutil.rmtree(run, ignore_errors=True)
+    return False
+
+
+@contextlib.contextmanager
+def watched(folder: str, name: str, *, is_default: bool = False, rules: Sequence[str] = ()) -> Iterator[None]:
+    """Capture what the preset ``full`` and all rules need, without a budget.
+
+    Args:
+        is_default: Capture what is captured by default instead, with the default budget.
+        rules: Names of rules in addition to the default ones.
+    """
+    run = os.path.join(folder, name)
+    preset, specs = (
+        ("standard", [*default_rules(), *(RuleSpec(rule, rule, {}) for rule in rules)])
+        if is_default
+        else ("full", RULES)
+    )
+    budget = parse_budget(DEFAULT_BUDGET, "the default") if is_default else None
+    resolved = resolve_rules(specs)
+    items = merge(preset_items(preset), (), plan(resolved, ()), root=folder, budget=budget)
+    manifest = Manifest(
+        name=name,
+        uri=run,
+        command=("train.py",),
+        started_ns=time.time_ns(),
+        leadline="0",
+        preset=preset,
+        folder=folder,
+        plan=items,
+        rules=tuple(spec for spec, _ in resolved),
+    )
+    create_run(run, manifest, status="InProgress")
+    own = api.start(run)
+    assert own is not None
+    try:
+        yield
+    finally:
+        is_whole = own.close()
+        api.forget(own)
+        now = time.time_ns()
+        write_status(run, "Completed", now, ended_ns=now)
+    assert own.guard.failure is None, own.guard.failure
+    assert is_whole

@@ -1,0 +1,59 @@
+"""The wheel, in an environment that has nothing but its dependencies; then the first example of the README."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from launching import PATIENCE, environment
+
+ROOT = Path(__file__).parents[2]
+
+
+def call(*words: str, folder: Path, status: int = 0) -> str:
+    ended = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, timeout=PATIENCE)
+    assert ended.returncode == status, ended.stdout + ended.stderr
+    return ended.stdout + ended.stderr
+
+
+@pytest.mark.slow
+def test_the_wheel_runs_the_first_example_of_the_readme(tmp_path: Path) -> None:
+    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+    call(*pip, "wheel", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT), folder=tmp_path)
+    (wheel,) = tmp_path.glob("leadline-*.whl")
+    clean = tmp_path / "clean"
+    call(sys.executable, "-m", "venv", "--without-pip", str(clean), folder=tmp_path)
+    call(*pip, "--python", str(clean), "install", str(wheel), folder=tmp_path)
+    leadline = str(clean / "bin" / "leadline")
+
+    assert "vanishing_gradient" in call(leadline, "rules", folder=tmp_path)
+    assert "pip install torch" in call(leadline, "demo", folder=tmp_path, status=2)
+    hook = call(leadline, "run", str(clean / "bin" / "python"), "-c", HOOK, folder=tmp_path)
+    assert "explains exploding_tensor (step 20)" in hook
+
+    (site,) = clean.glob("lib/python*/site-packages")
+    (site / "torch_of_the_tests.pth").write_text(sysconfig.get_path("purelib"))  # last: all else is the wheel's
+    printed = call(leadline, "demo", folder=tmp_path, status=10)
+    shown = json.loads(call(leadline, "show", "--json", folder=tmp_path))
+    assert shown["stopped_by"] == "rule:exploding_tensor"
+    assert findings(printed) <= findings((ROOT / "README.md").read_text())
+
+
+def findings(text: str) -> set[tuple[str, str]]:
+    """Return rule and first words of each finding."""
+    return {match.groups() for match in re.finditer(r"^leadline  step \d+  (\w+): (\S+ \S+)", text, re.MULTILINE)}
+
+
+HOOK = """
+import leadline
+
+with leadline.Hook() as hook:
+    for step in range(50):
+        hook.log(loss=float("nan") if step == 20 else 1.0)
+        hook.step()
+"""

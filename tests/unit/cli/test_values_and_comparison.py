@@ -1,0 +1,131 @@
+"""``leadline tensors``, ``values`` and ``compare``: plain tables, CSV and JSON of what a run captured."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from generated_runs import float_tensors
+from typer.testing import CliRunner
+
+from leadline.cli.app import application
+from leadline.errors import ConfigurationError, NotCapturedError, RunNotFoundError, UnknownNameError
+from leadline.judge.judge import Judge
+from leadline.records.manifest import RuleSpec
+from leadline.testing.runs import Capture, RunWriter
+
+GRADIENT = "gradient/fc.weight"
+LOSSES = (4.0, 2.0, 1.0, math.nan)
+Call = Callable[..., str]
+
+
+def write(root: Path, name: str, losses: tuple[float, ...], limit: float) -> None:
+    """Write a run with losses at every step, gradients at every other one, and one raw weight."""
+    rules = (RuleSpec("vanishing_gradient", "vanishing_gradient", {"threshold": limit}),)
+    parts = [Capture(step, {"loss": {"value": loss}}) for step, loss in enumerate(losses)]
+    parts += [Capture(step, {GRADIENT: {"abs_mean": 0.5, "l2": 2.0}}) for step in range(0, len(losses), 2)]
+    eval_step = Capture(len(losses), {"loss": {"value": 7.0}}, mode="eval", mode_step=0)
+    writer = RunWriter(root / name, rules=rules).write_all([*parts, float_tensors(2, {"fc.weight": [1.0]}), eval_step])
+    writer.end()
+    Judge(writer.path).judge(follow=False)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("runs")
+    write(root, "first", LOSSES, 1.0)
+    write(root, "second", (3.0, 2.5), 0.1)
+    return root
+
+
+@pytest.fixture
+def call(runs: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
+    monkeypatch.setenv("LEADLINE_ROOT", str(runs))
+
+    def run_command(*words: str) -> str:
+        done = CliRunner().invoke(application(words[0]), list(words), standalone_mode=False)
+        if done.exception is not None:
+            raise done.exception
+        return done.output
+
+    return run_command
+
+
+def rows_of(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
+
+
+def test_tensors_are_listed(call: Call) -> None:
+    assert rows_of(call("tensors", "first")) == [
+        ["NAME", "SHAPE", "COLLECTIONS", "STATISTICS"],
+        ["loss", "scalar", "losses,", "scalars", "value"],
+        [GRADIENT, "scalar", "gradients", "abs_mean,", "l2"],
+        ["fc.weight", "1", "raw"],
+    ]
+    assert [row[0] for row in rows_of(call("tensors", "first", "--collection", "gradients"))] == ["NAME", GRADIENT]
+    assert [row[0] for row in rows_of(call("tensors", "first", "--regex", "weight$"))[1:]] == [GRADIENT, "fc.weight"]
+    assert [row["name"] for row in json.loads(call("tensors", "first", "--step", "1", "--json"))] == ["loss"]
+    assert [row["name"] for row in json.loads(call("tensors", "first", "--mode", "eval", "--json"))] == ["loss"]
+
+
+def test_values_are_a_curve_and_rows(call: Call) -> None:
+    lines = rows_of(call("values", "first", "loss", "--rows", "2"))
+    assert lines[0] == ["loss", "scalar", "losses,", "scalars", "4", "rows,", "mode", "train"]
+    assert lines[2] == ["value", "4", "→", "nan", "1", "…", "4", "█▃▁"]
+    assert lines[4][:7] == ["the", "last", "2", "of", "4", "rows;", "--rows"]
+    assert lines[5:] == [["STEP", "value"], ["2", "1"], ["3", "nan"]]
+    everything = rows_of(call("values", "first", GRADIENT, "--statistic", "abs_mean", "--rows", "0"))
+    assert everything[-3:] == [["STEP", "abs_mean"], ["0", "0.5"], ["2", "0.5"]]
+
+
+def test_values_as_csv_and_json_are_all_rows(call: Call) -> None:
+    rows = list(csv.DictReader(io.StringIO(call("values", "first", "loss", "--csv"))))
+    assert [row["step"] for row in rows] == ["0", "1", "2", "3"]
+    assert [float(row["value"]) for row in rows[:3]] == [4.0, 2.0, 1.0]
+    assert math.isnan(float(rows[3]["value"]))
+    decoded = json.loads(call("values", "first", "loss", "--json"))
+    assert [row["value"] for row in decoded] == [4.0, 2.0, 1.0, "NaN"]
+    (evaluated,) = json.loads(call("values", "first", "loss", "--mode", "eval", "--json"))
+    assert (evaluated["step"], evaluated["value"]) == (0, 7.0)
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "message"),
+    [
+        (("values", "first", "los"), NotCapturedError, "did you mean 'loss'"),
+        (("values", "first", "loss", "--statistic", "valu"), UnknownNameError, "did you mean 'value'"),
+        (("values", "first", "loss", "--worker", "rank7"), UnknownNameError, "no worker named 'rank7'"),
+        (("values", "first", "loss", "--mode", "trian"), UnknownNameError, "did you mean 'train'"),
+        (("values", "first", GRADIENT, "--mode", "eval"), NotCapturedError, "captured in train; see --mode"),
+        (("values", "first", "fc.weight"), NotCapturedError, "stored as a raw tensor at 1 step"),
+        (("values", "first", "loss", "more"), ConfigurationError, "one run and one tensor"),
+        (("tensors", "first", "--collection", "gradient"), UnknownNameError, "did you mean 'gradients'"),
+        (("tensors", "first", "--regex", "("), ConfigurationError, r"--regex \("),
+        (("compare", "first"), ConfigurationError, "two to 5 runs"),
+        (("compare", "first", "secnd"), RunNotFoundError, "did you mean 'second'"),
+    ],
+)
+def test_mistakes_are_named(call: Call, words: tuple[str, ...], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call(*words)
+
+
+def test_runs_are_compared(call: Call) -> None:
+    lines = call("compare", "first", "second").splitlines()
+    assert [line.split("  ")[0] for line in lines[:2]] == ["first", "second"]
+    cells = [[cell.strip() for cell in line.split("  ") if cell] for line in lines[2:]]
+    assert ["preset", "standard", "standard"] in cells
+    assert ["loss", "nan (1 … 4)", "2.5 (2.5 … 3)"] in cells
+    assert ["loss (eval)", "7 (7 … 7)", "7 (7 … 7)"] in cells
+    assert ["vanishing_gradient", "fired at step 0", "clear"] in cells
+    assert ["rules.vanishing_gradient.threshold", "1.0", "0.1"] in cells
+    compared = json.loads(call("compare", "first", "second", "first", "--json"))
+    assert [run["name"] for run in compared["runs"]] == ["first", "second", "first"]
+    assert compared["rules"]["vanishing_gradient"] == ["fired at step 0", "clear", "fired at step 0"]
+    (train, _) = compared["scalars"]
+    assert [value["last"] for value in train["values"]] == ["NaN", 2.5, "NaN"]

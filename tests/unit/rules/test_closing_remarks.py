@@ -1,0 +1,131 @@
+"""closing_remarks: short trainings whose loss still falls, and validations that are no better than guessing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from leadline.errors import ConfigurationError
+from leadline.records.series import TensorInfo
+from leadline.records.verdict import Clear, Undecided
+from leadline.rules.losses.closing_remarks import ClosingRemarks
+from leadline.testing.runs import ArrayStatistics, Capture, Part
+from leadline.testing.windows import verdicts
+
+INFOS = {
+    info.name: info
+    for info in (
+        TensorInfo("loss", ("losses",), ()),
+        TensorInfo("accuracy", ("metrics",), ()),
+        TensorInfo("val_acc", ("metrics",), ()),
+        TensorInfo("nll_loss_output_0", ("losses",), ()),
+        TensorInfo("mse_loss_output_0", ("losses",), ()),
+        TensorInfo("valid-logloss", ("losses", "validation_set"), ()),
+        TensorInfo("train-logloss", ("losses", "training_set"), ()),
+        TensorInfo("nll_loss_input_1", ("labels",), (32,), "int64"),
+        TensorInfo("mse_loss_input_1", ("labels",), (32,)),
+    )
+}
+
+
+def remarks(parts: Sequence[Part], **parameters: int) -> list[str]:
+    _, verdict = verdicts(ClosingRemarks(**parameters), parts)[-1]
+    assert isinstance(verdict, Clear)
+    return list(verdict.product["remarks"])
+
+
+def losses(values: Sequence[float], name: str = "loss") -> list[Part]:
+    return [Capture(step, {name: {"value": value}}, infos=INFOS) for step, value in enumerate(values)]
+
+
+def falling(steps: int) -> list[float]:
+    return [2.0 * 0.99**step + 0.01 * (step % 2) for step in range(steps)]
+
+
+def validated(name: str, *values: float, after: int = 200, mode: str = "eval") -> list[Part]:
+    train = losses([1.0] * after)
+    return [
+        *train,
+        *(
+            Capture(after + at, {name: {"value": value}}, mode=mode, mode_step=at, infos=INFOS)
+            for at, value in enumerate(values)
+        ),
+    ]
+
+
+def classes(*counts: float) -> list[Part]:
+    return [ArrayStatistics(0, {"nll_loss_input_1": {"class_counts": list(counts)}}, infos=INFOS)]
+
+
+def test_a_short_training_whose_loss_still_falls() -> None:
+    assert remarks(losses(falling(60))) == [
+        "the loss was still falling after 60 updates, so train for longer to judge the model"
+    ]
+    assert len(remarks(losses(falling(99)))) == 1
+    assert remarks(losses(falling(100))) == []
+    assert len(remarks(losses(falling(100)), updates=101)) == 1
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param(falling(19), id="too few losses"),
+        pytest.param([1.0 + 0.1 * (step % 3) for step in range(60)], id="noise"),
+        pytest.param([1.0 - 1e-6 * step for step in range(60)], id="a fall too small to matter"),
+        pytest.param([*falling(30), *[1.5] * 30], id="a loss that has settled"),
+        pytest.param([math.nan] * 60, id="not a number"),
+    ],
+)
+def test_other_trainings_are_not_short(values: list[float]) -> None:
+    if all(map(math.isnan, values)):
+        assert remarks([*losses(values), *losses([1.0] * 10)]) == []
+    else:
+        assert remarks(losses(values)) == []
+
+
+def test_rounds_of_boosting_are_no_updates() -> None:
+    assert remarks(losses(falling(60), "train-logloss")) == []
+
+
+def test_an_accuracy_that_a_constant_reaches() -> None:
+    labels = classes(95, 5)
+    assert remarks([*labels, *validated("accuracy", 0.94, 0.96)]) == [
+        "accuracy of the last validation is 0.95, no better than always naming the most frequent label (0.95)"
+    ]
+    assert remarks([*labels, *validated("accuracy", 0.96)]) == []
+    assert len(remarks([*labels, *validated("val_acc", 95.0, mode="train")])) == 1
+    assert remarks([*labels, *validated("val_acc", 97.0, mode="train")]) == []
+
+
+def test_losses_that_guessing_reaches() -> None:
+    entropy = math.log(2)
+    assert len(remarks([*classes(50, 50), *validated("nll_loss_output_0", entropy)])) == 1
+    assert remarks([*classes(50, 50), *validated("nll_loss_output_0", 0.9 * entropy)]) == []
+    spread: list[Part] = [Capture(0, {"mse_loss_input_1": {"variance": 4.0}}, infos=INFOS)]
+    assert len(remarks([*spread, *validated("mse_loss_output_0", 4.0)])) == 1
+    assert remarks([*spread, *validated("mse_loss_output_0", 3.0)]) == []
+
+
+def test_few_or_no_labels_say_nothing() -> None:
+    assert remarks([*classes(60, 39), *validated("accuracy", 0.1)]) == []
+    assert remarks(validated("accuracy", 0.1)) == []
+
+
+def test_only_the_latest_validation_counts() -> None:
+    first = validated("accuracy", 0.2)
+    later = [
+        *losses([1.0] * 250)[202:],
+        Capture(260, {"accuracy": {"value": 0.9}}, mode="eval", mode_step=1, infos=INFOS),
+    ]
+    assert remarks([*classes(50, 50), *first, *later]) == []
+
+
+def test_undecided_without_losses() -> None:
+    assert isinstance(verdicts(ClosingRemarks(), classes(50, 50))[-1][1], Undecided)
+
+
+def test_invalid_parameters_are_rejected() -> None:
+    with pytest.raises(ConfigurationError, match="closing_remarks: updates must be"):
+        ClosingRemarks(updates=0)

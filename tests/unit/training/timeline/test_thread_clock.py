@@ -1,0 +1,65 @@
+"""Times of a thread as the kernel counts them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock, is_sampled
+
+STATISTICS = Path("/proc/thread-self/schedstat")
+
+
+@pytest.fixture
+def thread() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as executor:
+        yield executor
+
+
+def run_delay() -> int:
+    return int(STATISTICS.read_text().split()[1])
+
+
+def bracketed(clock: ThreadClock) -> tuple[bool, bool]:
+    """Return whether ready time and run delay are between those read before and after."""
+    before_delay, before = run_delay(), time.thread_time_ns()
+    ready, delay = clock(), clock.run_delay_ns
+    after, after_delay = time.thread_time_ns(), run_delay()
+    return before + before_delay <= ready <= after + after_delay, before_delay <= delay <= after_delay
+
+
+@pytest.mark.skipif(not STATISTICS.exists(), reason="the kernel has no statistics of the scheduler")
+def test_the_times_are_those_of_the_thread(thread: ThreadPoolExecutor) -> None:
+    clock = ThreadClock()
+    assert bracketed(clock) == (True, True)
+
+    def elsewhere() -> tuple[bool, bool]:
+        clock.take_thread()
+        return bracketed(clock)
+
+    assert thread.submit(elsewhere).result() == (True, True)
+
+
+def test_without_statistics_it_is_the_processor_time(thread: ThreadPoolExecutor) -> None:
+    def closed() -> tuple[int, int, int, int]:
+        clock = ThreadClock()
+        os.closerange(clock._descriptor, clock._descriptor + 1)  # as a script that becomes a daemon does
+        before = time.thread_time_ns()
+        return before, clock(), time.thread_time_ns(), clock.run_delay_ns
+
+    before, ready, after, delay = thread.submit(closed).result()
+    assert before <= ready <= after
+    assert delay == UNKNOWN
+
+
+def test_one_descriptor_is_open_for_each_thread() -> None:
+    assert ThreadClock()._descriptor == ThreadClock()._descriptor
+
+
+def test_the_first_steps_and_some_later_ones_are_sampled() -> None:
+    assert [step for step in range(60) if is_sampled(step)] == [*range(8), 17, 34, 51]

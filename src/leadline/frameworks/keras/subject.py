@@ -74,6 +74,8 @@ def _variables_of(variable: Any, known: Sequence[Any]) -> list[tuple[str, Any]]:
 class _NoClipping:
     """Keras clips in its optimizers."""
 
+    clips = False
+
     def take(self, parameters: set[int], reader: int) -> list[tuple[str, Any]]:
         """Return nothing."""
         return []

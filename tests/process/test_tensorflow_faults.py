@@ -17,6 +17,7 @@ FAULTS = {
     "dead_relu": "dead_relu",
     "unscaled": "unscaled_input",
 }
+CAPTURE = {"exploding": ("--capture", "gradient_norms:every=1")}
 NAN_STEP = 7
 
 pytestmark = pytest.mark.slow
@@ -26,6 +27,7 @@ def train(fault: str, folder: Path, *arguments: str) -> Ended:
     calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
     options = ("--out", str(folder / "runs"), "--budget", "off", "--no-default-rules", "--rule", FAULTS[fault])
     stop = ("--on", f"{FAULTS[fault]}=stop_training")
+    options = (*options, *CAPTURE.get(fault, ()))
     words = [*LEADLINE, "run", *options, *stop, "--", PYTHON, script("tensorflow_faults.py"), fault, *arguments]
     return finish(words, folder, env=calm)
 

@@ -20,6 +20,7 @@ from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps, Tapped
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
+from leadline.frameworks.tensorflow.uncaptured import Uncaptured
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.training.guard import Guard
@@ -41,7 +42,7 @@ class TensorFlowAdapter:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
         self._tracing = Tracing()
-        self._patches = Patches()
+        self._patches, self._uncaptured = Patches(), Uncaptured(note)
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None
         self._prefixes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -64,7 +65,7 @@ class TensorFlowAdapter:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        return coverage_gaps(self._tracing.refusals(), has_stepped=bool(optimizers))
+        return coverage_gaps(self._tracing.refusals(), self._uncaptured.seen, has_stepped=bool(optimizers))
 
     def register(self, model: object) -> None:
         """Do nothing: variables are found by the optimizers that update them."""
@@ -82,9 +83,11 @@ class TensorFlowAdapter:
         self._patches.replace(tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, guard))
         self._keras = KerasHooks(steps, guard)
         self._keras.install()
+        self._uncaptured.install(guard)
 
     def uninstall(self) -> None:
         self._patches.restore()
+        self._uncaptured.uninstall()
         if self._keras is not None:
             self._keras.uninstall()
         self._steps = self._keras = None

@@ -11,8 +11,9 @@ from typing import Any, Final
 import tensorflow as tf
 
 from leadline.frameworks.tensorflow.capture import Optimized
+from leadline.frameworks.tensorflow.uncaptured import REASONS
 
-_STRATEGIES: Final = ("ParameterServerStrategy", "ParameterServerStrategyV2", "TPUStrategy", "TPUStrategyV2")
+_TPU_STRATEGIES: Final = ("TPUStrategy", "TPUStrategyV2")
 
 
 def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
@@ -29,24 +30,21 @@ def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(refusals: Mapping[str, str], *, has_stepped: bool) -> list[dict[str, str]]:
+def coverage_gaps(refusals: Mapping[str, str], uncaptured: Sequence[str], *, has_stepped: bool) -> list[dict[str, str]]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
         refusals: Why functions cannot be replayed, by their names.
+        uncaptured: What the script uses of ``REASONS``.
         has_stepped: Whether a step was seen.
     """
     gaps = {name: f"gradients and activations are not captured: {why}" for name, why in refusals.items()}
-    if "tf_keras" in sys.modules:
-        gaps["tf_keras"] = "Keras 2 is not captured; use Keras 3, which TensorFlow uses since 2.16"
-    if not tf.compat.v1.executing_eagerly_outside_functions():
-        gaps["TensorFlow 1"] = "sessions and graphs of TensorFlow 1 are not captured; remove disable_v2_behavior()"
-    for name in sorted({type(each).__name__ for each in _live("tensorflow.") if type(each).__name__ in _STRATEGIES}):
-        gaps[name] = "its steps run in other processes or on other devices: only what this process computes is captured"
+    gaps |= {what: REASONS[what] for what in uncaptured}
+    for name in sorted({type(each).__name__ for each in _live("tensorflow.")} & set(_TPU_STRATEGIES)):
+        gaps[name] = "its steps run on other devices: only what this process computes is captured"
     if not has_stepped:
         gaps["no training step"] = (
-            "a step is a call of a tf.function that computes gradients of variables, or of an optimizer of Keras; "
-            "functions restored from a SavedModel have neither: build the model in Python"
+            "a step is a call of a tf.function that computes gradients of variables, or of an optimizer of Keras"
         )
     return [{"what": what, "why": why} for what, why in gaps.items()]
 

@@ -15,7 +15,7 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow.python.ops import gen_dataset_ops
 
 from leadline.frameworks.tensorflow.taps import Taps, Values
-from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant
+from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
 from leadline.records.plan import CaptureItem
 
 _REPEATABLE: Final = re.compile(
@@ -265,9 +265,7 @@ def _fill(iterator: Any, elements: Sequence[Any]) -> None:
 
 def _refusal(concrete: Any) -> str:
     """Return why a traced function must not run twice; empty: it may."""
-    definition = concrete.graph.as_graph_def()
-    bodies = [definition.node, *(function.node_def for function in definition.library.function)]
-    for node in (node for body in bodies for node in body):
+    for node in nodes_of(concrete):
         if _is_stateful(node.op) and not _REPEATABLE.fullmatch(node.op):
             return f"the function contains {node.op}, whose effects cannot be undone"
     return ""

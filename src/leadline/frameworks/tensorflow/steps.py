@@ -14,7 +14,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.tensorflow.losses import LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps, Values, numbers_of
-from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
+from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
@@ -94,7 +94,7 @@ class Steps:
             return self.tracing.call_nested(original, function, args, kwargs)
         if not is_eager() or function._run_functions_eagerly:
             return original(function, *args, **kwargs)
-        facts = self.tracing.facts_of(function) or self._guard.run(self.tracing.learn, function, args, kwargs)
+        facts = self.tracing.facts_of(function) or self._guard.run(self._learn, function, args, kwargs)
         if facts is None or not facts.trains:
             return self.tracing.call(original, function, args, kwargs)
         call = StepCall(function, facts, args, kwargs)
@@ -105,6 +105,12 @@ class Steps:
             result = self.tracing.call_within(function, call.substitute)
         self._guard.run(self._end, call, result)
         return result
+
+    def _learn(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FunctionFacts:
+        facts = self.tracing.learn(function, args, kwargs)
+        if facts.refusal:
+            self._note(f"{function.name} is not captured: {facts.refusal}")
+        return facts
 
     def replay(self, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what ``items`` select in the current step."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.eager import context
+from tensorflow.python.saved_model.function_deserialization import RestoredFunction
 
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 
@@ -119,6 +120,8 @@ class Tracing:
             concrete = traced._get_concrete_function_garbage_collected(*args, **kwargs)
             facts.batches = sum(operation.type == "IteratorGetNext" for operation in concrete.graph.get_operations())
             facts.loss_outputs = _positions_of_losses(concrete, facts.losses)
+            if isinstance(function, RestoredFunction) and any(map(_updates_variable, nodes_of(concrete))):
+                facts.refusal = "restored from a SavedModel, it computes no gradients in Python; build the model anew"
         except Exception:  # noqa: BLE001 - the script's own call raises it again
             function._created_variables, function._variable_creation_config = before
         finally:
@@ -193,6 +196,18 @@ class Tracing:
         facts.variables |= variables or {}
         if loss is not None:
             facts.losses.append(loss)
+
+
+def nodes_of(concrete: Any) -> Iterator[Any]:
+    """Yield the operations of a traced function, and of those that it calls."""
+    definition = concrete.graph.as_graph_def()
+    yield from definition.node
+    for function in definition.library.function:
+        yield from function.node_def
+
+
+def _updates_variable(node: Any) -> bool:
+    return str(node.op).startswith(("Assign", "ResourceApply"))
 
 
 def _positions_of_losses(concrete: Any, losses: Sequence[Any]) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ def test_an_update_keeps_charts_focus_scroll_and_open_details(
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     rule = page.locator("#rule-exploding_tensor")
     rule.locator("summary").click()
-    chart = page.locator('.chart[data-chart="scalar"]')
+    chart = page.locator('.chart[data-chart="metric"]')
     chart.scroll_into_view_if_needed()
     expect(chart.locator(".plot-container")).to_be_visible()
     wait_until_idle(page)
@@ -61,7 +61,7 @@ def test_a_loss_that_appears_later_gets_its_chart(tmp_path: Path, dashboard: Cal
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     expect(page.get_by_text("No step was timed yet, so")).to_be_visible()
     writer.write_all(training_parts(10))
-    chart = page.locator('.chart[data-chart="scalar"]')
+    chart = page.locator('.chart[data-chart="metric"]')
     chart.scroll_into_view_if_needed()
     expect(chart.locator(".plot-container")).to_be_visible()
 

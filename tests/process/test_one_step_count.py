@@ -87,7 +87,7 @@ def test_raw_tables_have_both_counts(run: Run) -> None:
 
 def test_charts_are_drawn_over_train_steps(run: Run) -> None:
     figure = tensor_charts.losses(ChartView(Digest(run), points=1000))
-    lines = [trace for trace in figure.data if trace.mode == "lines" and trace.fill is None]
+    lines = [trace for trace in figure.data if trace.mode and trace.fill is None]
     trained, evaluated = (next(line for line in lines if line.name.startswith(mode)) for mode in ("train", "eval"))
     assert trained.x[np.argmax(trained.y)] == SPIKE
     assert (min(trained.x), max(trained.x)) == (0, TRAIN_STEPS - 1)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import CodeType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from leadline.records.names import Family
@@ -14,7 +12,7 @@ from leadline.records.series import SeriesLayout
 from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.guard import Guard
 from leadline.training.recording import Opener, Recording
-from leadline.training.timeline.deferred_calls import DeferredCalls
+from leadline.training.timeline.deferred_calls import DeferredCalls, OverheadSpans
 from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -55,56 +53,10 @@ class Score(NamedTuple):
     """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CallSite:
-    """A place in the script at which something is called; there is one object for each place.
-
-    Attributes:
-        instruction: The index of the call in the code.
-    """
-
-    code: CodeType
-    instruction: int
-
-    @property
-    def line(self) -> int:
-        """The line in the file of the code."""
-        lines = (line for begin, end, line in self.code.co_lines() if begin <= self.instruction < end)
-        return next(lines, None) or self.code.co_firstlineno
-
-
-class OverheadSpans(Protocol):
-    """The measurement of the overhead; spans within a span count once.
-
-    Attributes:
-        own_ns: The overhead so far, without the current span.
-        clock: The clock of the spans.
-    """
-
-    own_ns: int
-
-    @property
-    def clock(self) -> Callable[[], int]: ...
-
-    def begin(self) -> int:
-        """Begin a span of overhead; return the time, 0 within another span."""
-
-    def end(self, begun_ns: int, more_ns: int = 0) -> None:
-        """End the span that began at ``begun_ns``.
-
-        Args:
-            more_ns: Overhead outside the span.
-        """
-
-    def exclude(self, own_ns: int) -> None:
-        """Take back processor time within the current span that is recorded as something else."""
-
-
 class StepCallbacks(Protocol):
     """The calls that an adapter makes while a training runs; each goes through the guard.
 
-    **Order** - within a step: ``record_loss`` any number of times, then for each optimizer that steps
-    ``before_update`` and ``after_update``.
+    **Order** - in a step: ``record_loss`` any number of times; for each optimizer ``before_update``, ``after_update``.
     """
 
     timeline: StepTimeline
@@ -117,9 +69,8 @@ class StepCallbacks(Protocol):
     def cost(self) -> OverheadSpans:
         """The overhead of the process."""
 
-    @property
-    def deferred(self) -> DeferredCalls:
-        """The calls that are made later, of steps at which nothing but losses is captured."""
+    deferred: DeferredCalls
+    """The calls that are made later, of steps at which nothing but losses is captured."""
 
     @property
     def evaluation(self) -> EvalCallbacks:

@@ -32,18 +32,7 @@ VIEWS: Final = {
     "difference": "Difference",
 }
 _DEFAULT_GROUPS: Final = ("phase", "module", "operator")
-_PARAMETERS: Final = (
-    "window",
-    "worker",
-    "step",
-    "mode",
-    "phase",
-    "between",
-    "start_ns",
-    "end_ns",
-    "words",
-    "function",
-)
+_PARAMETERS: Final = ("window", "worker", "step", "mode", "phase", "between", "start_ns", "end_ns", "words", "function")
 _PROFILERS: Final = ("pyinstrument", "cprofile:total", "cprofile:cpu", "cprofile:off_cpu")
 TOP: Final = 200
 """Maximum number of table rows."""

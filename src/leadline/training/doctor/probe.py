@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from leadline.frameworks.adapter import CallSite, Score
+from leadline.frameworks.adapter import Score
+from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.installed import Frameworks
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop

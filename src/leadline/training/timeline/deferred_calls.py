@@ -12,17 +12,34 @@ from leadline.training.timeline.step_clock import StepClock
 from leadline.training.timeline.step_timeline import StepTimeline
 
 
-class _Overhead(Protocol):
+class OverheadSpans(Protocol):
+    """The measurement of the overhead; spans within a span count once.
+
+    Attributes:
+        own_ns: The overhead so far, without the current span.
+        clock: The clock of the spans.
+    """
+
     own_ns: int
 
     @property
     def clock(self) -> Callable[[], int]: ...
 
-    def begin(self) -> int: ...
+    def begin(self) -> int:
+        """Begin a span of overhead; return the time, 0 within another span."""
 
-    def end(self, begun_ns: int, more_ns: int = 0) -> None: ...
+    def end(self, begun_ns: int, more_ns: int = 0) -> None:
+        """End the span that began at ``begun_ns``.
 
-    def discard(self, begun_ns: int) -> None: ...
+        Args:
+            more_ns: Overhead outside the span.
+        """
+
+    def exclude(self, own_ns: int) -> None:
+        """Take back processor time within the current span that is recorded as something else."""
+
+    def discard(self, begun_ns: int) -> None:
+        """End the span that began at ``begun_ns`` without counting it: it was another thread's."""
 
 
 class DeferredCalls:
@@ -43,7 +60,7 @@ class DeferredCalls:
         calls: Time, overhead until then, function and arguments of each call.
     """
 
-    def __init__(self, overhead: _Overhead, timeline: StepTimeline, clock: StepClock) -> None:
+    def __init__(self, overhead: OverheadSpans, timeline: StepTimeline, clock: StepClock) -> None:
         self.steps = 0
         self.stop: Callable[[], None] = lambda: None
         self.calls: deque[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = deque()

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from leadline.frameworks.adapter import CallSite
+from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
 

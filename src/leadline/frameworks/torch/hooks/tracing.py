@@ -11,8 +11,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from leadline.frameworks.adapter import OverheadSpans
 from leadline.training.guard import Guard
+from leadline.training.timeline.deferred_calls import OverheadSpans
 
 P = ParamSpec("P")
 R = TypeVar("R")

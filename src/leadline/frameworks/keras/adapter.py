@@ -55,6 +55,8 @@ class KerasAdapter:
         self._note = note
         self._labels = Labels()
         self._patches = Patches()
+        self._fitted: list[Any] = []
+        """The models whose ``fit`` is running."""
         self._given: Sequence[Any] = ()
         """The variables of the current update: an optimizer has none before its first one."""
 
@@ -108,7 +110,23 @@ class KerasAdapter:
 
             return apply
 
+        def make_fit(original: Callable[..., Any]) -> Callable[..., Any]:
+            def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+                self._fitted.append(model)
+                try:
+                    return original(model, *args, **kwargs)
+                finally:
+                    self._fitted.pop()
+
+            return fit
+
         self._patches.replace(BaseOptimizer, "apply", make_apply)
+        self._patches.replace(keras.Model, "fit", make_fit)
+
+    def end_training(self) -> bool:
+        for model in self._fitted:
+            model.stop_training = True
+        return bool(self._fitted)
 
     def uninstall(self) -> None:
         self._patches.restore()

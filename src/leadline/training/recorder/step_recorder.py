@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.frameworks.adapter import ComputesElsewhere, PendingNumbers, Program, Score, Subject
+from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
+from leadline.frameworks.capabilities import ComputesElsewhere
 from leadline.frameworks.installed import Frameworks
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family

@@ -72,6 +72,12 @@ def _optimizer(optimized: Optimized) -> dict[str, Any]:
     }
 
 
+def layer_paths() -> list[str]:
+    """Return the paths of all live layers of Keras, sorted."""
+    paths = {getattr(layer, "path", None) for layer in _layers()}
+    return sorted(path for path in paths if path)
+
+
 def _layers() -> Iterable[Any]:
     keras = sys.modules.get("keras")
     layer = getattr(getattr(keras, "layers", None), "Layer", None)

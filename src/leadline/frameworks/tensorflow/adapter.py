@@ -16,6 +16,7 @@ from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
+from leadline.frameworks.tensorflow.profiles import SpaceRecording
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps, Tapped
@@ -23,7 +24,9 @@ from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import Uncaptured
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
+from leadline.training.recording import Recording
 
 
 class TensorFlowAdapter:
@@ -66,6 +69,15 @@ class TensorFlowAdapter:
 
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
         return coverage_gaps(self._tracing.refusals(), self._uncaptured.seen, has_stepped=bool(optimizers))
+
+    def end_training(self) -> bool:
+        return self._steps is not None and self._steps.end_training()
+
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        return SpaceRecording(window, guard, self._optimizer_names)
+
+    def _optimizer_names(self) -> list[str]:
+        return [getattr(owner, "inner_optimizer", owner).name for owner in list(self._prefixes)]
 
     def register(self, model: object) -> None:
         """Do nothing: variables are found by the optimizers that update them."""
@@ -155,14 +167,19 @@ def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]
 
 def _make_gradient(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
     def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
-        result = original(tape, target, sources, *args, **kwargs)
-        guard.call(_tell_gradient, steps, target, sources, result)
+        if not is_eager():
+            result = original(tape, target, sources, *args, **kwargs)
+        else:
+            guard.run(steps.begin_backward)
+            result = original(tape, target, sources, *args, **kwargs)
+            guard.run(steps.end_backward)
+        guard.call(_record_gradient, steps, target, sources, result)
         return result
 
     return gradient
 
 
-def _tell_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) -> None:
+def _record_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) -> None:
     pairs = zip(tf.nest.flatten(sources), tf.nest.flatten(gradients), strict=True)
     of_variables = {name_of(source): (source, gradient) for source, gradient in pairs if _is_variable(source)}
     if not of_variables:

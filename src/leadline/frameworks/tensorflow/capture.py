@@ -13,7 +13,15 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.tensorflow.kernels import primaries_of, summarize
 from leadline.frameworks.tensorflow.steps import Steps
-from leadline.frameworks.tensorflow.taps import Blocks, Request, Values, norm_of, numbers_of, request_of, wants_norms
+from leadline.frameworks.tensorflow.taps import (
+    Blocks,
+    TapRequest,
+    Values,
+    norm_of,
+    numbers_of,
+    request_of,
+    wants_norms,
+)
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
@@ -130,7 +138,7 @@ class TensorFlowProgram:
     def __init__(
         self,
         items: Sequence[CaptureItem],
-        requested: Sequence[tuple[Named, Request]],
+        requested: Sequence[tuple[Named, TapRequest]],
         optimized: Optimized,
         steps: Steps,
         note: Callable[[str], None],
@@ -175,7 +183,7 @@ class TensorFlowProgram:
             self._blocks.keep_numbers(self._captured, info, ("value",), (number,))
 
     @staticmethod
-    def _read(info: TensorInfo, named: Named, request: Request) -> Values:
+    def _read(info: TensorInfo, named: Named, request: TapRequest) -> Values:
         tensor = _tensor(named)
         primaries = primaries_of(request.on_device)
         numbers = summarize(tensor, primaries).numpy()[None]

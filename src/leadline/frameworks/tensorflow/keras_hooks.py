@@ -12,8 +12,9 @@ import tensorflow as tf
 
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.tensorflow.loss_inputs import facts_of
 from leadline.frameworks.tensorflow.steps import Steps
-from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Values
+from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps, Values
 from leadline.frameworks.tensorflow.tracing import is_eager
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem
@@ -298,6 +299,8 @@ def name_of(variable: Any) -> str:
 
 
 def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
+    if isinstance(taps, Taps):
+        taps.add_layer(layer, name, [each for each in tf.nest.flatten(inputs) if tf.is_tensor(each)], outputs)
     kind = type(layer).__name__.lower()
     activation = getattr(getattr(layer, "activation", None), "__name__", "")
     tapped = []
@@ -315,6 +318,8 @@ def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, i
 def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any) -> None:
     if type(loss).__name__ == "CompileLoss" or not (tf.is_tensor(labels) and tf.is_tensor(predictions)):
         return
+    if isinstance(taps, Taps) and (found := facts_of(loss, labels, predictions)) is not None:
+        taps.add_loss_facts(found)
     sides = (("predictions", predictions), ("labels", labels))
     taps.add(
         [

@@ -14,9 +14,10 @@ from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.ops import gen_dataset_ops
 
-from leadline.frameworks.tensorflow.taps import Taps, Values
+from leadline.frameworks.tensorflow.taps import NO_FACTS, Taps, Values
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
 from leadline.records.plan import CaptureItem
+from leadline.store import layout
 
 _REPEATABLE: Final = re.compile(
     "(Assert|Case|If|While|NoOp|Placeholder|StatelessCase|StatelessIf|StatelessWhile|XlaLaunch|.*PartitionedCall"
@@ -35,6 +36,7 @@ class StepCall:
 
     Attributes:
         args: Its arguments; an iterator is replaced by one that yields the same batches when these had to be read.
+        begun_ns: When it began, by the clock of the timeline, after what was captured before it.
         batches: The number of batches that it trains with.
         iterations: What the optimizer has counted before it.
         replayed: What was captured of it; None: it was not replayed.
@@ -46,6 +48,7 @@ class StepCall:
     facts: FunctionFacts
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    begun_ns: int = 0
     batches: int = 1
     iterations: int = 0
     replayed: list[Values] | None = None
@@ -67,6 +70,8 @@ class _Prepared(NamedTuple):
     target: _Target
     variant: Variant
     variables: list[Any]
+    is_new: bool
+    """Whether it was traced for this call."""
 
 
 class Replays:
@@ -77,7 +82,8 @@ class Replays:
 
     Args:
         note: Takes a line about something that cannot be captured.
-        on_trace: Called with the time that another trace of a function took, and its processor time, in nanoseconds.
+        on_trace: Called with the time that another trace of a function, or its first run, took, and with the processor
+            time of that, in nanoseconds.
     """
 
     def __init__(self, tracing: Tracing, note: Callable[[str], None], on_trace: Callable[[int, int], None]) -> None:
@@ -107,9 +113,19 @@ class Replays:
             prepared = self._prepare(call, items)
             if prepared is not None:
                 begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
-                self._run_and_restore(call, prepared)
-                self._elsewhere_ns += time.perf_counter_ns() - begun - (time.thread_time_ns() - begun_cpu)
+                with tf.profiler.experimental.Trace(layout.OVERHEAD_ANNOTATION):
+                    self._run_and_restore(call, prepared)
+                took, took_cpu = time.perf_counter_ns() - begun, time.thread_time_ns() - begun_cpu
+                if prepared.is_new:  # XLA has compiled it
+                    self._on_trace(took, took_cpu)
+                else:
+                    self._elsewhere_ns += took - took_cpu
         return call.replayed
+
+    def loss_facts(self, call: StepCall) -> dict[str, float]:
+        """Return the facts about the loss calls of a call that was replayed."""
+        prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is call else None
+        return prepared.variant.taps.loss_facts() if prepared is not None else NO_FACTS
 
     def _prepare(self, call: StepCall, items: Sequence[CaptureItem]) -> _Prepared | None:
         if self._prepared is not None and self._prepared[0] is call:
@@ -128,14 +144,17 @@ class Replays:
         begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
         traces = variant.function.experimental_get_tracing_count()
         concrete = self._tracing.trace_variant(variant, target.args, target.kwargs)
-        if variant.function.experimental_get_tracing_count() != traces:
+        variant.taps.end_trace()
+        is_new = variant.function.experimental_get_tracing_count() != traces
+        if is_new:
             call.facts.refusal = _refusal(concrete)
             self._on_trace(time.perf_counter_ns() - begun, time.thread_time_ns() - begun_cpu)
         if call.facts.refusal:
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
         ours = variant.taps.variables()
-        return _Prepared(target, variant, [variable for variable in concrete.variables if id(variable) not in ours])
+        variables = [variable for variable in concrete.variables if id(variable) not in ours]
+        return _Prepared(target, variant, variables, is_new)
 
     def _run_and_restore(self, call: StepCall, prepared: _Prepared) -> None:
         variant, target = prepared.variant, prepared.target

@@ -5,20 +5,24 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tensorflow.losses import LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
-from leadline.frameworks.tensorflow.taps import EagerTaps, Values, numbers_of
+from leadline.frameworks.tensorflow.taps import NO_FACTS, EagerTaps, Values, numbers_of
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
+from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
 LOSS = "loss"
+_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
+"""Each step computes new gradients: none are left from the step before."""
 
 
 class Phase(NamedTuple):
@@ -151,8 +155,23 @@ class Steps:
             begun = self._callbacks.cost.begin()
             self._replays.run(call, self.forward_items)
             self._callbacks.cost.end(begun)
+        self._record_checks(call)
+        call.begun_ns = self._callbacks.timeline.clock()
+
+    def _record_checks(self, call: StepCall | None) -> None:
+        """Record facts about the loss calls of a call, None: of an eager step, and the memory of the process."""
+        callbacks = self._callbacks
+        if callbacks.loss_facts_step() is not None and not self.is_exhausted:
+            begun = callbacks.cost.begin()
+            if call is not None:
+                self._replays.run(call, self.forward_items)
+            callbacks.record_checks(self._replays.loss_facts(call) if call is not None else NO_FACTS)
+            callbacks.cost.end(begun)
+        if callbacks.wants_checks():
+            callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
 
     def _end(self, call: StepCall, result: Any) -> None:
+        self._callbacks.timeline.call(COMPUTE, call.begun_ns)
         step = self._pending = _Step(_owners(call))
         counted = _counted(call)
         if counted is not None:
@@ -183,13 +202,26 @@ class Steps:
         self.eager_variables = variables
         self._eager_gradients = gradients
         self._callbacks.before_update(optimizer)
+        self._record_checks(None)
+        self._callbacks.timeline.begin_update()
 
     def end_update(self, optimizer: Any, *, is_skipped: bool = False) -> None:
         """End an update outside of a function."""
+        self._callbacks.timeline.end_update()
         self._eager_gradients, self.eager_variables = None, ()
         self._pending = _Step([optimizer], is_skipped=is_skipped)
         if self.phase is None or self.phase.mode != "train":
             self.finish()
+
+    def begin_backward(self) -> None:
+        """Begin to compute gradients outside of a function."""
+        timeline = self._callbacks.timeline
+        timeline.end_forward()
+        timeline.begin_backward()
+
+    def end_backward(self) -> None:
+        """End the computation of gradients outside of a function."""
+        self._callbacks.timeline.end_backward()
 
     def unscaled(self, loss: Any) -> Any:
         """Return the loss that an optimizer has scaled."""
@@ -213,6 +245,13 @@ class Steps:
         """End the method that began last."""
         self.finish()
         self._phases.pop()
+
+    def end_training(self) -> bool:
+        """Ask ``fit`` to end after this batch; return whether it runs."""
+        models = [phase.model for phase in self._phases if phase.mode == "train"]
+        for model in models:
+            model.stop_training = True
+        return bool(models)
 
     def end_batch(self, logs: Mapping[str, Any] | None) -> None:
         """End the step of a batch, with the results that Keras tells its callbacks."""

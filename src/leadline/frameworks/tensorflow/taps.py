@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,8 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # neve
 
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.tensorflow.kernels import DEVICE_STATISTICS, derive, is_numeric, primaries_of, summarize
+from leadline.frameworks.tensorflow.loss_inputs import LinearLayerPairs, LossFacts
+from leadline.records.loss_facts import KIND, LossKind
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
@@ -25,7 +27,7 @@ _NEVER_WRITTEN = -1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class TapRequest:
     """What some capture items request of a tensor."""
 
     on_device: tuple[str, ...]
@@ -46,7 +48,7 @@ class Request:
         return self.is_raw or bool(self.on_host)
 
 
-def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, ...]) -> Request:
+def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, ...]) -> TapRequest:
     """Return what some items request of a tensor."""
     members = frozenset(collections)
     selecting = [item for item in items if item.selects(name, members)]
@@ -57,11 +59,17 @@ def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, 
     is_raw = any(item.raw for item in selecting)
     if not on_device and (is_raw or on_host):
         on_device = ["max"]  # the row carries the collections of the tensor
-    return Request(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
+    return TapRequest(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
 
 
 _NOT_OF_ONE = frozenset({"update", "number", "pair"})
 """Sources of statistics that do not apply to a single tensor."""
+
+
+NO_FACTS: Final = {f"loss/{KIND}": float(LossKind.UNKNOWN)}
+"""What is recorded of a step whose loss calls are not known."""
+_MAX_LOSSES: Final = 8
+"""Loss calls of a function that facts are captured of."""
 
 
 class Tapped(NamedTuple):
@@ -106,10 +114,15 @@ class Taps:
     def __init__(self, items: Sequence[CaptureItem]) -> None:
         self.items = tuple(items)
         self._groups: dict[tuple[str, ...], _Group] = {}
+        self._losses: dict[str, tuple[LossFacts, Any]] = {}
+        """The facts about each loss call, and our variable for those that are computed with each batch."""
+        self._pairs = LinearLayerPairs()
+        self._is_traced = False
 
     def variables(self) -> set[int]:
         """Return the ids of our variables."""
-        return {id(variable) for group in self._groups.values() for variable in (group.numbers, *group.copies.values())}
+        tensors = (variable for group in self._groups.values() for variable in (group.numbers, *group.copies.values()))
+        return {*map(id, tensors), *(id(variable) for _, variable in self._losses.values())}
 
     def clear(self) -> None:
         """Forget earlier values: a branch that is not taken writes none."""
@@ -137,6 +150,37 @@ class Taps:
             group = self._group([Tapped(name, (collection,), number)], ("sum",))
             group.numbers.assign(summarize(number, ("sum",))[None])
 
+    def add_loss_facts(self, found: LossFacts) -> None:
+        """Capture facts about a loss call; called while the function is traced."""
+        if self._is_traced or len(self._losses) >= _MAX_LOSSES or not _is_first_replica():
+            return
+        stem = found.kind.name.lower()
+        names = (stem, *(f"{stem}_{at}" for at in range(1, len(self._losses) + 2)))
+        name = next(name for name in names if name not in self._losses)
+        with tf.init_scope():
+            variable = ResourceVariable(tf.zeros([len(found.computed)], tf.float64), trainable=False, name="leadline")
+        if found.computed:
+            variable.assign(tf.stack(list(found.computed.values())))
+        self._losses[name] = (found, variable)
+
+    def add_layer(self, layer: Any, name: str, inputs: Sequence[Any], output: Any) -> None:
+        """Look at the call of a layer; called while the function is traced."""
+        if not self._is_traced and _is_first_replica():
+            self._pairs.add(layer, name, inputs, output)
+
+    def end_trace(self) -> None:
+        """End the trace: of further ones, for batches of other shapes, no facts are captured."""
+        self._is_traced = True
+
+    def loss_facts(self) -> dict[str, float]:
+        """Return the facts about all loss calls, and about pairs of linear layers, as checks."""
+        checks: dict[str, float] = {}
+        for name, (found, variable) in self._losses.items():
+            computed = dict(zip(found.computed, map(float, variable.numpy()), strict=True))
+            known = found.known | {fact: number for fact, number in computed.items() if number == number}
+            checks |= {f"{name}/{fact}": number for fact, number in known.items()}
+        return (checks or NO_FACTS) | self._pairs.numbers()
+
     def values(self) -> list[Values]:
         """Return what was captured since ``clear``."""
         found = []
@@ -148,10 +192,10 @@ class Taps:
                     found.append(Values(_with_shape(info, copy), group.primaries, numbers[at : at + 1], copy))
         return found
 
-    def _request(self, tapped: Tapped) -> Request:
+    def _request(self, tapped: Tapped) -> TapRequest:
         request = request_of(self.items, tapped.name, tapped.collections)
         if "gradients" in tapped.collections and "l2" not in request.on_device and wants_norms(self.items):
-            return Request((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
+            return TapRequest((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
         return request
 
     def _group(self, tensors: Sequence[Tapped], primaries: tuple[str, ...]) -> _Group:
@@ -235,7 +279,7 @@ class Blocks:
         captured.keep_numbers(self._block(info, statistics), np.array(values, np.float64))
 
 
-def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: Request, copy: Array) -> None:
+def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TapRequest, copy: Array) -> None:
     if any(not find_statistic(name).is_vector for name in request.on_host):
         captured.keep(info.name, info.collections, copy, without=DEVICE_STATISTICS)
         return

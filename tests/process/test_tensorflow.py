@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
@@ -43,7 +46,7 @@ KINDS = {
     "scheduled": STEPS,
 }
 """The steps of each kind of training."""
-TOLD = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
+WITH_TRUTH = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
 """Kinds whose truth is computed beside the training."""
 
 pytestmark = pytest.mark.slow
@@ -62,15 +65,24 @@ class Trained(NamedTuple):
 
 
 def train(kind: str, folder: Path, *options: str) -> Trained:
-    truth = folder / "truth.json"
-    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
     words = [PYTHON, script("tensorflow_kinds.py"), kind]
-    bare = finish([*words, str(truth)], folder, env=calm)
-    assert bare.status == 0, bare.err
+    bare, truth = train_bare(kind)
+    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
     watched = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--", *words]
     ended = finish(watched, folder, env=calm)
     assert ended.status == 0, ended.err
-    return Trained(json.loads(bare.lines[-1]), ended, json.loads(truth.read_text()))
+    return Trained(bare, ended, truth)
+
+
+@functools.cache
+def train_bare(kind: str) -> tuple[dict[str, Any], list[dict[str, float]]]:
+    """Train without Leadline; return the digest of the weights, and the truth about each step."""
+    with TemporaryDirectory() as folder:
+        truth = Path(folder) / "truth.json"
+        calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+        ended = finish([PYTHON, script("tensorflow_kinds.py"), kind, str(truth)], Path(folder), env=calm)
+        assert ended.status == 0, ended.err
+        return json.loads(ended.lines[-1]), json.loads(truth.read_text())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -83,10 +95,10 @@ def test_a_kind_of_training(kind: str, tmp_path: Path) -> None:
     assert document.steps["train"] == KINDS[kind]
     for collection in ("losses", "weights", "gradients", "gradient_norms"):
         assert run.tensor_names(collection=collection), collection
-    if kind in TOLD:
+    if kind in WITH_TRUTH:
         assert len(trained.truth) == STEPS
-        for step, told in enumerate(trained.truth):
-            assert captured(run, told, step) == pytest.approx(told, rel=1e-4, abs=1e-6)
+        for step, expected in enumerate(trained.truth):
+            assert captured(run, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
@@ -96,10 +108,10 @@ def test_presets_leave_every_bit(kind: str, preset: str, tmp_path: Path) -> None
     assert json.loads(trained.ended.lines[-1]) == trained.bare
 
 
-def captured(run: Run, told: dict[str, float], step: int) -> dict[str, float]:
-    """Return what was captured of the things told about a step."""
+def captured(run: Run, names: Iterable[str], step: int) -> dict[str, float]:
+    """Return what was captured of a step, by the names of the truth."""
     values = {}
-    for name in told:
+    for name in names:
         if name == "loss":
             values[name] = run.tensor(name).statistic("value", step)
         elif name == "first_output_abs_mean":

@@ -16,6 +16,8 @@ FAULTS = {
     "vanishing": "vanishing_gradient",
     "dead_relu": "dead_relu",
     "unscaled": "unscaled_input",
+    "wrong_loss": "loss_input",
+    "overfit": "overfit",
 }
 CAPTURE = {"exploding": ("--capture", "gradient_norms:every=1")}
 NAN_STEP = 7
@@ -23,12 +25,12 @@ NAN_STEP = 7
 pytestmark = pytest.mark.slow
 
 
-def train(fault: str, folder: Path, *arguments: str) -> Ended:
+def train(fault: str, folder: Path, *arguments: str, stop: str = "stop_training") -> Ended:
     calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
     options = ("--out", str(folder / "runs"), "--budget", "off", "--no-default-rules", "--rule", FAULTS[fault])
-    stop = ("--on", f"{FAULTS[fault]}=stop_training")
-    options = (*options, *CAPTURE.get(fault, ()))
-    words = [*LEADLINE, "run", *options, *stop, "--", PYTHON, script("tensorflow_faults.py"), fault, *arguments]
+    action = ("--on", f"{FAULTS[fault]}={stop}")
+    job = (PYTHON, script("tensorflow_faults.py"), fault, *arguments)
+    words = [*LEADLINE, "run", *options, *CAPTURE.get(fault, ()), *action, "--", *job]
     return finish(words, folder, env=calm)
 
 
@@ -48,3 +50,10 @@ def test_its_healthy_twin_is_left_alone(fault: str, tmp_path: Path) -> None:
     ended = train(fault, tmp_path, "healthy")
     assert ended.status == 0, ended.err
     assert ended.run.findings().num_rows == 0
+
+
+def test_fit_ends_and_the_script_goes_on_if_it_may_finish(tmp_path: Path) -> None:
+    ended = train("nan", tmp_path, stop="stop_training:let_script_finish=true")
+    assert (ended.status, ended.lines[-1]) == (0, "the script went on"), ended.err
+    assert ended.show()["status"] == "Stopped"
+    assert ended.show()["steps"]["train"] < 60

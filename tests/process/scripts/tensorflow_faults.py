@@ -24,10 +24,11 @@ def network(*layers):
     return keras.Sequential([keras.Input((12,)), *layers, L.Dense(3)])
 
 
-def fit(model, x=X, y=Y, optimizer="adam"):
-    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+def fit(model, x=X, y=Y, optimizer="adam", from_logits=True, validation_data=None):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
     model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=XLA)
-    model.fit(x, y, batch_size=BATCH, epochs=1000 if IS_FAULTY else 4, shuffle=False, verbose=0)
+    epochs = 1000 if IS_FAULTY else 4
+    model.fit(x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=0, validation_data=validation_data)
 
 
 def nan():
@@ -54,6 +55,17 @@ def dead_relu():
 
 def unscaled():
     fit(network(L.Dense(16, activation="relu")), x=X * 300 + 500 if IS_FAULTY else X)
+
+
+def wrong_loss():
+    fit(network(L.Dense(16, activation="relu")), from_logits=not IS_FAULTY)
+
+
+def overfit():
+    labels = generator.integers(0, 3, len(Y)) if IS_FAULTY else Y
+    few = 4 * BATCH if IS_FAULTY else len(X) // 2
+    model = network(L.Dense(128, activation="relu"))
+    fit(model, X[:few], labels[:few], keras.optimizers.Adam(0.01), validation_data=(X[few:], labels[few:]))
 
 
 globals()[FAULT]()

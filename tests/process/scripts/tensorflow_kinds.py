@@ -70,7 +70,7 @@ def batch(number):
     return X[at : at + BATCH], Y[at : at + BATCH]
 
 
-def tell(model, x, y):
+def note_truth(model, x, y):
     """Note the loss, the gradients and an activation of a batch, computed eagerly."""
     if not TRUTH:
         return
@@ -78,19 +78,19 @@ def tell(model, x, y):
         loss = make_loss()(y, model(x, training=True))
     grads = tape.gradient(loss, [variable.value for variable in model.trainable_variables])
     first = next(layer for layer in model._flatten_layers(include_self=False) if layer.name == "first")
-    told = {"loss": loss, "first_output_abs_mean": tf.reduce_mean(tf.abs(tf.cast(first(x), tf.float32)))}
-    told |= {f"gradient/{v.path}": tf.norm(g) for v, g in zip(model.trainable_variables, grads, strict=True)}
-    told |= {variable.path: tf.norm(variable) for variable in model.trainable_variables}
-    truth.append({name: float(value) for name, value in told.items()})
+    values = {"loss": loss, "first_output_abs_mean": tf.reduce_mean(tf.abs(tf.cast(first(x), tf.float32)))}
+    values |= {f"gradient/{v.path}": tf.norm(g) for v, g in zip(model.trainable_variables, grads, strict=True)}
+    values |= {variable.path: tf.norm(variable) for variable in model.trainable_variables}
+    truth.append({name: float(value) for name, value in values.items()})
 
 
-class Teller(keras.callbacks.Callback):
-    """Tells the truth about each batch before it."""
+class NotesTruth(keras.callbacks.Callback):
+    """Notes the truth about each batch before it."""
 
     number = 0
 
     def on_train_batch_begin(self, at, logs=None):
-        tell(self.model, *batch(self.number))
+        note_truth(self.model, *batch(self.number))
         self.number += getattr(self.model, "steps_per_execution", 1)
 
 
@@ -113,7 +113,7 @@ class Subclassed(keras.Model):
 
 def fit(model, *, optimizer=None, has_truth=True, epochs=EPOCHS, **settings):
     model.compile(optimizer or keras.optimizers.Adam(1e-2), make_loss(), jit_compile=XLA, **settings)
-    callbacks = [Teller()] if has_truth else []
+    callbacks = [NotesTruth()] if has_truth else []
     model.fit(X, Y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=0, callbacks=callbacks)
     return [*model.variables, *model.optimizer.variables]
 
@@ -132,7 +132,7 @@ def loop(model, optimizer, *, forward=lambda model, x: model(x, training=True), 
     for number in range(BATCHES * EPOCHS):
         x, y = map(tf.constant, batch(number))
         if has_truth:
-            tell(model, x, y)
+            note_truth(model, x, y)
         step(x, y)
     return [*model.variables, *optimizer.variables]
 
@@ -150,7 +150,7 @@ def train_on_batch():
     model = dense()
     model.compile("sgd", make_loss(), jit_compile=XLA)
     for number in range(BATCHES * EPOCHS):
-        tell(model, *batch(number))
+        note_truth(model, *batch(number))
         model.train_on_batch(*batch(number))
     return [*model.variables, *model.optimizer.variables]
 
@@ -167,9 +167,9 @@ def adversaries():
     def step(real, noise):
         with tf.GradientTape() as of_judge, tf.GradientTape() as of_generator:
             made = generating(noise, training=True)
-            said, told = judging(real, training=True), judging(made, training=True)
-            judged = bce(tf.ones_like(said), said) + bce(tf.zeros_like(told), told)
-            fooled = bce(tf.ones_like(told), told)
+            of_real, of_made = judging(real, training=True), judging(made, training=True)
+            judged = bce(tf.ones_like(of_real), of_real) + bce(tf.zeros_like(of_made), of_made)
+            fooled = bce(tf.ones_like(of_made), of_made)
         for model, tape, loss, optimizer in (
             (judging, of_judge, judged, optimizers[0]),
             (generating, of_generator, fooled, optimizers[1]),

@@ -63,9 +63,9 @@ def wrong_loss():
 
 def overfit():
     labels = generator.integers(0, 3, len(Y)) if IS_FAULTY else Y
-    few = 4 * BATCH if IS_FAULTY else len(X) // 2
-    model = network(L.Dense(128, activation="relu"))
-    fit(model, X[:few], labels[:few], keras.optimizers.Adam(0.01), validation_data=(X[few:], labels[few:]))
+    split = 4 * BATCH if IS_FAULTY else len(X) // 2
+    model = network(L.Dense(128 if IS_FAULTY else 8, activation="relu"))
+    fit(model, X[:split], labels[:split], keras.optimizers.Adam(0.005), validation_data=(X[split:], labels[split:]))
 
 
 globals()[FAULT]()

@@ -1,7 +1,8 @@
-"""Overhead in gradient boosting: 200 rounds of XGBoost and LightGBM, alternately bare and with Leadline.
+"""Overhead in other frameworks than PyTorch: alternately bare and with Leadline.
 
-A block is one whole training in this process, including closing the run but not opening it. Run it with an interpreter
-that has the frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``.
+XGBoost and LightGBM: a block is one whole training of 200 rounds in this process, including closing the run but not
+opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``. Run it with an interpreter that has the
+frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``, or that of ``.venvs/tensorflow``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import harness
+import keras_fit
 import numpy as np
 from harness import Limit, Row
 
@@ -170,7 +172,17 @@ def main() -> int:
     os.environ.pop("LEADLINE_RUN", None)
     started, rows = harness.machine(), []
     cases: dict[str, Any] = {case.key: case for case in CASES}
-    for key in options.rows.split(","):
+    keras_cases = {case.key: case for case in keras_fit.CASES}
+    groups = {"keras": [*keras_cases, "keras-idle"]}
+    keys = [key for row in options.rows.split(",") for key in groups.get(row, [row])]
+    training = keras_fit.Training() if keras_cases.keys() & set(keys) else None
+    for key in keys:
+        if key == "keras-idle":
+            rows.append(keras_fit.measure_idle())
+            continue
+        if key in keras_cases and training is not None:
+            rows.append(keras_fit.measure(keras_cases[key], harness.rounds_of(options), training))
+            continue
         if key not in cases:
             parser.error(f"no row named {key!r}; known: {', '.join(cases)}")
         samples = QUICK_SAMPLES if options.quick else cases[key].samples

@@ -14,6 +14,7 @@ from leadline.testing.adapter_contract import AdapterContract
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "frameworks.md"
 TREES = str(HERE.parents[1] / ".venvs" / "trees" / "bin" / "python")
+TENSORFLOW = str(HERE.parents[1] / ".venvs" / "tensorflow" / "bin" / "python")
 BEGIN, END = "<!-- begin: made by scripts/framework_table.py -->", "<!-- end -->"
 
 
@@ -89,10 +90,52 @@ class TestGeneric(AdapterContract):
     }
 
 
+@pytest.mark.slow
+class TestTensorFlow(AdapterContract):
+    python = TENSORFLOW
+    training = HERE / "trainings" / "trained_by_tensorflow.py"
+    framework = "tensorflow "
+    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
+    members: ClassVar[dict[str, str]] = {
+        "network/dense/kernel": "weights",
+        "gradient/network/dense/kernel": "gradients",
+        "network/dense/bias": "biases",
+        "loss": "losses",
+        "metrics/accuracy": "metrics",
+        "network/dense_output_0": "relu_output",
+        "network/dropout_output_0": "layers",
+        "network_input_0": "inputs",
+        "sparse_categorical_crossentropy_input_0": "predictions",
+        "sparse_categorical_crossentropy_input_1": "labels",
+        "adam/network_dense_kernel_momentum": "optimizer_variables",
+        "adam/learning_rate": "hyperparameters",
+        "gradient_norm": "gradient_norms",
+    }
+
+
+@pytest.mark.slow
+class TestKeras(AdapterContract):
+    python = TENSORFLOW
+    training = HERE / "trainings" / "trained_by_keras.py"
+    framework = "keras "
+    steps: ClassVar[dict[str, int]] = {"train": 6}
+    members: ClassVar[dict[str, str]] = {
+        "network/dense/kernel": "weights",
+        "gradient/network/dense/kernel": "gradients",
+        "network/dense/bias": "biases",
+        "loss": "losses",
+        "Adam/momentum/network/dense/kernel": "optimizer_variables",
+        "Adam/lr": "hyperparameters",
+        "gradient_norm": "gradient_norms",
+    }
+
+
 CONTRACTS = {
     "PyTorch": TestTorch,
     "XGBoost": TestXGBoost,
     "LightGBM": TestLightGBM,
+    "TensorFlow": TestTensorFlow,
+    "Keras on PyTorch": TestKeras,
     "`leadline.Hook`": TestGeneric,
 }
 ROWS = (

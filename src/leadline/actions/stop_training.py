@@ -20,6 +20,8 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
     Args:
         grace: Seconds in which the job may end by itself before it gets signals, >= 0.
+        let_script_finish: End only ``fit`` of a Keras model, by ``model.stop_training = True``: the script goes on with
+            its next line, and its exit status is that of the run. Elsewhere the script ends as without this option.
     """
 
     place: ClassVar[Place] = "worker"
@@ -27,6 +29,7 @@ class StopTraining(Action, frozen=True, kw_only=True):
     affects_training: ClassVar[bool] = True
 
     grace: Annotated[float, msgspec.Meta(ge=0)] = 30.0
+    let_script_finish: bool = False
 
     def describe(self, context: ActionContext) -> str:
         return f"would ask to stop at step {_train_step(context, _step(context))}"
@@ -44,6 +47,7 @@ class StopTraining(Action, frozen=True, kw_only=True):
             by=by,
             time_ns=context.now_ns,
             grace_seconds=self.grace,
+            let_script_finish=self.let_script_finish,
         )
         control.write_request(context.run, request)
         return Outcome(f"asked to stop at step {train_step}", train_step, request.id, f"stopping at step {train_step}")

@@ -39,10 +39,14 @@ class StopSequence:
         self._grace = 0.0
 
     def begin(self, request: Stop, now: float, *, can_stop_itself: bool) -> None:
-        """Start with a request; signals follow at once if no process of the job can stop by itself."""
+        """Start with a request.
+
+        Signals follow at once if no process of the job can stop by itself, and never if the script may finish.
+        """
         self.request = request
         self._grace = max(0.0, request.grace_seconds) if can_stop_itself else 0.0
-        self._terminate_at = now + self._grace
+        is_left = can_stop_itself and request.let_script_finish
+        self._terminate_at = float("inf") if is_left else now + self._grace
 
     def advance(self, now: float, *, has_ended: bool) -> bool:
         """Send the signals whose time has come.

@@ -137,12 +137,14 @@ class Shutdown:
         parts, code = self._parts, self._parts.job.exit_status
         recorded = recorded_end(parts.documents.run, parts.workers.documents, parts.job.pid)
         code = recorded.exit_status if code is None else code
+        stop = parts.requests.stop.request
         status, final = end_of_job(
             code,
             was_stopped=self._was_stopped(code),
             was_signaled=signals.was_signaled,
             was_interrupted=signals.was_interrupted,
             recorded=recorded.status,
+            may_finish=stop is not None and stop.let_script_finish,
         )
         if parts.documents.has_unwritten or parts.monitor.dropped() or parts.workers.dropped_data():
             parts.documents.give_up_reserve()
@@ -263,6 +265,7 @@ def end_of_job(
     was_signaled: bool,
     was_interrupted: bool,
     recorded: str | None,
+    may_finish: bool = False,
 ) -> tuple[str, int]:
     """Return the final status of the run, and the status to exit with.
 
@@ -271,11 +274,12 @@ def end_of_job(
         was_stopped: Whether a stop request was taken, or enforced.
         was_signaled: Whether the agent itself was sent a signal to end.
         was_interrupted: Whether any signal to end arrived, also from the terminal; the job may have ignored it.
+        may_finish: Whether the stop request let the script finish: the exit status is that of the script.
         recorded: The status that the workers recorded, for a job without an exit code; None: some recorded no end.
     """
     final = 0 if code is None else (128 - code if code < 0 else code)
     if was_stopped:
-        return "Stopped", STOPPED
+        return "Stopped", final if may_finish and code is not None else STOPPED
     if code in (128 + signal.SIGINT, -signal.SIGINT) or was_signaled:
         return "Interrupted", final
     if code is None:

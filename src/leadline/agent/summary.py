@@ -118,8 +118,9 @@ def _why_no_step(end: JobEnd) -> str:
     if end.unwatched is not None:
         return f"system metrics only: {end.unwatched}"
     return (
-        "no training step was seen, only system metrics were recorded: the command may not train with PyTorch, "
-        "may have ended before its first step, or starts Python with -I, -E, -S or an environment of its own"
+        "no training step was seen, only system metrics were recorded: the command may not train with a supported "
+        "framework, may have ended before its first step, or starts Python with -I, -E, -S or an environment of its "
+        "own; leadline doctor may know more"
     )
 
 

@@ -36,6 +36,7 @@ PHASE_COLOURS: Final = {
     "forward": PALETTE[0],
     "backward": PALETTE[6],
     "optimizer": PALETTE[2],
+    "compute": PALETTE[0],
     "collective": PALETTE[3],
     "checkpoint": PALETTE[5],
     "watching": "#a8adb5",

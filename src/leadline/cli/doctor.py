@@ -215,8 +215,9 @@ def _await(agent: subprocess.Popen[bytes], run: str, limit: float) -> bool:
 
 
 def _reports(run: str) -> list[dict[str, Any]]:
-    """The reports of the processes of the training, ordered by rank."""
+    """The reports of the processes of the training, ordered by rank; of all processes where none trains."""
     folder = os.path.join(run, layout.DOCTOR_REPORTS)
     reports = [read_document(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
     documents = [report for report in reports if isinstance(report, dict)]
-    return sorted(documents, key=lambda report: (report["rank"] or 0, report["pid"]))
+    training = [report for report in documents if report["steps"] or report["backwards"]]
+    return sorted(training or documents, key=lambda report: (report["rank"] or 0, report["pid"]))

@@ -15,6 +15,7 @@ _PHASE_LABELS: Final = {
     "forward": "forward",
     "backward": "backward",
     "optimizer": "optimizer",
+    "compute": "the training function",
     "collective": "collective communication",
     "checkpoint": "checkpoint",
     "watching": "Leadline overhead",

@@ -34,6 +34,7 @@ _TRACKS: Final = {
     "forward": "phases",
     "backward": "phases",
     "optimizer": "phases",
+    "compute": "phases",
     "collective": "collectives",
     "checkpoint": "checkpoints",
     **dict.fromkeys(("imports", "setup", "first_step", "finalization"), "start and end"),

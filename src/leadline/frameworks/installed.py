@@ -9,19 +9,17 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, cast
 
-from leadline.frameworks.adapter import (
-    Adapter,
+from leadline.frameworks.adapter import Adapter, Forward, PendingNumbers, StepCallbacks, Subject
+from leadline.frameworks.capabilities import (
     DeviceScalars,
     Diagnoses,
     Distributes,
     EndsStepsLater,
+    EndsTraining,
     Evaluates,
-    Forward,
     MeasuresMemory,
-    PendingNumbers,
+    RecordsDataLoading,
     RecordsProfiles,
-    StepCallbacks,
-    Subject,
 )
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.records.names import Family
@@ -32,8 +30,12 @@ FRAMEWORKS: Final = {
     "torch": "leadline.frameworks.torch.adapter:TorchAdapter",
     "xgboost": "leadline.frameworks.xgboost.adapter:XGBoostAdapter",
     "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
+    "tensorflow": "leadline.frameworks.tensorflow.adapter:TensorFlowAdapter",
+    "keras": "leadline.frameworks.keras.adapter:adapter_of_backend",
 }
-"""Adapter classes by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names."""
+"""Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
+
+A maker returns None where the adapter of another framework serves this one."""
 
 
 class Frameworks:
@@ -48,12 +50,11 @@ class Frameworks:
         on_new_family: Called when the first adapter of a further family has been added.
 
     Attributes:
-        profiles: The adapter that records operators and data loaders, if there is one.
         memory: The adapter that reports accelerator memory, if there is one.
     """
 
     def __init__(self, note: Callable[[str], None], on_new_family: Callable[[], None]) -> None:
-        self.profiles: RecordsProfiles | None = None
+        self._data_loading: RecordsDataLoading | None = None
         self.memory: MeasuresMemory | None = None
         self._note, self._on_new_family = note, on_new_family
         self._adapters: list[Adapter] = []
@@ -67,7 +68,7 @@ class Frameworks:
         self._callbacks: StepCallbacks | None = None
         self._guard: Guard | None = None
         self._imports: ImportWatch | None = None
-        self._connect_profiles: Callable[[RecordsProfiles], None] | None = None
+        self._connect_data_loading: Callable[[RecordsDataLoading], None] | None = None
 
     @property
     def families(self) -> frozenset[Family]:
@@ -118,11 +119,21 @@ class Frameworks:
         """Return the adapter of that name, if there is one."""
         return next((adapter for adapter in self._adapters if adapter.name == name), None)
 
-    def connect_profiles(self, connect: Callable[[RecordsProfiles], None]) -> None:
-        """Call ``connect`` with the adapter that profiles: now, or as soon as it has been added."""
-        self._connect_profiles = connect
-        if self.profiles is not None:
-            connect(self.profiles)
+    @property
+    def profiles(self) -> RecordsProfiles | None:
+        """The adapter that records operators, if there is one; of several, one that trains."""
+        adapters = (*self._training, *self._adapters)
+        return next((adapter for adapter in adapters if isinstance(adapter, RecordsProfiles)), None)
+
+    def end_training(self) -> bool:
+        """Ask the loops of the training to end after this step; return whether there are any."""
+        return any(adapter.end_training() for adapter in self._adapters if isinstance(adapter, EndsTraining))
+
+    def connect_data_loading(self, connect: Callable[[RecordsDataLoading], None]) -> None:
+        """Call ``connect`` with the adapter that records data loaders: now, or as soon as it has been added."""
+        self._connect_data_loading = connect
+        if self._data_loading is not None:
+            connect(self._data_loading)
 
     def _on_import(self, framework: str, module: ModuleType) -> None:
         self._load(framework)
@@ -131,8 +142,9 @@ class Frameworks:
         adapter: Adapter | None = None
         try:
             module, _, name = FRAMEWORKS[framework].partition(":")
-            adapter = cast(Adapter, getattr(import_module(module), name)(self._note))
-            self.add(adapter)
+            adapter = cast(Adapter | None, getattr(import_module(module), name)(self._note))
+            if adapter is not None:
+                self.add(adapter)
         except (AttributeError, ImportError) as error:
             if adapter is not None:
                 adapter.uninstall()
@@ -148,10 +160,10 @@ class Frameworks:
             self._scalars = self._scalars or adapter
         if isinstance(adapter, MeasuresMemory):
             self.memory = self.memory or adapter
-        if isinstance(adapter, RecordsProfiles) and self.profiles is None:
-            self.profiles = adapter
-            if self._connect_profiles is not None:
-                self._connect_profiles(adapter)
+        if isinstance(adapter, RecordsDataLoading) and self._data_loading is None:
+            self._data_loading = adapter
+            if self._connect_data_loading is not None:
+                self._connect_data_loading(adapter)
 
     # --- finding the adapter of an object -----------------------------------------------------------------
 

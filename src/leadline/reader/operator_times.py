@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from leadline.errors import LeadlineError
-from leadline.reader.traces import read_rows, read_steps
+from leadline.reader.trace_steps import read_steps
+from leadline.reader.traces import read_rows
 from leadline.records.profile_window import train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document

@@ -1,20 +1,19 @@
-"""Reader of torch.profiler traces: every call with its step, phase and module."""
+"""Reader of the traces of detailed windows: every call with its step, phase and module."""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from leadline.errors import DamagedRunError
-from leadline.records.profile_window import train_step_of
+from leadline.reader.space_calls import has_space, read_space_rows, read_space_slices
+from leadline.reader.trace_steps import TraceSlice, TraceSteps, read_steps
 from leadline.store import layout
-from leadline.store.documents import read_document
 
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER: Final = "Optimizer."
@@ -54,28 +53,14 @@ class _Call:
         return sum(int(event["args"]["Bytes"]) for event in events)
 
 
-@dataclass(frozen=True, slots=True)
-class TraceSlice:
-    """A time slice of a trace: a module's forward pass, an operator, an annotation or a kernel."""
-
-    kind: Literal["module", "operator", "annotation", "device"]
-    name: str
-    track: str
-    """``thread 4711``, ``gpu0 stream 7``."""
-    start_ns: int
-    duration_ns: int
-    step: int
-    mode: str
-    phase: str
-    module: str
-
-
 def read_slices(folder: str) -> list[TraceSlice]:
     """Return all slices of a trace, ordered by track and start, the longest first.
 
     Raises:
         DamagedRunError: The trace cannot be read.
     """
+    if has_space(folder):
+        return read_space_slices(folder)
     trace, steps = _read(folder)
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     events, calls = _read_events(trace)
@@ -102,11 +87,11 @@ def _slice(event: Mapping[str, Any], row: Mapping[str, Any], track: str) -> Trac
     return TraceSlice(kind, name, track, row["start_ns"], row["total_ns"], **fields)  # type: ignore[arg-type]
 
 
-def _read(folder: str) -> tuple[Mapping[str, Any], _Steps]:
+def _read(folder: str) -> tuple[Mapping[str, Any], TraceSteps]:
     path = os.path.join(folder, layout.TRACE)
     try:
         with gzip.open(path, "rt") as file:
-            return json.load(file), _Steps(read_steps(folder))
+            return json.load(file), TraceSteps(read_steps(folder))
     except (OSError, ValueError, EOFError) as error:
         raise DamagedRunError(f"{path} cannot be read: {error}") from None
 
@@ -116,42 +101,13 @@ def read_rows(folder: str) -> Iterator[dict[str, Any]]:
 
     Those of Leadline itself are left out.
 
-
     Raises:
         DamagedRunError: The trace cannot be read.
     """
-    yield from _rows(*_read(folder))
+    yield from read_space_rows(folder) if has_space(folder) else _rows(*_read(folder))
 
 
-def read_steps(folder: str) -> list[dict[str, Any]]:
-    """Return the steps of a window: ``step`` (the train step)``, mode, start_ns, end_ns, marks``."""
-    steps = list((read_document(os.path.join(folder, layout.TRACE_STEPS)) or {}).get("steps", []))
-    window = read_document(os.path.join(folder, layout.WINDOW))
-    if not isinstance(window, dict):
-        return steps
-    positions = train_step_of(window, [(step["step"], step["mode"]) for step in steps])
-    return [{**step, "step": positions[step["step"]]} for step in steps]
-
-
-class _Steps:
-    """Lookup of the step at a time."""
-
-    def __init__(self, steps: Sequence[Mapping[str, Any]]) -> None:
-        self._steps = list(steps)
-        self._starts = [step["start_ns"] for step in steps]
-
-    def at(self, time_ns: int) -> tuple[int, str]:
-        index = max(0, bisect_right(self._starts, time_ns) - 1)
-        return (self._steps[index]["step"], self._steps[index]["mode"]) if self._steps else (-1, "")
-
-    def is_before_backward(self, time_ns: int) -> bool:
-        """Return whether the step's backward pass had not started."""
-        index = max(0, bisect_right(self._starts, time_ns) - 1)
-        backward_ns = self._steps[index]["marks"].get("backward") if self._steps else None
-        return backward_ns is None or time_ns < backward_ns
-
-
-def _rows(trace: Mapping[str, Any], steps: _Steps) -> Iterator[dict[str, Any]]:
+def _rows(trace: Mapping[str, Any], steps: TraceSteps) -> Iterator[dict[str, Any]]:
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     has_memory = bool(trace.get("profile_memory"))
     events, calls = _read_events(trace)
@@ -253,7 +209,7 @@ def _assign_module(call: _Call, module: str) -> None:
             _assign_module(child, module)
 
 
-def _row(call: _Call, device: str, base_ns: int, steps: _Steps) -> dict[str, Any]:
+def _row(call: _Call, device: str, base_ns: int, steps: TraceSteps) -> dict[str, Any]:
     start_ns = base_ns + round(call.start_us * 1000)
     step, mode = steps.at(start_ns)
     phase = call.phase or ("forward" if call.module is not None or steps.is_before_backward(start_ns) else "other")
@@ -272,7 +228,7 @@ def _row(call: _Call, device: str, base_ns: int, steps: _Steps) -> dict[str, Any
     }
 
 
-def _device_row(event: Mapping[str, Any], caller: _Call | None, base_ns: int, steps: _Steps) -> dict[str, Any]:
+def _device_row(event: Mapping[str, Any], caller: _Call | None, base_ns: int, steps: TraceSteps) -> dict[str, Any]:
     """Return the row of a kernel, with step, phase and module of the operator that launched it."""
     length = float(event["dur"])
     call = _Call(event, float(event["ts"]), length, length)

@@ -36,6 +36,8 @@ class LossKind(IntEnum):
     """An expression of the script, of the output of a softmax."""
     CTC = 12
     """Of log-probabilities of sequences, with the classes in the last dimension."""
+    CATEGORICAL_CROSS_ENTROPY = 13
+    """Of probabilities over the classes."""
 
 
 class Activation(IntEnum):
@@ -72,6 +74,7 @@ LOSS_NAMES: Final = {
     LossKind.SOFT_MARGIN: "soft margin loss",
     LossKind.OTHER: "the loss",
     LossKind.CTC: "CTC loss",
+    LossKind.CATEGORICAL_CROSS_ENTROPY: "categorical cross entropy",
 }
 """What messages call them."""
 ACTIVATION_NAMES: Final = {

@@ -73,8 +73,10 @@ MODULE_COLLECTIONS: Final = frozenset({"inputs", "outputs", "labels", "predictio
 ACCURACY: Final = "accuracy"
 """The metric computed from the call of a classification loss; ``accuracy_1`` for a second loss."""
 
-PHASES: Final = ("data", "host", "copy", "forward", "backward", "optimizer", "collective", "checkpoint")
-"""The phases of a step in a worker's timeline; ``step`` is the whole step, ``other`` the remaining time."""
+PHASES: Final = ("data", "host", "copy", "forward", "backward", "optimizer", "compute", "collective", "checkpoint")
+"""The phases of a step in a worker's timeline; ``step`` is the whole step, ``other`` the remaining time.
+
+``compute`` is a call of a function that does several of the others at once: of TensorFlow's, often also the input."""
 OVERHEAD: Final = "watching"
 """The time that Leadline takes from a step; phases do not include it."""
 OTHER: Final = "other"

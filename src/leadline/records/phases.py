@@ -13,6 +13,7 @@ BACKWARD: Final = "backward"
 OPTIMIZER: Final = "optimizer"
 COLLECTIVE: Final = "collective"
 CHECKPOINT: Final = "checkpoint"
+COMPUTE: Final = "compute"
 STEP_PHASES: Final = (DATA, HOST, FORWARD, BACKWARD, OPTIMIZER)
 """The phases within a step, in the order of a packed row."""
 

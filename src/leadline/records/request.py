@@ -45,6 +45,8 @@ class Stop(Request, StrictDocument):
     """The global step from which it applies; None: at once."""
     grace_seconds: float = 30.0
     """Time for the job to react before signals are sent."""
+    let_script_finish: bool = False
+    """Whether only the training ends, if its loop can be asked to, and the script goes on after it."""
 
 
 @dataclass(frozen=True, slots=True)

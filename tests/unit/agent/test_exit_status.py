@@ -24,6 +24,9 @@ from leadline.agent.shutdown import end_of_job, folder_bytes
         (10, "stopped", ("Stopped", 10)),
         (0, "stopped", ("Stopped", 10)),
         (-9, "stopped signaled", ("Stopped", 10)),
+        (0, "stopped may_finish", ("Stopped", 0)),
+        (3, "stopped may_finish", ("Stopped", 3)),
+        (None, "stopped may_finish", ("Stopped", 10)),
         (None, "reported", ("Completed", 0)),
         (None, "", ("Failed", 0)),
         (None, "reported signaled", ("Interrupted", 0)),
@@ -37,6 +40,7 @@ def test_status_and_exit_status(code: int | None, flags: str, expected: tuple[st
         was_signaled="signaled" in flags,
         was_interrupted="interrupted" in flags,
         recorded="Completed" if "reported" in flags else None,
+        may_finish="may_finish" in flags,
     )
     assert ended == expected
 

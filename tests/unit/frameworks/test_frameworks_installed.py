@@ -106,7 +106,7 @@ def test_capabilities_that_no_adapter_has(installed: Installed) -> None:
     frameworks = installed.frameworks
     openers = framework_openers(frameworks, "/run", Guard(installed.notes.append))
     frameworks.add(installed.adapter("a", "trees"))
-    with pytest.raises(ProfileUnavailableError, match="operators are recorded for PyTorch only; this process has a"):
+    with pytest.raises(ProfileUnavailableError, match="for PyTorch and TensorFlow only; this process has a"):
         openers["detailed"](ProfileWindow("detailed"))
     with pytest.raises(ProfileUnavailableError, match="PyTorch is not imported"):
         openers["dataloader"](ProfileWindow("dataloader"))
@@ -124,7 +124,7 @@ def test_the_torch_adapter_has_every_capability() -> None:
     notes: list[str] = []
     frameworks = Frameworks(notes.append, lambda: None)
     connected: list[object] = []
-    frameworks.connect_profiles(connected.append)
+    frameworks.connect_data_loading(connected.append)
     frameworks.install(Callbacks(), Guard(notes.append))  # type: ignore[arg-type]
     try:
         adapter = frameworks.find("torch")

@@ -12,8 +12,9 @@ from leadline.rules.losses.given_loss import GivenLoss
 
 _LOGIT_LOSSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
 _BINARY_LOSSES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
+_OF_PROBABILITIES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY})
 _CLASS_LOSSES: Final = frozenset(
-    {*_LOGIT_LOSSES, *_BINARY_LOSSES, LossKind.NLL, LossKind.KL_DIV, LossKind.LOG_LIKELIHOOD}
+    {*_LOGIT_LOSSES, *_BINARY_LOSSES, *_OF_PROBABILITIES, LossKind.NLL, LossKind.KL_DIV, LossKind.LOG_LIKELIHOOD}
 )
 _NARROW: Final = frozenset({Activation.SOFTMAX, Activation.SIGMOID, Activation.RELU, Activation.TANH})
 """Activations after which values are no logits any more."""
@@ -118,8 +119,8 @@ def _double_activation(loss: GivenLoss) -> Mistake | None:
 
 
 def _not_probabilities(loss: GivenLoss) -> Mistake | None:
-    """Find what is no probability before a binary cross entropy that takes probabilities."""
-    if loss.kind is not LossKind.BINARY_CROSS_ENTROPY:
+    """Find what is no probability before a cross entropy that takes probabilities."""
+    if loss.kind not in _OF_PROBABILITIES:
         return None
     if loss.activation is Activation.NONE:
         given = "the output of a layer without an activation"
@@ -129,11 +130,14 @@ def _not_probabilities(loss: GivenLoss) -> Mistake | None:
         given = "logarithms of probabilities"
     else:
         return None
+    logits, own = "BCEWithLogitsLoss on the output of the last layer", "sigmoid"
+    if loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY:
+        logits, own = "from_logits=True", "softmax"
     return Mistake(
         "not_probabilities",
         f"{loss.loss} takes probabilities, but is given {given}",
-        "BCEWithLogitsLoss on the output of the last layer, or a sigmoid behind it; usually the sigmoid was left out, "
-        "and clamping to [0, 1] takes the gradient of everything beyond",
+        f"{logits}, or a {own} behind the last layer; usually the {own} was left out, and clamping to [0, 1] takes the "
+        "gradient of everything beyond",
         facts.ACTIVATION,
     )
 

@@ -104,8 +104,14 @@ class InputBound(Rule, frozen=True, kw_only=True):
         steps = [step for latest in workers for step in latest]
         if any(step.phase_ns("data") for step in steps):
             return Clear()
+        whole_ns = max(sum(step.duration_ns for step in steps), 1)
+        if sum(step.phase_ns("compute") for step in steps) > self.share * whole_ns:
+            return Undecided(
+                "the training function takes its batches itself, so that its wait for them is not timed; leadline "
+                "profile --detailed shows it as IteratorGetNext"
+            )
         host_ns = sum(step.phase_ns("host") for step in steps)
-        share = host_ns / max(sum(step.duration_ns for step in steps), 1)
+        share = host_ns / whole_ns
         if share <= self.share or host_ns < _MIN_WAIT_NS * len(steps):
             return Clear()
         return Undecided(

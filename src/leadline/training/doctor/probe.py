@@ -115,8 +115,9 @@ class DoctorProbe:
     # --- the report ---------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Write the report of a training that ended by itself, if it did anything."""
-        if not self._is_done and (self._backwards or self._optimizers or self._recorder.clock.finished):
+        """Write the report of a training that ended by itself, if it did anything, or something is not captured."""
+        did_anything = self._backwards or self._optimizers or self._recorder.clock.finished or self._context.notes
+        if not self._is_done and did_anything:
             self._is_done = True
             if not self._inventory:
                 self._take_inventory()

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from leadline.frameworks.adapter import RecordsProfiles
+from leadline.frameworks.capabilities import RecordsDataLoading
 from leadline.frameworks.installed import Frameworks
 from leadline.records.formatting import counted
 from leadline.records.profile_window import Kind, ProfileWindow
@@ -117,11 +117,13 @@ def framework_openers(frameworks: Frameworks, run: str, guard: Guard) -> dict[Ki
         profiles = frameworks.profiles
         if profiles is None:
             label = frameworks.label() or "no framework"
-            raise ProfileUnavailableError(f"operators are recorded for PyTorch only; this process has {label}")
+            raise ProfileUnavailableError(
+                f"operators are recorded for PyTorch and TensorFlow only; this process has {label}"
+            )
         return profiles.open_operators(window, guard)
 
     data_loading = _DataLoadingOpener(os.path.join(run, layout.PROFILES), guard)
-    frameworks.connect_profiles(data_loading.connect)
+    frameworks.connect_data_loading(data_loading.connect)
     return {"detailed": open_operators, "dataloader": data_loading.open}
 
 
@@ -132,8 +134,8 @@ class _DataLoadingOpener:
         self._folder, self._guard = folder, guard
         self._open: Opener | None = None
 
-    def connect(self, profiles: RecordsProfiles) -> None:
-        self._open = profiles.watch_data_loading(self._folder, self._guard)
+    def connect(self, adapter: RecordsDataLoading) -> None:
+        self._open = adapter.watch_data_loading(self._folder, self._guard)
 
     def open(self, window: ProfileWindow) -> Recording:
         if self._open is None:

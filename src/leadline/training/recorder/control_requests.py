@@ -34,10 +34,13 @@ class ControlRequests:
     """Checks for control requests, at most every 50 ms.
 
     **Leaves the agents' requests alone**, and refuses those that it cannot read.
+
+    Args:
+        end_training: Asks the loop of the training to end after this step; returns whether there is one that can.
     """
 
-    def __init__(self, context: StepContext) -> None:
-        self._context = context
+    def __init__(self, context: StepContext, end_training: Callable[[], bool] = lambda: False) -> None:
+        self._context, self._end_training = context, end_training
         self._inbox = RequestReader(context.run)
         self._checked_ns = 0
         self._handlers: dict[type[Request], Callable[[Any], None]] = {Stop: self._request_stop}
@@ -68,7 +71,8 @@ class ControlRequests:
         """Handle pending requests at the end of the global ``step``.
 
         Raises:
-            TrainingStopped: A stop was requested at this step or before; raised at every later boundary too.
+            TrainingStopped: A stop was requested at this step or before, and the loops of the training cannot be asked
+                to end; raised at every later boundary too.
         """
         now = time.monotonic_ns()
         if now - self._checked_ns > _CHECK_NS:
@@ -79,6 +83,8 @@ class ControlRequests:
             if not self._is_stop_acknowledged:
                 self._is_stop_acknowledged = True
                 self._acknowledge(stop)
+            if stop.let_script_finish and self._end_training():
+                return
             raise TrainingStopped(f"stopped by Leadline at step {self._context.train_step - 1}: {stop.reason}")
 
     def close(self) -> None:

@@ -44,10 +44,10 @@ class EvalRecorder:
         self._discarded: tuple[str, int] | None = None
         """Mode and step of the step discarded last, whose schedules have advanced already."""
 
-    def begin_step(self) -> tuple[CaptureItem, ...]:
+    def begin_step(self, mode: str = "eval") -> tuple[CaptureItem, ...]:
         begun = self._overhead.begin()
         self._timeline.begin_eval()
-        stamp = self.stamp = self._clock.stamp(self.mode())
+        stamp = self.stamp = self._clock.stamp(self._clock.named or mode)
         if self._discarded != (stamp.mode, stamp.mode_step):
             schedules = self._schedules.of(stamp.mode)
             self._captures_losses = bool(schedules.losses.advance_to(stamp.mode_step))
@@ -56,7 +56,7 @@ class EvalRecorder:
         return self._items
 
     def mode(self) -> str:
-        return self._clock.named or "eval"
+        return self.stamp.mode if self.stamp is not None else self._clock.named or "eval"
 
     def record_loss(self, name: str | None, value: object) -> None:
         if self.stamp is not None and self._captures_losses:

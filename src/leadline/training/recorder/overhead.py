@@ -77,6 +77,14 @@ class Overhead:
             self.loop_ns = now - self.first_ns
             self.begun_ns = 0
 
+    def exclude(self, own_ns: int) -> None:
+        """Take back processor time within the current span that is recorded as something else."""
+        self.own_ns -= own_ns
+
+    def include(self, own_ns: int) -> None:
+        """Add time that other threads took, for which the training waited."""
+        self.own_ns += own_ns
+
     def discard(self, begun_ns: int) -> None:
         """End the span that began at ``begun_ns`` without counting it: it was another thread's."""
         if begun_ns:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
+from leadline.frameworks.capabilities import ComputesElsewhere
 from leadline.frameworks.installed import Frameworks
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
@@ -307,6 +308,10 @@ class StepRecorder:
         row = program.before()
         if row is not None:
             output.queue.put_row(row[0], watched.stamp, row[1], output.has_non_finite)
+        if isinstance(program, ComputesElsewhere):
+            waited_ns = program.take_elsewhere_ns()
+            self.cost.include(waited_ns)
+            begun -= waited_ns
         begun = self._end_part(watched, "tensors", begun)
         form = program.raw_form()
         if form is not None:

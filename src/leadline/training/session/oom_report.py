@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from leadline.frameworks.adapter import MeasuresMemory, MemoryWatch
+from leadline.frameworks.capabilities import MeasuresMemory, MemoryWatch
 from leadline.frameworks.installed import Frameworks
 from leadline.records.event import Event
 from leadline.store import layout

@@ -85,7 +85,7 @@ class Session:
         self.guard = Guard(self._disable)
         self.context = context = StepContext(run, lambda: _worker_name(self._frameworks.rank()))
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
-        control = ControlRequests(context)
+        control = ControlRequests(context, frameworks.end_training)
         self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan)
         openers = framework_openers(frameworks, run, self.guard)
         self._profiling = ProfileRequests(context, started_ns=manifest.started_ns, openers=openers)

@@ -269,9 +269,9 @@ class StepTimeline:
         call = CallKey(phases.COLLECTIVE, "reduction", group, phases.BACKWARD)
         self._rows.calls.add(call, self._edge_ns - waited_ns, waited_ns, size)
 
-    def checkpoint(self, begun_ns: int, size: int | None = None) -> None:
-        """Add a checkpoint."""
-        self._add_call((phases.CHECKPOINT, "", ""), begun_ns, size)
+    def call(self, phase: str, begun_ns: int, size: int | None = None) -> None:
+        """Add a call: a checkpoint, or that of a function which does all of a step."""
+        self._add_call((phase, "", ""), begun_ns, size)
         if not self._backward_ns and not self._update_ns and self._eval is None:
             now = self.clock()
             self._set_edge(now, self.own.until(now))

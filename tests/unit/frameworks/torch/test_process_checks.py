@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.diagnose.process_checks import count_replicas, process_memory
+from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
 from leadline.records.names import PROCESS_MEMORY
 
 
@@ -26,12 +27,12 @@ def test_resident_memory_is_that_of_the_process_and_grows_with_it() -> None:
 
 
 def test_the_names_are_those_that_the_rule_reads() -> None:
-    assert set(process_memory()) <= set(PROCESS_MEMORY)
+    assert set(process_memory() | device_memory()) <= set(PROCESS_MEMORY)
 
 
 @pytest.mark.parametrize("missing", ["/proc/none", "/"])
 def test_memory_that_cannot_be_read_is_absent(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    monkeypatch.setattr("leadline.frameworks.torch.diagnose.process_checks._STATM", missing)
+    monkeypatch.setattr("leadline.frameworks.process_memory._STATM", missing)
     assert "process/rss_bytes" not in process_memory()
 
 

@@ -59,6 +59,25 @@ def test_a_stop_applies_from_its_step_on(run: Path) -> None:
     assert len(list((run / "control" / "acks").iterdir())) == 1
 
 
+def test_a_stop_that_lets_the_script_finish_ends_the_loop_instead(run: Path) -> None:
+    stop = Stop("1", step=7, reason="why", by="rule:x", time_ns=time.time_ns(), let_script_finish=True)
+    write_request(str(run), stop)
+    context, asked = StepContext(str(run), lambda: "rank0-1"), []
+    requests = ControlRequests(context, lambda: asked.append(context.train_step) is None)
+    for _ in range(9):
+        requests.handle_pending(finish(context, "train"))
+    assert asked == [8, 9]
+    ((acknowledgement,),) = read_acknowledgements(str(run)).values()
+    assert acknowledgement.step == 7
+
+
+def test_without_such_a_loop_it_stops_the_script(run: Path) -> None:
+    write_request(str(run), Stop("1", reason="why", by="user", time_ns=time.time_ns(), let_script_finish=True))
+    context = StepContext(str(run), lambda: "rank0-1")
+    with pytest.raises(TrainingStopped, match="why"):
+        ControlRequests(context).handle_pending(finish(context, "train", 2))
+
+
 def test_a_stop_names_the_train_step_that_was_finished(run: Path) -> None:
     write_request(str(run), Stop("1", step=5, reason="why", by="rule:x", time_ns=time.time_ns()))
     context = StepContext(str(run), lambda: "rank0-1")

@@ -446,7 +446,7 @@ def test_a_checkpoint_is_not_part_of_the_forward_pass() -> None:
     training.end()
     begun = training.clock()
     training.wait(1_000)
-    training.timeline.checkpoint(begun)
+    training.timeline.call("checkpoint", begun)
     training.wait(20)
     training.backward(4)
     training.update(1)
@@ -560,3 +560,18 @@ def test_slow_steps_are_all_written(count: int) -> None:
         training.update(1)
         training.end()
     assert len(training.sink.rows) == count
+
+
+def test_a_function_that_does_all_of_a_step_is_one_phase() -> None:
+    training = Training()
+    training.update(1)
+    training.end()
+    training.wait(4)
+    training.timeline.begin_model()
+    begun = training.clock()
+    training.wait(9)
+    training.timeline.call("compute", begun)
+    training.wait(2)
+    row = training.end()
+    (event,) = training.events("compute")
+    assert (durations(row)["host"], event.duration_ns, row["duration_ns"]) == (4, 9, 15)

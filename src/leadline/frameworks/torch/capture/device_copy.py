@@ -105,8 +105,10 @@ def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
     """Return a snapshot of a one-element tensor as a number; for a complex tensor its modulus.
 
     Returns:
-        None while a CUDA graph is being captured.
+        None while a CUDA graph is being captured, and on the meta device, which holds no values.
     """
+    if tensor.is_meta:
+        return None
     is_plain = type(tensor) is torch.Tensor and not torch._C._len_torch_function_stack()
     if is_plain and tensor.is_cpu and "cpu" not in COPIERS:
         return float(abs(number)) if isinstance(number := tensor.item(), complex) else float(number)

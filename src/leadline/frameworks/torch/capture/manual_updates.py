@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Iterable
 from typing import Any, Final
@@ -120,3 +121,9 @@ def leaves_of(outputs: Iterable[Any], at_most: int | None = None) -> list[torch.
 def has_optimizer() -> bool:
     """Return whether a PyTorch optimizer was ever created in this process: the first of a class marks its ``step``."""
     return any(getattr(kind.__dict__.get("step"), "hooked", False) for kind in optimizer_classes())
+
+
+def is_keras_here() -> bool:
+    """Return whether Keras was imported with PyTorch as its backend: its optimizers have an adapter of their own."""
+    keras = sys.modules.get("keras")
+    return keras is not None and keras.backend.backend() == "torch"

@@ -12,7 +12,8 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.diagnose.process_checks import count_replicas, process_memory
+from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
 from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules, UnmanagedParameters
 from leadline.frameworks.torch.naming.model_names import (
     ModuleRegistry,
@@ -112,7 +113,7 @@ class LoopChecks:
         return next(candidate for candidate in candidates if candidate not in taken)
 
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
-        results = process_memory()
+        results = process_memory() | device_memory()
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
         consecutive_steps = self._stale_gradients.consecutive_steps(optimizer)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable
 from typing import Final
@@ -10,31 +9,15 @@ from typing import Final
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
-_STATM: Final = "/proc/self/statm"
-_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 UNKNOWN: Final = 0
 """Several processes train, and nothing tells whether they hold the same parameters."""
 SHARDED: Final = 1
 """Each process holds a part of the parameters."""
 
 
-def process_memory() -> dict[str, float]:
-    """Return the resident bytes of this process, and the bytes allocated on its device; without what is not known."""
-    memory = {}
-    resident = _resident_bytes()
-    if resident is not None:
-        memory["process/rss_bytes"] = resident
-    if torch.cuda.is_initialized():
-        memory["process/device_bytes"] = float(torch.cuda.memory_allocated())
-    return memory
-
-
-def _resident_bytes() -> float | None:
-    try:
-        with open(_STATM, "rb", buffering=0) as file:
-            return float(int(file.read().split()[1]) * _PAGE_BYTES)
-    except OSError:
-        return None
+def device_memory() -> dict[str, float]:
+    """Return the bytes allocated on the device of this process by the name of the check; empty without a device."""
+    return {"process/device_bytes": float(torch.cuda.memory_allocated())} if torch.cuda.is_initialized() else {}
 
 
 def count_replicas(models: Iterable[torch.nn.Module], parameters: Iterable[torch.Tensor]) -> int | None:

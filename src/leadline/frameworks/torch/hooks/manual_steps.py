@@ -25,7 +25,7 @@ _RENEWALS: Final = 3
 
 
 class ManualSteps:
-    """Ends the steps of a training that steps no PyTorch optimizer: updates by hand, of fastai, of Keras.
+    """Ends the steps of a training that steps no PyTorch optimizer: updates by hand, of fastai.
 
     A backward pass that follows a forward pass makes a step. The step ends when the next forward pass begins, so that
     the update, which comes in between, is part of it.

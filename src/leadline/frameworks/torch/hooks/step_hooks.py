@@ -16,6 +16,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
+from leadline.frameworks.torch.capture.manual_updates import is_keras_here
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
@@ -86,7 +87,7 @@ class StepHooks:
         self._loss_inputs = loss_inputs
         self._model_calls, self._expect_model = model_calls, model_calls.expect
         self._manual: ManualSteps | None = manual
-        """None as soon as an optimizer has stepped."""
+        """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""
         self.reductions = GradientReductions()
         self._local = _Local()
         self._losses = LossReader(forward.losses)
@@ -249,6 +250,8 @@ class StepHooks:
 
     def _begin_backward(self, outputs: Sequence[Any], caller: FrameType) -> None:
         callbacks, forward = self._callbacks, self._forward
+        if self._manual is not None and is_keras_here():
+            self._leave_manual_steps()
         if self._manual is not None:
             self._manual.before_backward(outputs)
         if forward.is_watching:

@@ -19,6 +19,7 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.records.phases import CHECKPOINT
 from leadline.training.guard import Guard
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -148,7 +149,7 @@ class CheckpointHooks(TimingHooks):
                 return original(*args, **kwargs)
             finally:
                 depth.calls -= 1
-                run(timeline.checkpoint, start_ns)
+                run(timeline.call, CHECKPOINT, start_ns)
 
         return hide_from_dynamo(save)
 

@@ -1,0 +1,1 @@
+"""Keras on PyTorch; on TensorFlow the TensorFlow adapter serves it."""

@@ -1,0 +1,137 @@
+"""The adapter of Keras on PyTorch: Keras updates the parameters with optimizers of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import keras
+from keras.src.optimizers.base_optimizer import BaseOptimizer
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.patches import Patches
+from leadline.records.names import Family
+from leadline.records.plan import CaptureItem, needs_forward_pass
+from leadline.training.guard import Guard
+
+if TYPE_CHECKING:
+    from leadline.frameworks.keras.subject import KerasSubject
+
+
+def adapter_of_backend(note: Callable[[str], None]) -> KerasAdapter | None:
+    """Return the adapter of Keras for its backend; None on TensorFlow, whose own adapter serves Keras too.
+
+    Args:
+        note: Takes a line about something that cannot be captured.
+    Raises:
+        ImportError: Keras is not captured on this backend.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        return None
+    if backend != "torch":
+        raise ImportError(f"its backend is {backend}")
+    return KerasAdapter(note)
+
+
+class _Local(threading.local):
+    is_applying = False
+
+
+class KerasAdapter:
+    """See ``leadline.frameworks.adapter.Adapter``.
+
+    An optimizer of Keras ends the steps and names the parameters by their paths; backward passes, losses and layers are
+    observed by the PyTorch adapter. Gradients are those of the parameters: before Keras clips them.
+    """
+
+    name = "keras"
+    family: Family = "network"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        from leadline.frameworks.torch.capture.optimizer_capture import Labels
+
+        self._note = note
+        self._labels = Labels()
+        self._patches = Patches()
+        self._fitted: list[Any] = []
+        """The models whose ``fit`` is running."""
+        self._given: Sequence[Any] = ()
+        """The variables of the current update: an optimizer has none before its first one."""
+
+    def version(self) -> str:
+        return f"{keras.__version__} (PyTorch)"
+
+    def knows(self, thing: object) -> bool:
+        return isinstance(thing, BaseOptimizer)
+
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        return needs_forward_pass(item)  # as the PyTorch adapter, which may be added later
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        """Do nothing: the PyTorch adapter captures forward passes."""
+
+    def end_forward(self) -> None:
+        return None
+
+    def register(self, model: object) -> None:
+        """Do nothing: variables are found by the optimizers that update them."""
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        local = _Local()
+
+        def begin(optimizer: Any) -> None:
+            callbacks.before_update(optimizer)
+            callbacks.timeline.begin_update()
+
+        def end(optimizer: Any) -> None:
+            callbacks.timeline.end_update()
+            callbacks.after_update(optimizer, is_skipped=False)
+
+        def make_apply(original: Callable[..., Any]) -> Callable[..., Any]:
+            def apply(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+                if local.is_applying:
+                    return original(optimizer, grads, trainable_variables)
+                if trainable_variables is not None:
+                    trainable_variables = list(trainable_variables)
+                local.is_applying = True
+                self._given = trainable_variables or ()
+                try:
+                    guard.run(begin, optimizer)
+                    result = original(optimizer, grads, trainable_variables)
+                finally:
+                    local.is_applying, self._given = False, ()
+                guard.run(end, optimizer)
+                return result
+
+            return apply
+
+        def make_fit(original: Callable[..., Any]) -> Callable[..., Any]:
+            def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+                self._fitted.append(model)
+                try:
+                    return original(model, *args, **kwargs)
+                finally:
+                    self._fitted.pop()
+
+            return fit
+
+        self._patches.replace(BaseOptimizer, "apply", make_apply)
+        self._patches.replace(keras.Model, "fit", make_fit)
+
+    def end_training(self) -> bool:
+        for model in self._fitted:
+            model.stop_training = True
+        return bool(self._fitted)
+
+    def uninstall(self) -> None:
+        self._patches.restore()
+
+    def subject(self, optimizer: Any) -> KerasSubject:
+        from leadline.frameworks.keras.subject import KerasSubject
+
+        return KerasSubject(optimizer, self._given, self._labels, self._note)

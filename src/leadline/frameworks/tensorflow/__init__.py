@@ -1,0 +1,1 @@
+"""TensorFlow, with or without Keras on top of it."""

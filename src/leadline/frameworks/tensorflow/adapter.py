@@ -1,0 +1,218 @@
+"""The TensorFlow adapter: functions, eager loops, and Keras on top of them."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.patches import Patches
+from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
+from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory
+from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
+from leadline.frameworks.tensorflow.profiles import SpaceRecording
+from leadline.frameworks.tensorflow.replay import Replays
+from leadline.frameworks.tensorflow.steps import LOSS, Steps
+from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps, Tapped
+from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
+from leadline.frameworks.tensorflow.uncaptured import Uncaptured
+from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
+from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.records.profile_window import ProfileWindow
+from leadline.training.guard import Guard
+from leadline.training.recording import Recording
+
+
+class TensorFlowAdapter:
+    """See ``leadline.frameworks.adapter.Adapter``.
+
+    Weights are read between the steps. Gradients, layers and losses of a captured step come from its replay: the step
+    is computed once more, its effects are undone, and then the script's own function runs.
+
+    Args:
+        note: Takes a line about something that cannot be captured.
+    """
+
+    name = "tensorflow"
+    family: Family = "network"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._tracing = Tracing()
+        self._patches, self._uncaptured = Patches(), Uncaptured(note)
+        self._steps: Steps | None = None
+        self._keras: KerasHooks | None = None
+        self._prefixes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        self._captured, self._blocks = CapturedArrays(note), Blocks()
+
+    def version(self) -> str:
+        keras = _keras_version()
+        return f"{tf.__version__} (Keras {keras})" if keras else str(tf.__version__)
+
+    def knows(self, thing: object) -> bool:
+        return isinstance(thing, (Function, tf.Tensor, tf.Variable, tf.Module)) or _is_of_keras(thing)
+
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        return may_select_module_tensors(item)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        return inventory([self._optimized(optimizer) for optimizer in optimizers])
+
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+        return coverage_gaps(self._tracing.refusals(), self._uncaptured.seen, has_stepped=bool(optimizers))
+
+    def end_training(self) -> bool:
+        return self._steps is not None and self._steps.end_training()
+
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        return SpaceRecording(window, guard, self._optimizer_names)
+
+    def _optimizer_names(self) -> list[str]:
+        return [getattr(owner, "inner_optimizer", owner).name for owner in list(self._prefixes)]
+
+    def register(self, model: object) -> None:
+        """Do nothing: variables are found by the optimizers that update them."""
+
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        callbacks.timeline.facts.setdefault("device", _device())
+
+        def on_trace(took_ns: int, cpu_ns: int) -> None:
+            callbacks.record_event("compile", {"duration_ms": took_ns / 1e6})
+            callbacks.cost.exclude(cpu_ns)
+
+        replays = Replays(self._tracing, self._note, on_trace)
+        steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
+        self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
+        self._patches.replace(tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, guard))
+        self._keras = KerasHooks(steps, guard)
+        self._keras.install()
+        self._uncaptured.install(guard)
+
+    def uninstall(self) -> None:
+        self._patches.restore()
+        self._uncaptured.uninstall()
+        if self._keras is not None:
+            self._keras.uninstall()
+        self._steps = self._keras = None
+
+    def subject(self, optimizer: Any) -> TensorFlowSubject:
+        assert self._steps is not None
+        return TensorFlowSubject(optimizer, self._optimized, self._steps, self._note)
+
+    def _optimized(self, owner: Any) -> Optimized:
+        if isinstance(owner, Function):
+            facts = self._tracing.facts_of(owner)
+            trained = facts.variables.items() if facts is not None else ()
+            parameters = [named_parameter(name, variable) for name, variable in trained]
+            return Optimized(owner.name, "", owner.name, self._prefix(owner, owner.name), parameters, [], dict)
+        phase = self._steps.phase if self._steps is not None else None
+        model = type(phase.model).__name__ if phase is not None else type(owner).__name__
+        inner = getattr(owner, "inner_optimizer", owner)
+        given = self._steps.eager_variables if self._steps is not None else ()
+        updated = inner._trainable_variables if inner.built else given
+        parameters = [named_parameter(name_of(variable), variable) for variable in updated]
+        variables = [
+            Named(name_of(variable), (OPTIMIZER_VARIABLES,), variable)
+            for variable in owner.variables
+            if len(variable.shape)
+        ]
+        prefix = self._prefix(owner, inner.name)
+        return Optimized(
+            model, type(inner).__name__, inner.name, prefix, parameters, variables, lambda: _settings(inner)
+        )
+
+    def _prefix(self, owner: Any, label: str) -> str:
+        """Return the prefix of an owner's norms: none for the first one alive."""
+        if owner not in self._prefixes:
+            self._prefixes[owner] = f"{label}/" if "" in self._prefixes.values() else ""
+        return self._prefixes[owner]
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        if self._steps is not None and items:
+            self._steps.forward_items = tuple(dict.fromkeys((*self._steps.forward_items, *items)))
+            self._steps.eager_taps = EagerTaps(self._steps.forward_items)
+
+    def end_forward(self) -> CapturedArrays | None:
+        steps = self._steps
+        if steps is None or not steps.forward_items:
+            return None
+        items, steps.forward_items = steps.forward_items, ()
+        values = [value for value in steps.forward_values() if "layers" in value.info.collections]
+        steps.eager_taps = None
+        if not values:
+            return None
+        self._captured.begin(items, "train")
+        self._blocks.keep(self._captured, items, values)
+        self._captured.own_ns = steps.take_elsewhere_ns()
+        return self._captured
+
+
+def _make_call(original: Callable[..., Any], steps: Steps) -> Callable[..., Any]:
+    call = steps.call
+
+    def __call__(function: Any, *args: Any, **kwargs: Any) -> Any:
+        return call(original, function, args, kwargs)
+
+    return __call__
+
+
+def _make_gradient(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    def gradient(tape: Any, target: Any, sources: Any, *args: Any, **kwargs: Any) -> Any:
+        if not is_eager():
+            result = original(tape, target, sources, *args, **kwargs)
+        else:
+            guard.run(steps.begin_backward)
+            result = original(tape, target, sources, *args, **kwargs)
+            guard.run(steps.end_backward)
+        guard.call(_record_gradient, steps, target, sources, result)
+        return result
+
+    return gradient
+
+
+def _record_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) -> None:
+    pairs = zip(tf.nest.flatten(sources), tf.nest.flatten(gradients), strict=True)
+    of_variables = {name_of(source): (source, gradient) for source, gradient in pairs if _is_variable(source)}
+    if not of_variables:
+        return
+    loss = steps.unscaled(next(iter(tf.nest.flatten(target)), None))
+    if not is_eager():
+        taps = steps.tracing.taps
+        if taps is not None and loss is not None:
+            taps.add_number(LOSS, "losses", tf.reduce_mean(loss))
+        if taps is not None and not steps.applies_optimizer:
+            grads = {name: gradient for name, (_, gradient) in of_variables.items() if gradient is not None}
+            taps.add([Tapped(gradient_name(name), ("gradients",), gradient) for name, gradient in grads.items()])
+        steps.tracing.mark(variables={name: variable for name, (variable, _) in of_variables.items()}, loss=loss)
+    elif tf.is_tensor(loss) and not loss.shape.rank:
+        steps.record_loss(loss)
+
+
+def _is_variable(source: Any) -> bool:
+    return isinstance(source, tf.Variable) or (hasattr(source, "path") and hasattr(source, "value"))
+
+
+def _is_of_keras(thing: object) -> bool:
+    return any(kind.__module__.startswith("keras.") for kind in type(thing).__mro__)
+
+
+def _keras_version() -> str:
+    return str(getattr(sys.modules.get("keras"), "__version__", ""))
+
+
+def _settings(optimizer: Any) -> dict[str, float]:
+    rate = tf.convert_to_tensor(optimizer.learning_rate)
+    return {f"{optimizer.name}/learning_rate": float(rate)}
+
+
+def _device() -> str:
+    return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"

@@ -1,0 +1,224 @@
+"""Capture of one optimizer: its parameters, their gradients and its variables."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from leadline.frameworks.adapter import Pending
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.tensorflow.kernels import primaries_of, summarize
+from leadline.frameworks.tensorflow.steps import Steps
+from leadline.frameworks.tensorflow.taps import (
+    Blocks,
+    TapRequest,
+    Values,
+    norm_of,
+    numbers_of,
+    request_of,
+    wants_norms,
+)
+from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
+from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.store.tensors import CaptureForm, HostBuffer
+
+NORM = "gradient_norm"
+_CLIPPED = 1e-6
+"""A norm that clipping has reduced by less than this share is the same."""
+_BIASES = frozenset({"bias", "beta", "b"})
+
+
+class Named(NamedTuple):
+    """A variable with its name and collections."""
+
+    name: str
+    collections: tuple[str, ...]
+    variable: Any
+
+
+class Optimized(NamedTuple):
+    """What an optimizer is and updates."""
+
+    model: str
+    optimizer: str
+    label: str
+    """The name by which the norms of its gradients are told from those of others."""
+    prefix: str
+    """The beginning of the names of these norms; empty for the first optimizer."""
+    parameters: list[Named]
+    variables: list[Named]
+    settings: Callable[[], Mapping[str, float]]
+
+
+def named_parameter(name: str, variable: Any) -> Named:
+    """Return a parameter with its collection: ``biases`` by the last part of its name, else ``weights``."""
+    return Named(name, ("biases" if name.rpartition("/")[2] in _BIASES else "weights",), variable)
+
+
+class TensorFlowSubject:
+    """See ``leadline.frameworks.adapter.Subject``.
+
+    Args:
+        owner: The optimizer, or the function that takes its place.
+        describe: Returns what it updates.
+        steps: Replays the current step.
+        note: Takes a line about something that cannot be captured.
+    """
+
+    def __init__(
+        self,
+        owner: Any,
+        describe: Callable[[Any], Optimized],
+        steps: Steps,
+        note: Callable[[str], None],
+    ) -> None:
+        self._owner = weakref.ref(owner)
+        self._describe, self._steps, self._note = describe, steps, note
+        self._optimized = optimized = describe(owner)
+        self.model, self.optimizer = optimized.model, optimized.optimizer
+        self.parameters = len(optimized.parameters)
+
+    def is_current(self) -> bool:
+        owner = self._owner()
+        if owner is None:
+            return False
+        now, known = self._describe(owner), self._optimized
+        return _names(now) == _names(known)
+
+    def hyperparameters(self) -> Mapping[str, object]:
+        return self._optimized.settings()
+
+    def clipped(self) -> Mapping[str, object]:
+        return {}
+
+    def program(self, items: Sequence[CaptureItem], device_bytes: int) -> TensorFlowProgram | None:
+        requested = [
+            (named, request)
+            for named in self._chosen(items)
+            if not (request := request_of(items, named.name, named.collections)).is_empty
+        ]
+        if not requested and not needs_gradients(items):
+            return None
+        if needs_gradients(items):
+            self._steps.prepare(items)
+        return TensorFlowProgram(items, requested, self._optimized, self._steps, self._note)
+
+    def _chosen(self, items: Sequence[CaptureItem]) -> Iterator[Named]:
+        yield from self._optimized.parameters
+        wants_variables = any(
+            item.collection in (None, OPTIMIZER_VARIABLES) or (item.collection == "all" and item.source == "option")
+            for item in items
+        )
+        if wants_variables:
+            yield from self._optimized.variables
+
+
+def _names(optimized: Optimized) -> list[str]:
+    return [named.name for named in (*optimized.parameters, *optimized.variables)]
+
+
+def needs_gradients(items: Sequence[CaptureItem]) -> bool:
+    """Return whether some items may select gradients or their norms."""
+    return any(
+        item.collection in (None, "gradients", GRADIENT_NORMS) or (item.collection == "all" and item.source == "option")
+        for item in items
+    )
+
+
+class TensorFlowProgram:
+    """See ``leadline.frameworks.adapter.Program``."""
+
+    update_layout: SeriesLayout | None = None
+
+    def __init__(
+        self,
+        items: Sequence[CaptureItem],
+        requested: Sequence[tuple[Named, TapRequest]],
+        optimized: Optimized,
+        steps: Steps,
+        note: Callable[[str], None],
+    ) -> None:
+        self._items, self._requested, self._steps = items, requested, steps
+        self._label, self._prefix = optimized.label, optimized.prefix
+        self._gradients = {gradient_name(named.name) for named in optimized.parameters}
+        self._needs_gradients = needs_gradients(items)
+        self._captured, self._blocks = CapturedArrays(note), Blocks()
+        self._infos = [_info(named, items) for named, _ in requested]
+        self._updates = [named for named, request in requested if request.has_update_ratio]
+        self._before: list[Any] = []
+        if self._updates:
+            infos = tuple(i for i, (_, r) in zip(self._infos, requested, strict=True) if r.has_update_ratio)
+            self.update_layout = SeriesLayout(infos, tuple((at, "update_ratio") for at in range(len(infos))))
+
+    def before(self) -> tuple[SeriesLayout, bytes] | None:
+        self._captured.begin(self._items, "train")
+        replayed = self._steps.replay(self._items) if self._needs_gradients else []
+        if self._steps.is_exhausted:
+            return None
+        values = [self._read(info, *each) for info, each in zip(self._infos, self._requested, strict=True)]
+        self._blocks.keep(self._captured, self._items, values)
+        self._keep_gradients(replayed)
+        self._before = [tf.identity(_tensor(named)) for named in self._updates]
+        return self._captured.row()
+
+    def _keep_gradients(self, replayed: Sequence[Values]) -> None:
+        values = [value for value in replayed if value.info.name in self._gradients]
+        self._blocks.keep(self._captured, self._items, values)
+        if not wants_norms(self._items):
+            return
+        norms = {}
+        norm, before = norm_of(values), numbers_of(replayed, GRADIENT_NORMS).get(self._label)
+        if before is not None:
+            norms[f"{NORM}_before_clipping"] = before
+            norms["gradient_clipped"] = float(norm is not None and norm < before * (1 - _CLIPPED))
+        if norm is not None:
+            norms[NORM] = norm
+        for name, number in norms.items():
+            info = TensorInfo(self._prefix + name, (GRADIENT_NORMS,), (), "float64")
+            self._blocks.keep_numbers(self._captured, info, ("value",), (number,))
+
+    @staticmethod
+    def _read(info: TensorInfo, named: Named, request: TapRequest) -> Values:
+        tensor = _tensor(named)
+        primaries = primaries_of(request.on_device)
+        numbers = summarize(tensor, primaries).numpy()[None]
+        return Values(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
+
+    def after(self) -> bytes | None:
+        before, self._before = self._before, []
+        if not before:
+            return None
+        ratios = [_update_ratio(_tensor(named), old) for named, old in zip(self._updates, before, strict=True)]
+        return np.array([float(ratio) for ratio in ratios], "<f8").tobytes()
+
+    def take_elsewhere_ns(self) -> int:
+        return self._steps.take_elsewhere_ns()
+
+    def raw_form(self) -> CaptureForm | None:
+        return self._captured.raw_form()
+
+    def fill(self, buffer: HostBuffer | None) -> Pending | None:
+        return self._captured.fill(buffer)
+
+
+def _tensor(named: Named) -> Any:
+    value = getattr(named.variable, "value", named.variable)
+    return tf.convert_to_tensor(value() if callable(value) else value)
+
+
+def _update_ratio(after: Any, before: Any) -> Any:
+    wide = tf.cast(before, tf.float64)
+    change, norm = tf.norm(tf.cast(after, tf.float64) - wide), tf.norm(wide)
+    return tf.where(norm == 0, tf.where(change == 0, change, tf.constant(np.inf, tf.float64)), change / norm)
+
+
+def _info(named: Named, items: Sequence[CaptureItem]) -> TensorInfo:
+    variable = named.variable
+    custom = custom_collections(items, named.name, named.collections)
+    dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
+    return TensorInfo(named.name, (*named.collections, *custom), tuple(variable.shape), dtype)

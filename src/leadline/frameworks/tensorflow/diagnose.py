@@ -1,0 +1,89 @@
+"""Inventory of a training for ``leadline doctor``: models, optimizers, kinds of layers, and what is not captured."""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import tensorflow as tf
+
+from leadline.frameworks.tensorflow.capture import Optimized
+from leadline.frameworks.tensorflow.uncaptured import REASONS
+
+_TPU_STRATEGIES: Final = ("TPUStrategy", "TPUStrategyV2")
+
+
+def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
+    """Describe the optimizers that stepped, as plain values.
+
+    Returns:
+        ``models``: name, wrapper, parameters and trainable (elements), tensors, dtypes, devices; ``optimizers``:
+        name, parameters, groups, variables; ``module_kinds``: every kind of live layer.
+    """
+    return {
+        "models": [_model(each) for each in optimized],
+        "optimizers": [_optimizer(each) for each in optimized if each.optimizer],
+        "module_kinds": sorted({type(layer).__name__.lower() for layer in _layers()}),
+    }
+
+
+def coverage_gaps(refusals: Mapping[str, str], uncaptured: Sequence[str], *, has_stepped: bool) -> list[dict[str, str]]:
+    """Return ``what`` is not captured, or only in part, and ``why``.
+
+    Args:
+        refusals: Why functions cannot be replayed, by their names.
+        uncaptured: What the script uses of ``REASONS``.
+        has_stepped: Whether a step was seen.
+    """
+    gaps = {name: f"gradients and activations are not captured: {why}" for name, why in refusals.items()}
+    gaps |= {what: REASONS[what] for what in uncaptured}
+    for name in sorted({type(each).__name__ for each in _live("tensorflow.")} & set(_TPU_STRATEGIES)):
+        gaps[name] = "its steps run on other devices: only what this process computes is captured"
+    if not has_stepped:
+        gaps["no training step"] = (
+            "a step is a call of a tf.function that computes gradients of variables, or of an optimizer of Keras"
+        )
+    return [{"what": what, "why": why} for what, why in gaps.items()]
+
+
+def _model(optimized: Optimized) -> dict[str, Any]:
+    variables = [named.variable for named in optimized.parameters]
+    elements = sum(math.prod(variable.shape) for variable in variables)
+    return {
+        "name": optimized.model,
+        "wrapper": None,
+        "parameters": elements,
+        "trainable": elements,
+        "tensors": len(variables),
+        "dtypes": sorted({getattr(variable.dtype, "name", str(variable.dtype)) for variable in variables}),
+        "devices": ["gpu" if tf.config.list_physical_devices("GPU") else "cpu"],
+    }
+
+
+def _optimizer(optimized: Optimized) -> dict[str, Any]:
+    return {
+        "name": optimized.optimizer,
+        "parameters": _model(optimized)["parameters"],
+        "groups": 1,
+        "variables": sorted({named.name.rpartition("_")[2] for named in optimized.variables}),
+    }
+
+
+def layer_paths() -> list[str]:
+    """Return the paths of all live layers of Keras, sorted."""
+    paths = {getattr(layer, "path", None) for layer in _layers()}
+    return sorted(path for path in paths if path)
+
+
+def _layers() -> Iterable[Any]:
+    keras = sys.modules.get("keras")
+    layer = getattr(getattr(keras, "layers", None), "Layer", None)
+    return (each for each in _live("keras.") if layer is not None and isinstance(each, layer))
+
+
+def _live(package: str) -> list[Any]:
+    """Return all objects alive of classes that a package defines."""
+    return [each for each in gc.get_objects() if str(type(each).__module__).startswith(package)]

@@ -1,0 +1,326 @@
+"""Steps of a training: calls of functions that train, eager updates, and the batches of Keras."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import tensorflow as tf
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.tensorflow.losses import LossTotals
+from leadline.frameworks.tensorflow.replay import Replays, StepCall
+from leadline.frameworks.tensorflow.taps import NO_FACTS, EagerTaps, Values, numbers_of
+from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
+from leadline.records.phases import COMPUTE
+from leadline.records.plan import CaptureItem
+from leadline.training.guard import Guard
+
+LOSS = "loss"
+_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
+"""Each step computes new gradients: none are left from the step before."""
+
+
+class Phase(NamedTuple):
+    """A method of a Keras model that is running."""
+
+    mode: str
+    model: Any
+
+
+@dataclass(slots=True)
+class _Step:
+    """A step whose update was computed, and which was not ended yet."""
+
+    owners: list[Any]
+    steps: int = 1
+    is_skipped: bool = False
+    losses: dict[object, float] = field(default_factory=dict)
+
+
+class Steps:
+    """Calls the recorder at each step, however the script computes it.
+
+    A step is a call of a function that trains; within ``fit`` it ends when Keras has told its callbacks the results of
+    the batch, so that its metrics belong to it. A call of several batches (``steps_per_execution``) is as many steps,
+    of which the first is captured. Without a function a step ends when the optimizer has been applied.
+
+    Args:
+        forward_items: Returns what is captured of layers in the current step.
+    """
+
+    def __init__(
+        self,
+        callbacks: StepCallbacks,
+        guard: Guard,
+        tracing: Tracing,
+        replays: Replays,
+        note: Callable[[str], None],
+    ) -> None:
+        self._callbacks, self._guard, self._note = callbacks, guard, note
+        self.tracing, self._replays = tracing, replays
+        self.forward_items: tuple[CaptureItem, ...] = ()
+        self.eager_taps: EagerTaps | None = None
+        self._phases: list[Phase] = []
+        self._call: StepCall | None = None
+        self._eager_gradients: Callable[[Sequence[CaptureItem]], list[Values]] | None = None
+        self._pending: _Step | None = None
+        self.eager_variables: Sequence[Any] = ()
+        """The variables of the current eager update: an optimizer has none before its first one."""
+        self.scaled_loss: tuple[Any, Any] | None = None
+        """The last loss that an optimizer has scaled, and the loss itself."""
+        self._totals = LossTotals()
+
+    @property
+    def phase(self) -> Phase | None:
+        """The method of a Keras model that is running."""
+        return self._phases[-1] if self._phases else None
+
+    @property
+    def applies_optimizer(self) -> bool:
+        """Whether the function that the script is calling applies an optimizer of Keras."""
+        return self._call is not None and bool(self._call.facts.optimizers)
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the call that the script is making will end without a step, because there is no batch left."""
+        return self._call is not None and self._call.is_exhausted
+
+    # --- calls of functions -------------------------------------------------------------------------------
+
+    def call(self, original: Callable[..., Any], function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the script, and capture it if it trains."""
+        if self.tracing.is_active:
+            return self.tracing.call_nested(original, function, args, kwargs)
+        if not is_eager() or function._run_functions_eagerly:
+            return original(function, *args, **kwargs)
+        facts = self.tracing.facts_of(function) or self._guard.run(self._learn, function, args, kwargs)
+        if facts is None or not facts.trains:
+            return self.tracing.call(original, function, args, kwargs)
+        call = StepCall(function, facts, args, kwargs)
+        self._guard.run(self._begin, call)
+        if call.substitute is None:
+            result = self.tracing.call(original, function, call.args, call.kwargs)
+        else:
+            result = self.tracing.call_within(function, call.substitute)
+        self._guard.run(self._end, call, result)
+        return result
+
+    def _learn(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> FunctionFacts:
+        facts = self.tracing.learn(function, args, kwargs)
+        if facts.refusal:
+            self._note(f"{function.name} is not captured: {facts.refusal}")
+        return facts
+
+    def replay(self, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what ``items`` select in the current step."""
+        if self._call is not None:
+            return self._replays.run(self._call, (*items, *self.forward_items))
+        return self._eager_gradients(items) if self._eager_gradients is not None else []
+
+    def forward_values(self) -> list[Values]:
+        """Return what was captured of layers in the current step."""
+        if self._call is not None and self._call.replayed is not None:
+            return self._call.replayed
+        return self.eager_taps.values() if self.eager_taps is not None else []
+
+    def prepare(self, items: Sequence[CaptureItem]) -> None:
+        """Trace what ``replay`` will need of the current step."""
+        if self._call is not None:
+            self._replays.prepare(self._call, (*items, *self.forward_items))
+
+    def take_elsewhere_ns(self) -> int:
+        """Return the time that replays have taken in other threads since the last call."""
+        return self._replays.take_elsewhere_ns()
+
+    def _begin(self, call: StepCall) -> None:
+        self.finish()
+        self._callbacks.timeline.begin_model()
+        phase = self.phase
+        if phase is not None and phase.mode == "train":
+            call.batches = getattr(phase.model, "steps_per_execution", 1)
+        counted = _counted(call)
+        call.iterations = _iterations(counted) if counted is not None else 0
+        self._call = call
+        if counted is not None and call.batches == 1 and (call.iterations + 1) % _micro_batches(counted):
+            call.replayed = []  # it only adds to the gradients that a later call applies
+            return
+        for owner in _owners(call):
+            self._callbacks.before_update(owner)
+        if self.forward_items and call.replayed is None:
+            begun = self._callbacks.cost.begin()
+            self._replays.run(call, self.forward_items)
+            self._callbacks.cost.end(begun)
+        self._record_checks(call)
+        call.begun_ns = self._callbacks.timeline.clock()
+
+    def _record_checks(self, call: StepCall | None) -> None:
+        """Record facts about the loss calls of a call, None: of an eager step, and the memory of the process."""
+        callbacks = self._callbacks
+        if callbacks.loss_facts_step() is not None and not self.is_exhausted:
+            begun = callbacks.cost.begin()
+            if call is not None:
+                self._replays.run(call, self.forward_items)
+            callbacks.record_checks(self._replays.loss_facts(call) if call is not None else NO_FACTS)
+            callbacks.cost.end(begun)
+        if callbacks.wants_checks():
+            callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
+
+    def _end(self, call: StepCall, result: Any) -> None:
+        self._callbacks.timeline.call(COMPUTE, call.begun_ns)
+        step = self._pending = _Step(_owners(call))
+        counted = _counted(call)
+        if counted is not None:
+            now, size = _iterations(counted), _micro_batches(counted)
+            step.is_skipped = now == call.iterations and hasattr(counted, "inner_optimizer")
+            step.steps = max(now // size - call.iterations // size, int(step.is_skipped))
+        if self.phase is not None and self.phase.mode == "train":
+            return
+        if self._callbacks.wants_loss():
+            if call.facts.loss_outputs:
+                results = tf.nest.flatten(result)
+                step.losses = {(call.facts, at): float(results[at]) for at in call.facts.loss_outputs}
+            elif call.replayed:
+                step.losses.update(numbers_of(call.replayed, "losses"))
+        self.finish()
+
+    # --- eager updates ------------------------------------------------------------------------------------
+
+    def begin_update(
+        self,
+        optimizer: Any,
+        gradients: Callable[[Sequence[CaptureItem]], list[Values]],
+        variables: Sequence[Any],
+    ) -> None:
+        """Begin an update outside of a function."""
+        self.finish()
+        self._call = None  # of a call that failed
+        self.eager_variables = variables
+        self._eager_gradients = gradients
+        self._callbacks.before_update(optimizer)
+        self._record_checks(None)
+        self._callbacks.timeline.begin_update()
+
+    def end_update(self, optimizer: Any, *, is_skipped: bool = False) -> None:
+        """End an update outside of a function."""
+        self._callbacks.timeline.end_update()
+        self._eager_gradients, self.eager_variables = None, ()
+        self._pending = _Step([optimizer], is_skipped=is_skipped)
+        if self.phase is None or self.phase.mode != "train":
+            self.finish()
+
+    def begin_backward(self) -> None:
+        """Begin to compute gradients outside of a function."""
+        timeline = self._callbacks.timeline
+        timeline.end_forward()
+        timeline.begin_backward()
+
+    def end_backward(self) -> None:
+        """End the computation of gradients outside of a function."""
+        self._callbacks.timeline.end_backward()
+
+    def unscaled(self, loss: Any) -> Any:
+        """Return the loss that an optimizer has scaled."""
+        scaled, self.scaled_loss = self.scaled_loss, None
+        return scaled[1] if scaled is not None and scaled[0] is loss else loss
+
+    def record_loss(self, loss: Any) -> None:
+        """Record the loss of which gradients are computed outside of a function."""
+        if self.phase is None and self._callbacks.wants_loss():
+            frame = sys._getframe(4)
+            self._callbacks.record_loss((frame.f_code, frame.f_lineno), float(loss), LOSS)
+
+    # --- Keras --------------------------------------------------------------------------------------------
+
+    def begin_phase(self, mode: str, model: Any) -> None:
+        """Begin ``fit``, ``evaluate`` or ``predict``."""
+        self.finish()
+        self._phases.append(Phase(mode, model))
+
+    def end_phase(self) -> None:
+        """End the method that began last."""
+        self.finish()
+        self._phases.pop()
+
+    def end_training(self) -> bool:
+        """Ask ``fit`` to end after this batch; return whether it runs."""
+        models = [phase.model for phase in self._phases if phase.mode == "train"]
+        for model in models:
+            model.stop_training = True
+        return bool(models)
+
+    def end_batch(self, logs: Mapping[str, Any] | None) -> None:
+        """End the step of a batch, with the results that Keras tells its callbacks."""
+        self.finish(logs or {})
+
+    def begin_eval_batch(self, logs: Mapping[str, Any] | None = None) -> None:
+        """Begin the step of a batch in ``evaluate`` or ``predict``."""
+        self._callbacks.evaluation.begin_step(self.phase.mode if self.phase is not None else "eval")
+
+    def end_eval_batch(self, logs: Mapping[str, Any] | None) -> None:
+        """End the step of a batch in ``evaluate`` or ``predict``, with the results that Keras tells its callbacks."""
+        evaluation, phase = self._callbacks.evaluation, self.phase
+        if phase is not None and phase.mode == "eval":
+            loss = self._totals.mean_since(phase.model)
+            if loss is not None:
+                evaluation.record_loss(LOSS, loss)
+            if logs:
+                self._log(logs)
+        evaluation.end_step(CapturedArrays(self._note))
+
+    def finish(self, logs: Mapping[str, Any] | None = None) -> None:
+        """End the step that was computed. May raise ``TrainingStopped``."""
+        step, self._pending = self._pending, None
+        if step is None:
+            return
+        callbacks = self._callbacks
+        phase = self.phase
+        if phase is not None:
+            self._record_results(phase.model, logs or {})
+        for site, loss in step.losses.items():
+            callbacks.record_loss(site, float(loss), LOSS)
+        for at in range(step.steps):
+            for owner in step.owners:
+                callbacks.after_update(owner, is_skipped=step.is_skipped)
+            if at == 0:
+                self._call = None
+                self._replays.release()
+
+    def _record_results(self, model: Any, logs: Mapping[str, Any]) -> None:
+        callbacks = self._callbacks
+        if callbacks.wants_loss():
+            loss = self._totals.mean_since(model)
+            if loss is None and LOSS in logs:
+                loss = float(logs[LOSS])
+            if loss is not None:
+                callbacks.record_loss(LOSS, loss, LOSS)
+        if logs:
+            self._log(logs)
+
+    def _log(self, results: Mapping[str, Any]) -> None:
+        self._callbacks.log({f"metrics/{name}": float(value) for name, value in results.items()}, "metrics")
+
+
+def _owners(call: StepCall) -> list[Any]:
+    return call.facts.optimizers or [call.function]
+
+
+def _counted(call: StepCall) -> Any | None:
+    """Return the optimizer whose updates must be counted, because a call may make none of them, or several."""
+    for optimizer in call.facts.optimizers:
+        if call.batches > 1 or hasattr(optimizer, "inner_optimizer") or optimizer.gradient_accumulation_steps:
+            return optimizer
+    return None
+
+
+def _iterations(optimizer: Any) -> int:
+    """Return the number of batches so far; ``iterations`` counts updates."""
+    return int(tf.convert_to_tensor(getattr(optimizer, "inner_optimizer", optimizer)._iterations))
+
+
+def _micro_batches(optimizer: Any) -> int:
+    return getattr(optimizer, "inner_optimizer", optimizer).gradient_accumulation_steps or 1

@@ -1,0 +1,72 @@
+"""Trains a network with one fault with Keras on TensorFlow. Arguments: the fault; ``healthy`` to leave it out."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+
+NAME, IS_FAULTY = sys.argv[1], "healthy" not in sys.argv
+FAULT, XLA = NAME.removesuffix("_xla"), NAME.endswith("_xla")
+BATCH, STEPS = 32, 60
+L = keras.layers
+keras.utils.set_random_seed(3)
+generator = np.random.default_rng(0)
+X = generator.normal(size=(BATCH * STEPS, 12)).astype("float32")
+Y = X[:, :3].argmax(1).astype("int64")
+
+
+def network(*layers):
+    return keras.Sequential([keras.Input((12,)), *layers, L.Dense(3)])
+
+
+def fit(model, x=X, y=Y, optimizer="adam", from_logits=True, validation_data=None):
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=from_logits)
+    model.compile(optimizer, loss, metrics=["accuracy"], jit_compile=XLA)
+    epochs = 1000 if IS_FAULTY else 4
+    model.fit(x, y, batch_size=BATCH, epochs=epochs, shuffle=False, verbose=0, validation_data=validation_data)
+
+
+def nan():
+    if IS_FAULTY:
+        X[7 * BATCH + 5, 3] = np.nan
+    fit(network(L.Dense(16, activation="relu")))
+
+
+def exploding():
+    if IS_FAULTY:
+        X[40 * BATCH :] *= 1000
+    fit(network(L.Dense(16)), optimizer=keras.optimizers.SGD(0.05, global_clipnorm=1.0))
+
+
+def vanishing():
+    layers = [L.Dense(16, activation="sigmoid" if IS_FAULTY else "relu") for _ in range(12 if IS_FAULTY else 2)]
+    fit(network(*layers))
+
+
+def dead_relu():
+    bias = keras.initializers.Constant(-50.0 if IS_FAULTY else 0.1)
+    fit(network(L.Dense(16, bias_initializer=bias), L.ReLU()))
+
+
+def unscaled():
+    fit(network(L.Dense(16, activation="relu")), x=X * 300 + 500 if IS_FAULTY else X)
+
+
+def wrong_loss():
+    fit(network(L.Dense(16, activation="relu")), from_logits=not IS_FAULTY)
+
+
+def overfit():
+    labels = generator.integers(0, 3, len(Y)) if IS_FAULTY else Y
+    split = 4 * BATCH if IS_FAULTY else len(X) // 2
+    model = network(L.Dense(128 if IS_FAULTY else 8, activation="relu"))
+    fit(model, X[:split], labels[:split], keras.optimizers.Adam(0.005), validation_data=(X[split:], labels[split:]))
+
+
+globals()[FAULT]()
+print("the script went on")

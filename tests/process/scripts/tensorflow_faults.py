@@ -65,7 +65,8 @@ def overfit():
     labels = generator.integers(0, 3, len(Y)) if IS_FAULTY else Y
     split = 4 * BATCH if IS_FAULTY else len(X) // 2
     model = network(L.Dense(128 if IS_FAULTY else 8, activation="relu"))
-    fit(model, X[:split], labels[:split], keras.optimizers.Adam(0.005), validation_data=(X[split:], labels[split:]))
+    optimizer = keras.optimizers.Adam(0.01 if IS_FAULTY else 0.001)
+    fit(model, X[:split], labels[:split], optimizer, validation_data=(X[split:], labels[split:]))
 
 
 globals()[FAULT]()

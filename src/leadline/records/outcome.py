@@ -300,9 +300,9 @@ def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -
 
 
 def _message(rule: SummarizedRule) -> str:
-    """Return the message of a finding with its step: ``loss is NaN (since step 600)``."""
+    """Return the message of a finding with its step, unless it names one: ``loss is NaN (since step 600)``."""
     message, place = _cut((rule.message or "fired").rstrip(".")), _place(rule)
-    if not place or f"step {rule.step}" in message or f"step {_step(rule):,}" in message:
+    if not place or "since step" in message or f"step {rule.step}" in message or f"step {_step(rule):,}" in message:
         return message
     return f"{message} ({'since ' if rule.is_open else ''}{place})"
 

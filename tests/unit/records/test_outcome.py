@@ -182,6 +182,8 @@ def test_of_equally_severe_findings_the_cause_comes_first() -> None:
 def test_a_step_that_the_message_names_is_not_repeated() -> None:
     assert "(step" not in text(DONE, fired("nonfinite_origin", 1600, "from the backward pass, at step 1600"))
     assert text(DONE, fired("memory_growth", -1, "memory grows")).endswith("memory_growth: memory grows. Try: this.")
+    dead = fired("no_gradient", 70, "every gradient is exactly 0 since step 20", is_open=True)
+    assert text(DONE, dead).endswith("by no_gradient: every gradient is exactly 0 since step 20. Try: this.")
 
 
 def test_the_outcome_as_json_has_the_ranked_findings() -> None:

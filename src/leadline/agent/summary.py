@@ -55,9 +55,7 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     head += _wrap(f"{PREFIX}  ", _facts(end), width)
     if not end.workers and (end.status != "Failed" or end.unwatched is not None):
         head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
-    sampling = "; ".join(describe.sampling(sampled(end.workers)))
-    if sampling:
-        head += _wrap(f"{PREFIX}  ", f"sampled less often to stay within the overhead budget: {sampling}", width)[:2]
+    head += _sampling_lines(describe.sampling(sampled(end.workers)), width)
     for dropped in end.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     if end.has_rules:
@@ -69,6 +67,17 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     room = MAX_LINES - len(head) - len(tail)
     failed = [Problem(rule) for rule in summary.rules if describe.rule_state(rule) == "error"]
     return head[: MAX_LINES - 1] + _rule_paragraphs([*end.outcome.problems, *failed], width, room) + tail
+
+
+def _sampling_lines(entries: list[str], width: int) -> list[str]:
+    """Return at most two lines about what was captured less often than requested."""
+    for shown in range(len(entries), 0, -1):
+        more = [f"{len(entries) - shown} more in leadline show"] if shown < len(entries) else []
+        text = f"sampled less often to stay within the overhead budget: {'; '.join([*entries[:shown], *more])}"
+        lines = _wrap(f"{PREFIX}  ", text, width)
+        if len(lines) <= 2:
+            return lines
+    return [f"{PREFIX}  sampled less often to stay within the overhead budget: leadline show"] if entries else []
 
 
 def _action_lines(actions: tuple[LoggedAction, ...], width: int) -> list[str]:

@@ -54,7 +54,7 @@ def sparkline_lines(digest: Digest, width: int) -> RenderableType | None:
     if len(names) > _MAX_SCALARS:
         table.add_row(Text(f"and {counted(len(names) - _MAX_SCALARS, 'more scalar')}", style="dim"))
     captured = _captured(digest.run)
-    parts = [*([table] if names else []), *([Text(captured, style="dim")] if captured else [])]
+    parts: list[RenderableType] = [*([table] if names else []), *([Text(captured, style="dim")] if captured else [])]
     return Group(*parts) if parts else None
 
 

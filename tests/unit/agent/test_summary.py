@@ -64,7 +64,7 @@ def test_undecided_rules_are_one_line_of_reasons_and_rules_that_are_not_applicab
     assert not any("straggler" in line or "single process" in line for line in shown)
     many = lines(rule("d"), *(undecided(f"rule{index}", f"reason {index} " * 5) for index in range(9)))
     (cut,) = [line for line in many if "undecided:" in line]
-    assert cut.endswith(" …")
+    assert cut.endswith("; 8 more in leadline show")
     assert len(cut) <= 120
 
 

@@ -19,7 +19,7 @@ from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
 from leadline.store.control import read_acknowledgements, read_actions
-from leadline.store.run_state import read_nodes, recorded_end
+from leadline.store.run_state import read_nodes, recorded_end, run_bytes
 
 _JUDGE_POLL_SECONDS: Final = 0.01
 """The poll interval while only the judge is awaited: the user waits for the prompt."""
@@ -248,7 +248,7 @@ class Shutdown:
             final_status=final,
             seconds=seconds,
             workers=workers,
-            run_bytes=folder_bytes(parts.documents.run),
+            run_bytes=run_bytes(parts.documents.run),
             summary=summary,
             has_rules=parts.judge.is_needed and bool(parts.manifest.rules),
             actions=tuple(read_actions(parts.documents.run)) if parts.manifest.actions else (),
@@ -287,15 +287,3 @@ def end_of_job(
     if code == 0:
         return "Completed", final
     return ("Interrupted" if was_interrupted else "Failed"), final
-
-
-def folder_bytes(folder: str) -> int:
-    """Return the disk space that a folder uses."""
-    total = 0
-    for path, _, names in os.walk(folder):
-        for name in names:
-            try:
-                total += os.lstat(os.path.join(path, name)).st_blocks * 512
-            except OSError:  # it was removed meanwhile
-                continue
-    return total

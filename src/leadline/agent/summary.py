@@ -55,9 +55,8 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     head += _wrap(f"{PREFIX}  ", _facts(end), width)
     if not end.workers and (end.status != "Failed" or end.unwatched is not None):
         head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
-    sampling = "; ".join(describe.sampling(sampled(end.workers)))
-    if sampling:
-        head += _wrap(f"{PREFIX}  ", f"sampled less often to stay within the overhead budget: {sampling}", width)[:2]
+    sampling = describe.sampling(sampled(end.workers))
+    head += _fitting_lines("sampled less often to stay within the overhead budget", sampling, width, lines=2)
     for dropped in end.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     if end.has_rules:
@@ -137,11 +136,21 @@ def _undecided_line(rules: tuple[SummarizedRule, ...], width: int) -> list[str]:
     reasons: dict[str, list[str]] = {}
     for rule in rules:
         if describe.rule_state(rule) == "undecided":
-            reasons.setdefault(rule.why or "no reason given", []).append(rule.name)
+            why = rule.why.partition(": ")[0].partition(", and ")[0]  # leadline show has the whole reason
+            reasons.setdefault(why or "no reason given", []).append(rule.name)
     ordered = sorted(reasons.items(), key=lambda reason: -len(reason[1]))
     parts = [f"{why} ({names[0] if len(names) == 1 else counted(len(names), 'rule')})" for why, names in ordered]
-    lines = _wrap(f"{PREFIX}  ", f"undecided: {'; '.join(parts)}", width) if parts else []
-    return [*lines[:1]] if len(lines) < 2 else [lines[0][: width - 2] + " …"]
+    return _fitting_lines("undecided", parts, width, lines=1)
+
+
+def _fitting_lines(title: str, parts: list[str], width: int, *, lines: int) -> list[str]:
+    """Return the parts that fit into some lines, and how many more there are."""
+    for shown in range(len(parts), -1, -1):
+        more = [f"{len(parts) - shown} {'more ' if shown else ''}in leadline show"] if shown < len(parts) else []
+        wrapped = _wrap(f"{PREFIX}  ", f"{title}: {'; '.join([*parts[:shown], *more])}", width)
+        if len(wrapped) <= lines:
+            return wrapped if parts else []
+    return []
 
 
 def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> list[str]:

@@ -18,7 +18,7 @@ from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.documents import read_lines, to_json
-from leadline.store.run_state import read_rule_summary
+from leadline.store.run_state import read_rule_summary, run_bytes
 
 _WORKER_KEYS: Final = (
     "worker",
@@ -79,8 +79,7 @@ def time_breakdown_of(run: Run) -> dict[str, Any]:
 
 def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     """Return the overhead as a share of step time, its size on disk, and what was sampled less often than requested."""
-    size = sum(os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(path) for name in names)
-    return {"step_share": step_share(workers), "bytes": size, "sampled": to_json(sampled(workers))}
+    return {"step_share": step_share(workers), "bytes": run_bytes(path), "sampled": to_json(sampled(workers))}
 
 
 def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:

@@ -39,8 +39,8 @@ _LABELS: Final = {
 }
 
 
-def sparkline_lines(digest: Digest, width: int) -> RenderableType:
-    """Each scalar in each mode: first and last value, sparkline, minimum and maximum.
+def sparkline_lines(digest: Digest, width: int) -> RenderableType | None:
+    """Each scalar in each mode: first and last value, sparkline, minimum and maximum; None if nothing was captured.
 
     With several workers, the values are those of the first.
 
@@ -53,7 +53,9 @@ def sparkline_lines(digest: Digest, width: int) -> RenderableType:
         table.add_row(Text(name, overflow="ellipsis", no_wrap=True), *_row(digest, name, mode, width))
     if len(names) > _MAX_SCALARS:
         table.add_row(Text(f"and {counted(len(names) - _MAX_SCALARS, 'more scalar')}", style="dim"))
-    return Group(table, Text(_captured(digest.run), style="dim"))
+    captured = _captured(digest.run)
+    parts: list[RenderableType] = [*([table] if names else []), *([Text(captured, style="dim")] if captured else [])]
+    return Group(*parts) if parts else None
 
 
 def _is_shown(run: Run, name: str) -> bool:

@@ -13,11 +13,12 @@ import typer
 from leadline.cli.arguments import complete_run
 from leadline.cli.console import complain
 from leadline.cli.table import print_lines, table, table_width
-from leadline.control.deletion import check_deletable, delete_run, run_bytes
+from leadline.control.deletion import check_deletable, delete_run
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import find_runs
 from leadline.reader.summary import summarize
 from leadline.records.formatting import counted, duration, size
+from leadline.store.run_state import run_bytes
 
 
 def rm(

@@ -45,7 +45,7 @@ def page(digest: Digest, width: int) -> RenderableType:
     blocks = [
         head(summary, workers),
         sparkline_lines(digest, width),
-        rule_block(summary["rules"], summary["outcome"]["rules"]),
+        rule_block(summary["rules"], summary["outcome"]["rules"], has_ended=summary["status"] in JOB_ENDED),
         action_log(actions) if actions else None,
         time_block(summary["time"]),
         machine_block(summary["time"]["usage"]),
@@ -149,13 +149,16 @@ def _timestamp(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def rule_block(rules: list[Rule], counts: dict[str, int]) -> RenderableType:
+def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = True) -> RenderableType:
     """Rules with findings in full, then failed rules, the clear rules, and the other ones by reason.
 
     Args:
         rules: As in ``leadline show --json``.
         counts: As in its ``outcome``.
+        has_ended: Whether the run has.
     """
+    if not rules and not has_ended:
+        return Text("no rules have been evaluated yet", style="dim")
     if not rules:
         return Text("no rules were evaluated for this run; evaluate them with: leadline judge", style="dim")
     table = Table.grid(padding=(0, 2))

@@ -44,16 +44,3 @@ def delete_run(run: str) -> None:
         shutil.rmtree(hidden)
     except OSError as error:
         raise ConfigurationError(f"{os.path.basename(run)} cannot be deleted: {error}") from error
-
-
-def run_bytes(run: str) -> int:
-    """Return the size of a run directory on disk, in bytes."""
-    paths = (os.path.join(folder, name) for folder, _, names in os.walk(run) for name in names)
-    return sum(map(_size, paths))
-
-
-def _size(path: str) -> int:
-    try:
-        return os.lstat(path).st_size
-    except FileNotFoundError:
-        return 0

@@ -77,8 +77,8 @@ class StepCallbacks(Protocol):
     def defer_quiet_steps(self) -> None:
         """Allow the next steps to be deferred, as long as nothing but losses is captured."""
 
-    def can_defer(self, optimizer: object) -> bool:
-        """Return whether ``before_update`` may be deferred."""
+    def ends_steps(self, optimizer: object) -> bool:
+        """Return whether the steps of an optimizer are those of the training, so that they may be deferred."""
 
     def can_defer_end(self) -> bool:
         """Return whether the end of a step may be deferred: no profile is recorded, and no request waits."""

@@ -32,6 +32,8 @@ from leadline.records.request import (
 )
 
 _MOST: Final = 0.9
+_MAX_SAMPLED: Final = 4
+"""Collections with the same interval that are named."""
 AGENT: Final = "agent-"
 """Prefix of the names of agents in acknowledgements."""
 
@@ -55,7 +57,12 @@ def sampling(items: Iterable[SampledItem]) -> list[str]:
         if item.captures < _MOST * item.requests:
             name = f"{'raw ' if item.raw else ''}{item.collection or 'tensors by name'}"
             by_interval.setdefault(_measured_interval(item), []).append(name)
-    return [f"{', '.join(dict.fromkeys(names))} {interval}" for interval, names in by_interval.items()]
+    return [f"{_first(list(dict.fromkeys(names)))} {interval}" for interval, names in by_interval.items()]
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - _MAX_SAMPLED
+    return ", ".join(names[:_MAX_SAMPLED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _measured_interval(item: SampledItem) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +38,7 @@ class SeriesLayout:
     """For each value of a row: the index into ``tensors`` and the name of the statistic."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepStamp:
+class StepStamp(NamedTuple):
     """The step of a row or capture."""
 
     step: int

@@ -242,6 +242,18 @@ def _is_node(document: Any) -> bool:
     return isinstance(document, dict) and isinstance(document.get("node"), str)
 
 
+def run_bytes(run: str) -> int:
+    """Return the size of all files of a run directory, in bytes."""
+    return sum(_size(os.path.join(folder, name)) for folder, _, names in os.walk(run) for name in names)
+
+
+def _size(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except OSError:  # it was removed meanwhile
+        return 0
+
+
 def document_paths(run: str, folder: str) -> dict[str, str]:
     """Return the paths of the documents in a folder of a run, by name."""
     try:

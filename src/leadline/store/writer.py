@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from leadline.records.documents import DroppedData, WorkerDocument
 from leadline.records.event import Event
@@ -35,8 +35,7 @@ SKIPPED_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float
 """Layout of the row of a step that a gradient scaler skipped; its value is 1."""
 
 
-@dataclass(slots=True)
-class _Row:
+class _Row(NamedTuple):
     layout: SeriesLayout
     stamp: StepStamp
     values: bytes

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from leadline.agent.shutdown import end_of_job, folder_bytes
+from leadline.agent.shutdown import end_of_job
 
 
 @pytest.mark.parametrize(
@@ -43,11 +41,3 @@ def test_status_and_exit_status(code: int | None, flags: str, expected: tuple[st
         may_finish="may_finish" in flags,
     )
     assert ended == expected
-
-
-def test_the_bytes_of_a_folder_are_those_on_disk(tmp_path: Path) -> None:
-    assert folder_bytes(str(tmp_path)) == 0
-    (tmp_path / "below").mkdir()
-    (tmp_path / "below" / "file").write_bytes(bytes(10_000))
-    assert 10_000 <= folder_bytes(str(tmp_path)) < 40_000
-    assert folder_bytes(str(tmp_path / "nothing")) == 0

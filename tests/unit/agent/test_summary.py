@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from leadline.agent.summary import MAX_LINES, JobEnd, summary_lines
-from leadline.records.documents import LoggedAction, RuleSummary, RunStatus, WorkerDocument
+from leadline.records.documents import LoggedAction, RuleSummary, RunStatus, SampledItem, WorkerDocument
 from leadline.records.outcome import run_outcome
 
 WORKER = WorkerDocument(steps={"train": 3750}, own_ns=7, loop_ns=1000)
@@ -62,7 +64,7 @@ def test_undecided_rules_are_one_line_of_reasons_and_rules_that_are_not_applicab
     assert not any("straggler" in line or "single process" in line for line in shown)
     many = lines(rule("d"), *(undecided(f"rule{index}", f"reason {index} " * 5) for index in range(9)))
     (cut,) = [line for line in many if "undecided:" in line]
-    assert cut.endswith(" …")
+    assert cut.endswith("; 8 more in leadline show")
     assert len(cut) <= 120
 
 
@@ -234,3 +236,11 @@ def test_many_failures_leave_room_for_the_findings() -> None:
 
 def test_skipped_actions_have_no_line() -> None:
     assert lines(rule("a"), actions=(action("skipped"), action("dry run"))) == lines(rule("a"))
+
+
+def test_what_was_sampled_less_often_takes_two_lines_and_says_how_much_is_left_out() -> None:
+    entry = SampledItem(statistics=("min",), requested_every=50, requests=20, captures=5, steps=1000)
+    sampled = tuple(replace(entry, collection=f"layers_{n}", steps=1000 + 10 * n) for n in range(20))
+    (first, second) = [line for line in lines(workers=(replace(WORKER, sampled=sampled),)) if "layers" in line]
+    assert first.startswith("leadline  sampled less often to stay within the overhead budget: layers_0 every 200 steps")
+    assert re.search(r"; \d+ more in leadline show$", second)

@@ -197,3 +197,8 @@ def test_the_busiest_device_is_shown_and_missing_metrics_are_left_out() -> None:
 def test_json_output(run: str) -> None:
     summary = json.loads(shown(run, "--json"))
     assert {"name", "uri", "status", "steps", "workers", "cost", "rules", "actions", "time"} <= set(summary)
+
+
+def test_a_run_without_rules_is_to_be_evaluated_when_it_has_ended() -> None:
+    assert rendered(rule_block([], {}, has_ended=False)).strip() == "no rules have been evaluated yet"
+    assert "evaluate them with: leadline judge" in rendered(rule_block([], {}))

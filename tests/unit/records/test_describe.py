@@ -67,6 +67,10 @@ def test_the_least_captured_of_all_workers_is_reported() -> None:
     [
         ([], []),
         ([entry(), entry("weights")], ["gradients, weights every 200 steps on average, 50 requested"]),
+        (
+            [entry(name) for name in "abcdef"],
+            ["a, b, c, d and 2 more every 200 steps on average, 50 requested"],
+        ),
         ([entry(raw=True)], ["raw gradients every 200 steps on average, 50 requested"]),
         ([entry("layers", mode="eval")], ["layers every 200 steps of eval on average, 50 requested"]),
         ([entry(None)], ["tensors by name every 200 steps on average, 50 requested"]),

@@ -10,12 +10,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leadline.control.deletion import delete_run, run_bytes
+from leadline.control.deletion import delete_run
 from leadline.dashboard.page import render, site
 from leadline.dashboard.pages.controls import read_form
 from leadline.errors import ConfigurationError
 from leadline.reader import liveness
 from leadline.store.run_notes import MAX_NOTE_CHARACTERS, make_notes, read_notes, write_notes
+from leadline.store.run_state import run_bytes
 
 
 def notes(request: Request) -> Response:

@@ -62,7 +62,7 @@ class DoctorProbe:
         """The latest inventory."""
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
         self.cost, self.deferred = recorder.cost, recorder.deferred
-        self.can_defer_end, self.defer_quiet_steps = recorder.can_defer_end, recorder.defer_quiet_steps
+        self.can_defer_end, self.ends_steps = recorder.can_defer_end, recorder.ends_steps
         self.after_quiet_update = recorder.after_quiet_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
@@ -94,8 +94,8 @@ class DoctorProbe:
             self._optimizers.append(optimizer)
         self._recorder.before_update(optimizer)
 
-    def can_defer(self, optimizer: Any) -> bool:
-        return False
+    def defer_quiet_steps(self) -> None:
+        """Defer nothing: each call is seen when it is made."""
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         clock = self._recorder.clock

@@ -111,7 +111,7 @@ class StepRecorder:
         self.wants_loss = StepDecision(self.clock, lambda: schedules.of("train").losses)
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
         self.wants_checks = StepDecision(self.clock, lambda: schedules.of("train").checks)
-        self.captures_checks = schedules.has_checks
+        self.captures_checks, self.ends_steps = schedules.has_checks, self.clock.is_owner
         self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
         self.record_checks = scalars.add_checks
         self.record_event = context.record_event
@@ -241,9 +241,6 @@ class StepRecorder:
         if self.clock.owns(optimizer):
             self._end_step()
 
-    def can_defer(self, optimizer: Any) -> bool:
-        return self.deferred.steps > 0 and self.clock.is_owner(optimizer)
-
     def can_defer_end(self) -> bool:
         return not self._control.has_pending()
 
@@ -370,7 +367,7 @@ class StepRecorder:
         if self.clock.train_step < _LOSSES_NAMED_STEPS or not is_plain:
             return 0
         interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step
-        return max(min(interesting, steps_until_sample(step) - 1), 0)
+        return max(min(interesting, steps_until_sample(step)), 0)
 
     def _next_interesting_step(self) -> int:
         schedules = self._schedules.of("train")

@@ -55,7 +55,7 @@ class DeferredCalls:
 
     Attributes:
         stop: Makes the deferred calls, under the guard's lock, and defers none until the recorder allows it again.
-        steps: How many of the next steps may be deferred, the current one included.
+        steps: How many of the next steps may be deferred, the current one included; the end of the last one is not.
         thread: Its steps are deferred.
         calls: Time, overhead until then, function and arguments of each call.
     """

@@ -109,8 +109,7 @@ def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
     """
     if tensor.is_meta:
         return None
-    is_plain = type(tensor) is torch.Tensor and not torch._C._len_torch_function_stack()
-    if is_plain and tensor.is_cpu and "cpu" not in COPIERS:
+    if is_read_at_once(tensor):
         return float(abs(number)) if isinstance(number := tensor.item(), complex) else float(number)
     with untracked():
         value = tensor.detach()
@@ -121,6 +120,12 @@ def number_of(tensor: torch.Tensor) -> DeviceScalar | float | None:
         if copier.is_recording():
             return None
         return DeviceScalar(value.to(torch.float64, copy=True).reshape(()))
+
+
+def is_read_at_once(tensor: torch.Tensor) -> bool:
+    """Return whether the number of a tensor is on the host, and reading it calls no code of others."""
+    is_plain = type(tensor) is torch.Tensor and not torch._C._len_torch_function_stack()
+    return is_plain and tensor.is_cpu and "cpu" not in COPIERS
 
 
 def scale_of(scaler: Any) -> DeviceScalar | float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
@@ -12,13 +13,23 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from leadline.frameworks.call_site import CallSite
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, is_read_at_once, number_of, scale_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
 
 ReadLoss: TypeAlias = tuple[object, "DeviceScalar | float", "str | None"]
 """Place in the script, value and name of a loss."""
 _INTERNAL_FOLDERS: Final = (torch.__file__.rsplit("/", 1)[0] + "/", __file__.rsplit("/", 1)[0] + "/")
 _MAX_SCALED: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class _Last:
+    """The place of the last backward pass, if it began at one loss as its loss call had returned it."""
+
+    codes: tuple[CodeType, ...]
+    """The code of each frame, from the innermost to that of the script."""
+    site: CallSite
+    name: str | None
 
 
 class LossReader:
@@ -31,6 +42,7 @@ class LossReader:
         """
         self._calls = calls
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
+        self._last: _Last | None = None
 
     def note_scaled(self, loss: torch.Tensor, scaler: Any) -> None:
         """Note that a gradient scaler has scaled a loss."""
@@ -40,6 +52,9 @@ class LossReader:
 
     def read_finite(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss] | None:
         """Return the losses that a backward pass begins at; None if one is not a finite number on the host."""
+        again = self._read_again(outputs, frame)
+        if again is not None:
+            return [again]
         losses = self.read(outputs, frame)
         return losses if all(type(loss[1]) is float and math.isfinite(loss[1]) for loss in losses) else None
 
@@ -54,12 +69,42 @@ class LossReader:
                 value = number_of(output)
                 if value is not None:
                     losses.append((site, value / factor / scale_of(scaler), name))
+        is_direct = len(losses) == len(outputs) == 1 and self._calls.is_direct(site)
+        self._last = _Last(tuple(_codes(frame, site)), site, losses[0][2]) if is_direct and site is not None else None
         return losses
+
+    def _read_again(self, outputs: Sequence[Any], frame: FrameType | None) -> ReadLoss | None:
+        """Return the loss of a backward pass that begins where the last one began, and at a finite number on the host.
+
+        It looks at as little as possible: between two steps of a training, what it needs has left the processor's
+        caches.
+        """
+        last = self._last
+        if last is None or len(outputs) != 1 or self._scaled:
+            return None
+        output = outputs[0]
+        if output.dim() or not is_read_at_once(output):
+            return None
+        instruction = -1
+        for code in last.codes:
+            if frame is None or frame.f_code is not code:
+                return None
+            instruction, frame = frame.f_lasti, frame.f_back
+        value = output.item()
+        is_finite = instruction == last.site.instruction and type(value) is float and math.isfinite(value)
+        return (last.site, value, last.name) if is_finite else None
 
     def _pop_scaler(self, output: torch.Tensor) -> Any:
         """Return the gradient scaler that has scaled a loss; None: none has."""
         known = self._scaled.pop(id(output), None)
         return known[1]() if known is not None and known[0]() is output else None
+
+
+def _codes(frame: FrameType | None, site: CallSite | None) -> Iterator[CodeType]:
+    """Iterate over the code of each frame up to that of a place."""
+    while frame is not None and site is not None:
+        yield frame.f_code
+        frame = None if frame.f_code is site.code else frame.f_back
 
 
 def _loss_node(output: torch.Tensor, scaler: Any) -> Any:

@@ -125,7 +125,8 @@ class StepHooks:
 
     def _make_pre_hook(self) -> Callable[..., Any]:
         local, guard, before_update = self._local, self._guard, self._before_update
-        timeline, callbacks, before_quiet_update = self._timeline, self._callbacks, self._before_quiet_update
+        timeline, before_quiet_update = self._timeline, self._before_quiet_update
+        ends_steps = self._callbacks.ends_steps
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             caller = sys._getframe(1)
@@ -141,9 +142,7 @@ class StepHooks:
             frame.found_inf = getattr(optimizer, "found_inf", None)
             if closure is None:
                 frame.has_read_gradients = True
-                if callbacks.can_defer(optimizer):
-                    guard.defer(before_quiet_update, optimizer)
-                else:
+                if not (ends_steps(optimizer) and guard.defer(before_quiet_update, optimizer)):
                     guard.run(before_update, optimizer)
                 return None
             guard.run(timeline.begin_update)
@@ -157,7 +156,8 @@ class StepHooks:
     def _make_post_hook(self) -> Callable[..., Any]:
         local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
         after_partial_update, after_update = self._after_partial_update, self._after_update
-        callbacks, after_quiet_update = self._callbacks, self._after_quiet_update
+        after_quiet_update, deferred = self._after_quiet_update, self._callbacks.deferred
+        can_defer_end = self._callbacks.can_defer_end
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             frame = local.frame
@@ -170,9 +170,8 @@ class StepHooks:
                     guard.run(after_partial_update, frame.optimizer)
                     stepped_in_backward.append(frame.optimizer)
                     return
-                if guard.can_defer() and callbacks.can_defer_end():
-                    guard.defer(after_quiet_update, frame.optimizer)
-                    callbacks.deferred.steps -= 1
+                if deferred.steps > 1 and can_defer_end() and guard.defer(after_quiet_update, frame.optimizer):
+                    deferred.steps -= 1
                 else:
                     guard.run(after_update, frame.optimizer)
 
@@ -236,14 +235,13 @@ class StepHooks:
                 return original(t_outputs, *args, **kwargs)
             stepped_in_backward.clear()  # left over from a backward pass that raised
             caller = sys._getframe(1)
-            if not (guard.can_defer() and guard.defer_with(begin_quiet_backward, read_losses, t_outputs, caller)):
+            if not guard.defer_with(begin_quiet_backward, read_losses, t_outputs, caller):
                 guard.run(begin_backward, t_outputs, caller)
             result = original(t_outputs, *args, **kwargs)
-            if stepped_in_backward or not guard.can_defer():
-                guard.run(end_backward)
-            else:
-                guard.defer(end_quiet_backward)
+            if not stepped_in_backward and guard.defer(end_quiet_backward):
                 expect_model()
+            else:
+                guard.run(end_backward)
             return result
 
         return hide_from_dynamo(_engine_run_backward)

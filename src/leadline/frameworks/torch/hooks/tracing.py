@@ -56,15 +56,8 @@ class HookGuard:
             finally:
                 overhead.end(begun_ns, self._call_ns)
 
-    def can_defer(self) -> bool:
-        """Return whether a call may be deferred now."""
-        deferred = self._guard.deferred
-        if deferred is None or deferred.steps <= 0 or deferred.thread != get_ident():
-            return False
-        return not torch._C._len_torch_dispatch_stack()
-
-    def defer(self, function: Callable[..., object], *args: object) -> None:
-        """Call a function later, as if it were now, if that is possible; otherwise call it now."""
+    def defer(self, function: Callable[..., object], *args: object) -> bool:
+        """Call a function later, as if it were now; False: that is not possible now."""
         deferred = self._guard.deferred
         if (
             deferred is None
@@ -72,23 +65,30 @@ class HookGuard:
             or deferred.thread != get_ident()
             or torch._C._len_torch_dispatch_stack()
         ):
-            self.run(function, *args)
-            return
+            return False
         overhead = self._overhead
         now = overhead.clock()
         deferred.calls.append((now, overhead.own_ns, function, args))
         overhead.own_ns += overhead.clock() - now + self._call_ns
+        return True
 
-    def defer_with(self, function: Callable[[R], object], read: Callable[..., R | None], *args: object) -> bool:
-        """Call a function later, where ``can_defer``, with what another one returns now; False: that returned None."""
-        guard, overhead, deferred = self._guard, self._overhead, self._guard.deferred
+    def defer_with(self, function: Callable[..., object], read: Callable[..., object], *args: object) -> bool:
+        """Call a function later, with what another one returns now; False: that returned None, or is not possible."""
+        guard, overhead = self._guard, self._overhead
+        deferred = guard.deferred
+        if (
+            deferred is None
+            or deferred.steps <= 0
+            or deferred.thread != get_ident()
+            or torch._C._len_torch_dispatch_stack()
+        ):
+            return False
         now, own_ns = overhead.clock(), overhead.own_ns
         value = guard.call(read, *args)
+        if value is not None:
+            deferred.calls.append((now, own_ns, function, (value,)))
         overhead.own_ns += overhead.clock() - now + self._call_ns
-        if value is None or deferred is None:
-            return False
-        deferred.calls.append((now, own_ns, function, (value,)))
-        return True
+        return value is not None
 
     def _run_outside_modes(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         if _fake_mode() is not None:

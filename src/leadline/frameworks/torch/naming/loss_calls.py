@@ -95,6 +95,11 @@ class LossCalls:
             loss = self._sites[site] = self._find(node())
         return loss.name, _factor(node(), loss.hops) if loss.hops else 1.0
 
+    def is_direct(self, site: object) -> bool:
+        """Return whether the backward passes of a place start from the output of a loss call, or from no known one."""
+        loss = self._sites.get(site)
+        return loss is not None and not loss.hops
+
     def _find(self, node: Any) -> LossName:
         for hops in range(_MAX_HOPS):
             if node is None:

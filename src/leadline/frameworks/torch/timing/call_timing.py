@@ -70,7 +70,8 @@ class DataLoaderHooks(TimingHooks):
             if timeline.is_elsewhere():
                 return original(iterator)
             timeline.is_loading = True
-            defer(begin)
+            if not defer(begin):
+                run(begin)
             try:
                 return original(iterator)
             except StopIteration:
@@ -78,7 +79,8 @@ class DataLoaderHooks(TimingHooks):
                 raise
             finally:
                 timeline.is_loading = False
-                defer(end)
+                if not defer(end):
+                    run(end)
 
         return hide_from_dynamo(__next__)
 

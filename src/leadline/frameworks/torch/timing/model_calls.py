@@ -67,7 +67,7 @@ class ModelCallHook:
                 self.expect()
 
     def _make_hook(self, on_call: Callable[[torch.nn.Module, tuple[Any, ...]], None] | None) -> Callable[..., None]:
-        timeline, guard, hooks = self._timeline, self._guard, self._hooks
+        timeline, guard, hooks, begin_model = self._timeline, self._guard, self._hooks, self._timeline.begin_model
 
         def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
             if module is not self._last():
@@ -78,7 +78,8 @@ class ModelCallHook:
                 hooks.pop(_KEY, None)
                 if on_call is not None:
                     guard.run(on_call, module, args)
-                guard.defer(timeline.begin_model)
+                if not guard.defer(begin_model):
+                    guard.run(begin_model)
 
         return hide_from_dynamo(pre_hook)
 

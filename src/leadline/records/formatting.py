@@ -12,6 +12,28 @@ from typing import Final
 _SECONDS: Final = ((1e9, "ns"), (1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 """Units of a time below a minute, with their number in a second."""
 
+_PHASE_LABELS: Final = {
+    "data": "data loading",
+    "host": "host work",
+    "copy": "host-to-device copy",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "compute": "training function",
+    "collective": "collective communication",
+    "checkpoint": "checkpoint",
+    "watching": "Leadline overhead",
+    "other": "other",
+    "eval": "evaluation",
+    "predict": "prediction",
+    "imports": "imports",
+    "setup": "data, model and device setup",
+    "first_step": "compilation and first step",
+    "initialization": "initialization",
+    "training_loop": "training loop",
+    "finalization": "finalization",
+}
+
 
 def number(value: int) -> str:
     """``3,750``."""
@@ -90,6 +112,11 @@ def share(ratio: float) -> str:
     if 0 < percent < 0.1:
         return "under 0.1 %"
     return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
+def phase_label(name: str) -> str:
+    """Return the label of a phase or event: ``data loading`` for ``data``; the name itself if it has no label."""
+    return _PHASE_LABELS.get(name, name.replace("_", " "))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -307,7 +307,7 @@ def set_time_axis(fig: go.Figure) -> go.Figure:
     """Make x a time axis with 24 hours and the zone on hover; the dashboard converts UTC to the viewer's time zone."""
     fig.update_xaxes(type="date", title_text="", hoverformat="%b %-d, %H:%M:%S UTC", tickformatstops=_TIME_TICKS)
     meta = dict(fig.layout.meta or {})
-    return fig.update_layout(meta={**meta, "axis": "time"})
+    return fig.update_layout(meta={**meta, "axis": "time"}, margin={"b": 32})
 
 
 def set_step_axis(fig: go.Figure, title: str = "step") -> go.Figure:

@@ -62,6 +62,12 @@ def significant(value: float | None) -> str:
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
 
 
+def exact(value: float) -> str:
+    """A number that somebody chose, as it is written: ``0.1235``, ``1e-7``."""
+    mantissa, _, exponent = f"{value:g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
+
+
 def latency(seconds: float | None) -> str:
     """A time within a training, in SI units with three significant digits: ``26.1 µs``, ``259 ms``, ``1.05 s``.
 

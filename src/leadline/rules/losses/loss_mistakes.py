@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.records import loss_facts as facts
+from leadline.records.formatting import exact, significant
 from leadline.records.formatting import share as percent
-from leadline.records.formatting import significant
 from leadline.records.loss_facts import ACTIVATION_NAMES, REGRESSION, Activation, LossKind
 from leadline.rules.losses.given_loss import GivenLoss
 
@@ -237,11 +237,11 @@ def _labels_out_of_reach(loss: GivenLoss) -> Mistake | None:
     if loss.kind not in REGRESSION or not share > _FEW or reach is None or loss.has(facts.IS_RESCALED):
         return None
     low, high = loss.number(facts.LABEL_MIN), loss.number(facts.LABEL_MAX)
-    bounds = f"only numbers from {reach[0]:g} to {reach[1]:g}"
+    bounds = f"only numbers from {exact(reach[0])} to {exact(reach[1])}"
     if reach[1] == float("inf"):
-        bounds = f"no number below {reach[0]:g}"
+        bounds = f"no number below {exact(reach[0])}"
     elif reach[0] == float("-inf"):
-        bounds = f"no number above {reach[1]:g}"
+        bounds = f"no number above {exact(reach[1])}"
     name = ACTIVATION_NAMES[loss.activation]
     return Mistake(
         "labels_out_of_reach",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
-from leadline.records.formatting import significant
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete, too_few
@@ -137,7 +137,7 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
         worker, tensor = key
         return Fired(
             f"{tensor}: the mean of channel {channel} over {count:,} images is {significant(means[channel])}, beyond "
-            f"{self.threshold_mean:g}",
+            f"{exact(self.threshold_mean)}",
             tensors=(tensor,),
             evidence={"channel": channel, "means": means, "images": count, "threshold": self.threshold_mean},
             suggestion="transforms.Normalize(mean, std) with the data's own means (for a pretrained model with those "

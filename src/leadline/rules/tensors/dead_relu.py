@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -81,7 +82,7 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
         tensors = tuple(dict.fromkeys(layer.tensor for layer in bad))
         return Fired(
             f"{worst.tensor}: {dead:,} of {units:,} units ({percent(dead / units)}) are active on fewer than "
-            f"{self.threshold_inactivity:g} % of the samples" + and_more(len(tensors) - 1, "layer"),
+            f"{exact(self.threshold_inactivity)} % of the samples" + and_more(len(tensors) - 1, "layer"),
             tensors=tensors,
             evidence={
                 "dead_units": dead,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
-from leadline.records.formatting import significant
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete, suspected
@@ -102,7 +102,7 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
 
     def _large_norm(self, norm: TensorReading) -> Fired:
         return Fired(
-            f"the norm of all gradients is {significant(norm.value)}, above {self.norm_threshold:g}, "
+            f"the norm of all gradients is {significant(norm.value)}, above {exact(self.norm_threshold)}, "
             "and nothing clips them",
             tensors=(norm.tensor,),
             evidence={"gradient_norm": norm.value, "threshold": self.norm_threshold},

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -106,7 +107,7 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
         tensors = tuple(dict.fromkeys((worst.tensor, *(reading.tensor for reading, _, _ in bad))))
         return Fired(
             f"{worst.tensor}: {percent(worst.value)} of {worst.elements:,} tokens are {token}, more "
-            f"than {threshold:g} %" + and_more(len(tensors) - 1),
+            f"than {exact(threshold)} %" + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"token": token, "percent": worst.value * 100.0, "threshold": threshold, "tokens": worst.elements},
             suggestion="batches of sequences of similar length (group_by_length), or padding only to the longest of "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.formatting import significant
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import too_few
@@ -205,7 +205,8 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         std = pool.total_std()
         if std > self.scale or (std < 1 / self.scale and pool.size < 10 / self.scale):
             return (
-                f"standard deviation {significant(std)} is outside [{significant(1 / self.scale)}, {self.scale:g}]",
+                f"standard deviation {significant(std)} is outside [{significant(1 / self.scale)}, "
+                f"{exact(self.scale)}]",
                 {
                     "std": std,
                     "threshold": self.scale,

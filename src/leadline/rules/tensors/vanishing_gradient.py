@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from leadline.records.formatting import significant
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
@@ -63,7 +63,7 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         more = len(tensors) - 1
         return Fired(
             f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {significant(worst.value)} is below "
-            f"{self.threshold:g}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
+            f"{exact(self.threshold)}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
             suggestion="ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "

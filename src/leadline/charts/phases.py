@@ -223,7 +223,7 @@ def pie(
         return theme.empty(missing, title)
     slices = _merge_smallest(slices)
     total = sum(seconds for _, seconds in slices)
-    names = [f"{theme.plain_text(name.replace('_', ' '), 40)}  {_percent(seconds / total)}" for name, seconds in slices]
+    names = [f"{theme.plain_text(phase_label(name), 40)}  {_percent(seconds / total)}" for name, seconds in slices]
     palette = {**theme.PHASE_COLOURS, **(colours or {})}
     fig = theme.figure(title)
     fig.add_trace(

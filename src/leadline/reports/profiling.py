@@ -12,7 +12,7 @@ from leadline.charts import profile_charts, step_charts, theme
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
-from leadline.records.formatting import duration, moment, share
+from leadline.records.formatting import duration, moment, phase_label, share
 from leadline.reports.machine import (
     CPU,
     IO,
@@ -127,7 +127,9 @@ def _general(sources: Sources, parts: Mapping[str, float]) -> dict[str, float]:
 def _phases(parts: Mapping[str, float]) -> Table:
     whole = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])
-    rows = [{"phase": name, "seconds": seconds, "share": 100.0 * seconds / whole} for name, seconds in ordered]
+    rows = [
+        {"phase": phase_label(name), "seconds": seconds, "share": 100.0 * seconds / whole} for name, seconds in ordered
+    ]
     columns: Columns = {
         "phase": "phase",
         "seconds": Column("time", "s"),
@@ -148,6 +150,7 @@ def _operators(rows: list[dict[str, Any]], title: str) -> Table:
     shown = [
         {
             **row,
+            "phase": phase_label(row["phase"]),
             "self": row["own_ns"] / 1e6,
             "total": row["total_ns"] / 1e6,
             "share": 100.0 * row["share"],

@@ -47,7 +47,7 @@ def test_the_sections_are_drawn_and_grow_with_the_training(
     wait_until_loaded(page)
     page.evaluate("window.wasNeverReloaded = true")
     matrix = page.locator("#confusion-matrix")
-    expect(matrix).to_contain_text("75.0% of 60 samples are predicted correctly")
+    expect(matrix).to_contain_text("75 % of 60 samples are predicted correctly")
     matrix.scroll_into_view_if_needed()
     expect(matrix.locator(".heatmaplayer").first).to_be_visible()
     expect(page.locator("#residuals")).to_contain_text("A classification has no residuals")
@@ -56,7 +56,7 @@ def test_the_sections_are_drawn_and_grow_with_the_training(
     expect(importance.locator(".ytick text").first).to_contain_text("<img src=x")
     assert importance.locator("img").count() == 0
     writer.write_all(rounds(range(6, 21)))
-    expect(matrix).to_contain_text("100.0% of 60 samples are predicted correctly", timeout=PATIENCE_MS)
+    expect(matrix).to_contain_text("100 % of 60 samples are predicted correctly", timeout=PATIENCE_MS)
     expect(page.locator("#evaluation")).to_contain_text("weighted")
     matrix.scroll_into_view_if_needed()
     expect(matrix).to_contain_text("Round 20", timeout=PATIENCE_MS)

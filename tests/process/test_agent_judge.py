@@ -70,7 +70,7 @@ def test_findings_are_announced_and_the_summary_waits_for_the_judge(run: Path, t
     done = launch(run, "sleep", "1", judge=judge(tmp_path, run, body))
     lines = done.stderr.splitlines()
     assert lines[0].endswith("preset standard, 1 rule")
-    assert "leadline  step 1,312  exploding_tensor: loss is NaN      leadline show" in lines
+    assert "leadline  step 1,312  exploding_tensor: loss is NaN" in lines
     assert "leadline  step 1,313  a: b → stopping at step 1314" in lines
     assert (
         "Completed: no step was seen; 1 problem found by exploding_tensor: loss NaN after the learning rate reached "

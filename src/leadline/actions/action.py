@@ -47,7 +47,7 @@ class Outcome:
     """The result of an action."""
 
     outcome: str
-    """One line: ``asked to stop at step 1314``."""
+    """One line: ``stop requested at step 1314``."""
     step: int | None = None
     """The step at which it takes effect."""
     request: str | None = None

@@ -8,6 +8,7 @@ import textwrap
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from leadline.records.formatting import significant
 from leadline.records.notification import Notification, TensorSnapshot
 
 MAX_TENSORS: Final = 5
@@ -134,7 +135,7 @@ def _commands(notification: Notification) -> list[str]:
 def _format_value(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return _cut(_one_line(str(value)), _TITLE_CHARACTERS)
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}".replace("nan", "NaN")
+    return f"{value:,}" if isinstance(value, int) else significant(value)
 
 
 def _moment(time_ns: int) -> str:

@@ -50,7 +50,7 @@ class StopTraining(Action, frozen=True, kw_only=True):
             let_script_finish=self.let_script_finish,
         )
         control.write_request(context.run, request)
-        return Outcome(f"asked to stop at step {train_step}", train_step, request.id, f"stopping at step {train_step}")
+        return Outcome(f"stop requested at step {train_step}", train_step, request.id, f"stopping at step {train_step}")
 
 
 def _step(context: ActionContext) -> int:

@@ -14,6 +14,7 @@ from leadline.analysis.overload import find_overload, without_run_delay
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import StepTable
 from leadline.analysis.usage import mean_of, usage_by_phase
+from leadline.records.formatting import significant
 from leadline.records.names import OTHER, OVERHEAD, PARTS
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
@@ -151,7 +152,8 @@ def _waiting(straggler: SlowRank, evidence: dict[str, Any]) -> Bottleneck:
     return Bottleneck(
         COMMUNICATION,
         straggler.phase,
-        f"other ranks wait for rank {straggler.rank}: {straggler.lost_ms:.3g} ms lost per step in {straggler.phase}",
+        f"other ranks wait for rank {straggler.rank}: {significant(straggler.lost_ms)} ms lost per "
+        f"step in {straggler.phase}",
         _TRY[INPUT] + f" (on rank {straggler.rank})" if straggler.phase == "data" else _TRY["straggler"],
         {**evidence, "straggler": asdict(straggler)},
     )

@@ -68,7 +68,7 @@ def _add(root: _Node, flames: list[Flame]) -> None:
         while open_calls and open_calls[-1][0] <= flame.start_ns and open_calls[-1][0] < end_ns:
             open_calls.pop()
         _, caller, own = open_calls[-1] if open_calls else (0, root, None)
-        if _is_own(flame.file):
+        if is_own(flame.file):
             if own is None:
                 own = caller.children.setdefault(_OWN_CALL, _Node())
                 own.total_ns += flame.duration_ns
@@ -81,7 +81,8 @@ def _add(root: _Node, flames: list[Flame]) -> None:
         open_calls.append((end_ns, node, None))
 
 
-def _is_own(file: str) -> bool:
+def is_own(file: str) -> bool:
+    """Return whether a function belongs to Leadline's part of the training process."""
     return any(folder in file.replace("\\", "/") for folder in _OWN_FOLDERS)
 
 

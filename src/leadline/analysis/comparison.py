@@ -126,9 +126,16 @@ def _flatten(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
         for key, item in value.items():
             yield from _flatten(item, f"{name}.{key}" if name else str(key))
     elif isinstance(value, (list, tuple)):
-        yield name, ", ".join(map(str, value)) or "none"
+        yield name, ", ".join(map(_text, value)) or "none"
     elif value not in ({}, None, ""):
-        yield name, str(value)
+        yield name, _text(value)
+
+
+def _text(value: Any) -> str:
+    """Return a setting as ``leadline.toml`` has it: ``true``, and ``action=stop_training`` for a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key}={_text(item)}" for key, item in value.items())
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _is_compared(digest: Digest, name: str) -> bool:

@@ -13,6 +13,8 @@ import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError
 from leadline.records.documents import WorkerDocument
+from leadline.records.formatting import share as percent
+from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.names import FEATURE_IMPORTANCE
 from leadline.records.series import SeriesLayout
@@ -284,21 +286,28 @@ def _compare(train: Loss | None, validation: Loss) -> str:
     if rise > _RISE and best < len(values) - 1:
         trained = "" if train is None else _training_since(train, int(steps[best]))
         return (
-            f"{validation.name} reached its minimum at round {steps[best]:,} ({values[best]:.4g}) "
-            f"and has risen by {rise:.0%} since, to {values[-1]:.4g}{trained}: overfitting. "
+            f"{validation.name} reached its minimum at round {steps[best]:,} ({significant(values[best])}) "
+            f"and has risen by {percent(rise)} since, to {significant(values[-1])}{trained}: overfitting. "
             f"Early stopping would have kept round {steps[best]:,}."
         )
     if train is None:
-        return f"{validation.name} is at its minimum, {values[best]:.4g}. There is no training loss to compare it with."
+        return (
+            f"{validation.name} is at its minimum, {significant(values[best])}. There is no training loss "
+            "to compare it with."
+        )
     last = _finite(train)[1][-1]
     gap = (values[-1] - last) / max(abs(last), 1e-300)
     if gap > _GAP:
         return (
-            f"{validation.name} ({values[-1]:.4g}) is {_format_gap(gap)} {train.name} ({last:.4g}) and does not rise: "
+            f"{validation.name} ({significant(values[-1])}) is {_format_gap(gap)} {train.name} "
+            f"({significant(last)}) and does not rise: "
             "the model fits its training set better than new data. A smaller max_depth, a larger "
             "min_child_weight or lambda, or subsample below 1 reduce the gap."
         )
-    return f"{validation.name} ({values[-1]:.4g}) is close to {train.name} ({last:.4g}). {_assess_training(train)}"
+    return (
+        f"{validation.name} ({significant(values[-1])}) is close to {train.name} ({significant(last)}). "
+        f"{_assess_training(train)}"
+    )
 
 
 def _assess_training(loss: Loss) -> str:
@@ -307,7 +316,8 @@ def _assess_training(loss: Loss) -> str:
     fall = values[0] - values.min()
     if fall < _MIN_DECREASE * abs(values[0]):
         return (
-            f"It has decreased by only {fall / max(abs(values[0]), 1e-300):.1%} in total: underfitting, or nothing to  "
+            f"It has decreased by only {percent(fall / max(abs(values[0]), 1e-300))} in total: "
+            "underfitting, or nothing to  "
             "learn from these features. Deeper trees or a larger learning rate show which."
         )
     late = values[int(len(values) * 0.9) - 1] - values[-1]
@@ -320,14 +330,14 @@ def _training_since(train: Loss, since: int) -> str:
     steps, values = _finite(train)
     then = values[steps <= since]
     return (
-        f", while {train.name} fell from {then[-1]:.4g} to {values[-1]:.4g}"
+        f", while {train.name} fell from {significant(then[-1])} to {significant(values[-1])}"
         if then.size and values[-1] < then[-1]
         else ""
     )
 
 
 def _format_gap(gap: float) -> str:
-    return f"{gap:.0%} above" if gap < 2 else f"{gap + 1:,.3g} times"
+    return f"{percent(gap)} above" if gap < 2 else f"{significant(gap + 1)} times"
 
 
 def _finite(loss: Loss) -> tuple[np.ndarray, np.ndarray]:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.analysis.job import JobPhases
 from leadline.charts import theme
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import duration, latency
+from leadline.records.formatting import duration, latency, phase_label
 from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def over_time(table: pa.Table, *, missing: str = "no steps were timed") -> go.Fi
             shares = np.divide(100.0 * phase_ns, totals, out=np.full(len(totals), np.nan), where=totals > 0)
             width, marker = float(edges[1] - edges[0]) / 1e6, {"line": {"width": 0}}
             y, colour = theme.float32(shares), theme.phase_colour(part)
-            theme.add_bars(fig, part, midpoints, y, colour, "%{y:.3~g} %", width=width, marker=marker)
+            theme.add_bars(fig, phase_label(part), midpoints, y, colour, "%{y:.3~g} %", width=width, marker=marker)
     fig.update_layout(barmode="stack", bargap=0, hovermode="x unified").update_yaxes(range=[0, 100])
     return theme.set_legend(theme.set_time_axis(fig)).update_layout(showlegend=True)
 
@@ -223,7 +223,7 @@ def pie(
         return theme.empty(missing, title)
     slices = _merge_smallest(slices)
     total = sum(seconds for _, seconds in slices)
-    names = [f"{theme.plain_text(name.replace('_', ' '), 40)}  {_percent(seconds / total)}" for name, seconds in slices]
+    names = [f"{theme.plain_text(phase_label(name), 40)}  {_percent(seconds / total)}" for name, seconds in slices]
     palette = {**theme.PHASE_COLOURS, **(colours or {})}
     fig = theme.figure(title)
     fig.add_trace(
@@ -274,7 +274,7 @@ def shares(seconds: Mapping[str, float]) -> go.Figure:
     fig = theme.figure("Time breakdown", xaxis_ticksuffix=" %")
     for name, phase_seconds in present.items():
         share = 100.0 * phase_seconds / total
-        label = theme.plain_text(name, 40)
+        label = theme.plain_text(phase_label(name), 40)
         theme.add_bars(
             fig,
             f"{label} {_percent(share / 100)}",

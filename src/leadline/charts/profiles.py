@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 from leadline.analysis.call_tree import CallNode
 from leadline.charts import theme
 from leadline.charts.units import duration_unit
-from leadline.records.formatting import latency, share
+from leadline.records.formatting import latency, phase_label, share
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,7 +92,7 @@ def window(calls: pa.Table) -> go.Figure:
     for phase, members in phases.items():
         theme.add_bars(
             fig,
-            theme.plain_text(phase, 30),
+            theme.plain_text(phase_label(phase), 30),
             theme.float32([row["total_ns"] / 1e6 for row, _ in members]),
             [row_index for _, row_index in members],
             theme.phase_colour(phase),

@@ -22,6 +22,7 @@ def scalars(
     y: str = "",
     is_log: bool | None = None,
     missing: str = "nothing was captured",
+    colours: Mapping[str, int] | None = None,
 ) -> go.Figure:
     """Draw numbers over steps: a line for each name and worker, with a band where steps were aggregated.
 
@@ -33,6 +34,7 @@ def scalars(
         title: "": the name.
         y: Axis title, with unit.
         is_log: Whether to draw magnitudes on a logarithmic axis; None: if they differ widely.
+        colours: Index of the colour by worker; None: by name and worker, in order.
     """
     groups = list(_groups(table))
     if not groups:
@@ -50,6 +52,8 @@ def scalars(
     for index, (label, (key, rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
         name, mode, worker = key
         colour = sources.index((name, worker)) if len(sources) > 1 else index
+        if colours is not None:
+            colour = colours[worker]
         has_band = len(groups) <= theme.MAX_BANDS and not is_log
         _add(fig, colour, label, rows, is_line=mode == "train", has_band=has_band)
     _mark_nonfinite(fig, labels, [rows for _, rows in groups])
@@ -63,21 +67,23 @@ def compare(
     y: str = "",
     is_log: bool | None = None,
 ) -> go.Figure:
-    """Draw the same number of several runs on one axis.
+    """Draw the same number of several runs on one axis, each run in its colour.
 
     Args:
         tables: As for ``scalars``, by run name.
     """
     labelled = []
-    for run, table in tables.items():
+    colours: dict[str, int] = {}
+    for index, (run, table) in enumerate(tables.items()):
         workers = table["worker"].to_pylist()
         texts = [f"{run} {worker}" if len(set(workers)) > 1 else run for worker in workers]
+        colours |= dict.fromkeys(texts, index)
         column = table.column_names.index("worker")
         labelled.append(table.set_column(column, "worker", pa.array(texts, pa.string())))
     joined = pa.concat_tables(labelled) if labelled else None
     if joined is None or not joined.num_rows:
         return theme.empty("captured in neither run", title)
-    return scalars(joined, title=title, y=y, is_log=is_log)
+    return scalars(joined, title=title, y=y, is_log=is_log, colours=colours)
 
 
 def _add(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], *, is_line: bool, has_band: bool) -> None:

@@ -14,7 +14,7 @@ from leadline.analysis.ranks import Ranks
 from leadline.charts import theme
 from leadline.charts.value_axis import SECONDS, SECONDS_ON_HOVER, line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import latency
+from leadline.records.formatting import latency, phase_label
 from leadline.records.names import PARTS
 
 _LONG: Final = 3.0
@@ -114,7 +114,13 @@ def _add_phases(fig: go.Figure, rows: pa.Table) -> None:
             continue
         marker = {"line": {"width": 0}, "pattern": pattern}
         theme.add_bars(
-            fig, part, steps, theme.float32(times), theme.phase_colour(part), SECONDS_ON_HOVER, marker=marker
+            fig,
+            phase_label(part),
+            steps,
+            theme.float32(times),
+            theme.phase_colour(part),
+            SECONDS_ON_HOVER,
+            marker=marker,
         )
 
 
@@ -191,7 +197,8 @@ def rank_phases(ranks: Ranks | None) -> go.Figure:
         times = np.array([ranks.by_rank[rank].get(part, 0.0) / 1e3 for rank in names])
         if times.any():
             x = [str(rank) for rank in names]
-            theme.add_bars(fig, part, x, theme.float32(times), theme.phase_colour(part), SECONDS_ON_HOVER)
+            label, colour = phase_label(part), theme.phase_colour(part)
+            theme.add_bars(fig, label, x, theme.float32(times), colour, SECONDS_ON_HOVER)
     fig.update_xaxes(type="category").update_yaxes(SECONDS)
     return _note_straggler(theme.set_legend(fig), ranks)
 
@@ -202,6 +209,7 @@ def _note_straggler(fig: go.Figure, ranks: Ranks) -> go.Figure:
     text = f"no straggler in {ranks.steps:,} steps"
     if straggler is not None:
         text = (
-            f"rank {straggler.rank} is slowest: {latency(straggler.lost_ms / 1e3)} per step longer in {straggler.phase}"
+            f"rank {straggler.rank} is slowest: {latency(straggler.lost_ms / 1e3)} per step longer in "
+            f"{phase_label(straggler.phase)}"
         )
     return theme.add_note(fig, text)

@@ -39,14 +39,14 @@ PHASE_COLOURS: Final = {
     "compute": PALETTE[0],
     "collective": PALETTE[3],
     "checkpoint": PALETTE[5],
-    "watching": "#a8adb5",
+    "watching": "#5d6b82",
     "other": GREY,
     "eval": PALETTE[5],
     "predict": PALETTE[4],
     "train": PALETTE[0],
-    "initialization": PALETTE[1],
-    "training_loop": PALETTE[0],
-    "finalization": PALETTE[2],
+    "initialization": "#a9b4c2",
+    "training_loop": "#14808c",
+    "finalization": "#6b7787",
 }
 """Colour of each phase of a job or step, the same in every chart."""
 UTILIZATION_SCALE: Final = "Cividis"
@@ -69,6 +69,8 @@ _TIME_TICKS: Final = [
     {"dtickrange": [86_400_000, None], "value": "%b %-d"},
 ]
 _LEGEND_PIXELS: Final = 540
+_FEW_STEPS: Final = 6
+"""Up to this many steps, each has a tick."""
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 """Unicode direction marks, which can disguise a name."""
 
@@ -99,7 +101,7 @@ TEMPLATE: Final = go.layout.Template(
             "pad": {"t": 10},
         },
         "xaxis": _AXIS,
-        "yaxis": _AXIS,
+        "yaxis": {**_AXIS, "exponentformat": "power"},
         "hovermode": "closest",
         "hoverlabel": {"namelength": -1, "align": "left"},
         "legend": {
@@ -193,7 +195,7 @@ def add_line(fig: go.Figure, index: int, name: str, x: Any, y: Any, hover: str, 
         trace: Further properties of the trace; ``line`` is merged.
     """
     line = {"color": series_colour(index), "width": 1.5, "dash": series_dash(index), **trace.pop("line", {})}
-    trace = {"mode": "lines", "hovertemplate": hover, **trace}
+    trace = {"mode": "lines", "hovertemplate": hover, "cliponaxis": False, **trace}
     fig.add_trace(go.Scatter(x=x, y=y, name=name, line=line, **trace))
 
 
@@ -305,12 +307,16 @@ def set_time_axis(fig: go.Figure) -> go.Figure:
     """Make x a time axis with 24 hours and the zone on hover; the dashboard converts UTC to the viewer's time zone."""
     fig.update_xaxes(type="date", title_text="", hoverformat="%b %-d, %H:%M:%S UTC", tickformatstops=_TIME_TICKS)
     meta = dict(fig.layout.meta or {})
-    return fig.update_layout(meta={**meta, "axis": "time"})
+    return fig.update_layout(meta={**meta, "axis": "time"}, margin={"b": 32})
 
 
 def set_step_axis(fig: go.Figure, title: str = "step") -> go.Figure:
     """Make x an axis of integer steps."""
-    fig.update_xaxes(title_text=title, tickformat=",d")
+    ends = [
+        end for trace in fig.data if trace.x is not None and len(trace.x) for end in (np.min(trace.x), np.max(trace.x))
+    ]
+    spacing = {"dtick": 1} if ends and max(ends) - min(ends) <= _FEW_STEPS else {}
+    fig.update_xaxes(title_text=title, tickformat=",d", **spacing)
     meta = dict(fig.layout.meta or {})
     return fig.update_layout(meta={**meta, "axis": "step"})
 

@@ -14,13 +14,16 @@ if TYPE_CHECKING:
 
 _LOG_RATIO: Final = 100.0
 """The axis is logarithmic if the largest value exceeds this many medians."""
+_LOW_RATIO: Final = 1000.0
+"""The axis is also logarithmic if the median exceeds the low percentile by this factor."""
+_LOW_PERCENTILE: Final = 5.0
 _MAX_TICKS: Final = 6
 _GAP: Final = 4.0
 """A pause longer than this many median intervals, and than this many of a neighbouring one, is a gap."""
 _MAX_MARKED: Final = 60
 """Maximum number of points of a line that are marked, so that one sees how many there are."""
 SECONDS: Final = {"tickformat": "~s", "ticksuffix": "s"}
-"""Properties of an axis in seconds: ``100ms``, ``10s``."""
+"""Properties of an axis in seconds: ``100ms``, ``10s``; pages put a space before the unit."""
 SECONDS_ON_HOVER: Final = "%{y:.3s}s"
 
 
@@ -29,7 +32,7 @@ def set_scale(fig: go.Figure, values: Iterable[Any], *, is_log: bool | None = No
 
     Args:
         values: All values that are drawn.
-        is_log: None: logarithmic if all values are positive, and the largest exceeds a hundred medians.
+        is_log: None: logarithmic if all values are positive and differ widely.
     Returns:
         Whether it is logarithmic.
     """
@@ -49,9 +52,12 @@ def set_scale(fig: go.Figure, values: Iterable[Any], *, is_log: bool | None = No
 
 
 def differs_widely(values: npt.NDArray[np.floating[Any]]) -> bool:
-    """Return whether the largest positive value exceeds a hundred medians."""
+    """Return whether positive values are too far apart for a linear axis: a few far above the median, or many below."""
     positive = values[np.isfinite(values) & (values > 0)]
-    return bool(positive.size and positive.max() / _LOG_RATIO > np.median(positive))
+    if not positive.size:
+        return False
+    low, median = np.percentile(positive, [_LOW_PERCENTILE, 50.0])
+    return bool(positive.max() / _LOG_RATIO > median or median / _LOW_RATIO > low)
 
 
 def line_mode(values: npt.NDArray[np.floating[Any]]) -> str:

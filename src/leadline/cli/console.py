@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from leadline.records.formatting import printable
+from leadline.records.formatting import printable, significant
 
 
 class _Terminal(Console):
@@ -49,14 +49,12 @@ def echo_json(value: Any) -> None:
 
 
 def number(value: Any) -> str:
-    """A number with at most four significant digits; None as a dash; texts unchanged."""
-    if value is None:
-        return "–"
+    """A number with three significant digits, integers exactly; None as a dash; texts unchanged."""
     if isinstance(value, str):
         return value
     if isinstance(value, int):
         return f"{value:,}"
-    return f"{value:.4g}"
+    return significant(value)
 
 
 _STYLES = {

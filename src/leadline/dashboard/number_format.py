@@ -6,29 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from leadline.records.formatting import counted, duration, iso, latency, share, significant, size
+from leadline.records.formatting import counted, duration, iso, latency, phase_label, share, significant, size
 
-_PHASE_LABELS: Final = {
-    "data": "data loading",
-    "host": "host work before the model",
-    "copy": "host-to-device copy",
-    "forward": "forward",
-    "backward": "backward",
-    "optimizer": "optimizer",
-    "compute": "the training function",
-    "collective": "collective communication",
-    "checkpoint": "checkpoint",
-    "watching": "Leadline overhead",
-    "other": "other",
-    "eval": "evaluation",
-    "predict": "prediction",
-    "imports": "imports",
-    "setup": "data, model and device setup",
-    "first_step": "compilation and first step",
-    "initialization": "initialization",
-    "training_loop": "training loop",
-    "finalization": "finalization",
-}
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -40,11 +19,6 @@ def split_code(text: str) -> list[tuple[bool, str]]:
 def without_direction_marks(text: object) -> str:
     """Remove Unicode direction marks, which can disguise a name."""
     return _DIRECTIONS.sub("", str(text))
-
-
-def phase_label(name: str) -> str:
-    """Return the label of a phase or event: ``data loading`` for ``data``; the name itself if it has no label."""
-    return _PHASE_LABELS.get(name, name.replace("_", " "))
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {

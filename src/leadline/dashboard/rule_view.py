@@ -13,6 +13,7 @@ from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
 from leadline.records.formatting import significant
 from leadline.records.manifest import RuleSpec
+from leadline.records.names import Severity
 from leadline.rules import registry
 from leadline.rules.documentation import Documentation, read_documentation
 from leadline.store.control import read_actions
@@ -92,6 +93,7 @@ class RuleView:
     sampling: str
     """How often its data was captured, if less often than requested."""
     explained_by: str | None
+    severity: Severity
     judged_steps: int | None
     findings: tuple[FindingView, ...]
     settings: tuple[Setting, ...]
@@ -104,6 +106,11 @@ class RuleView:
     def label(self) -> str:
         """The verdict in words."""
         return VERDICTS[self.verdict]
+
+    @property
+    def mark(self) -> str:
+        """What the badge of the verdict looks like: the verdict, or ``advice`` for a finding that is no problem."""
+        return "advice" if self.verdict == "fired" and self.severity == "advice" else self.verdict
 
     @property
     def message(self) -> str:
@@ -150,6 +157,7 @@ def _view(
         why=state.why,
         sampling=state.sampling,
         explained_by=summary.explained_by,
+        severity=state.severity,
         judged_steps=document.judged_steps if document is not None else None,
         findings=findings,
         settings=_settings(parameters or (spec.parameters if spec else {}), documentation),

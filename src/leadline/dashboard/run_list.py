@@ -13,6 +13,7 @@ from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
 from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
 from leadline.records import describe
+from leadline.records.formatting import significant
 from leadline.records.names import JOB_ENDED
 from leadline.records.outcome import Level
 from leadline.store import layout
@@ -139,7 +140,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         rules=len(run.rules),
         preset=run.preset,
         command=_format_command(run.command),
-        loss="" if run.loss is None else format_hyperparameter(run.loss),
+        loss="" if run.loss is None else significant(run.loss),
         given={
             **{name: format_hyperparameter(value) for name, value in run.hyperparameters.items()},
             **options_of(run.command),

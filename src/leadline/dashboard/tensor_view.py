@@ -155,17 +155,24 @@ def capture_summary(opened: OpenedRun, name: str, step: int | None) -> CaptureSu
         steps = tensor.steps()
         modes = tuple(tensor.modes())
         return _summarize(len(steps), steps, modes, step)
-    table = _steps_of(opened, name, statistics)
-    by_worker = table.group_by("worker").aggregate([("samples", "sum")])
+    parts = _steps_of(opened, name, statistics)
+    table = pa.concat_tables(parts)
+    captures = max(
+        (
+            max(part.group_by("worker").aggregate([("samples", "sum")])["samples_sum"].to_pylist(), default=0)
+            for part in parts
+        ),
+        default=0,
+    )
     modes = tuple(sorted(set(table["mode"].to_pylist()), key=_mode_order))
     steps = sorted(set(table["step"].to_pylist()))
-    summary = _summarize(max(by_worker["samples_sum"].to_pylist(), default=0), steps, modes, step)
+    summary = _summarize(max(captures, len(steps)), steps, modes, step)
     if summary.nearest is None or summary.count <= len(steps):
         return summary
     width = (steps[-1] - steps[0]) // max(1, len(steps) - 1) + 1
     bounds = {"start_step": max(0, summary.nearest - width), "end_step": summary.nearest + width}
-    nearby_steps = _steps_of(opened, name, statistics, **bounds)["step"].to_pylist()
-    first_steps = _steps_of(opened, name, statistics, end_step=steps[0] + 1)["step"].to_pylist()
+    nearby_steps = pa.concat_tables(_steps_of(opened, name, statistics, **bounds))["step"].to_pylist()
+    first_steps = pa.concat_tables(_steps_of(opened, name, statistics, end_step=steps[0] + 1))["step"].to_pylist()
     return replace(
         summary, first=min(first_steps), nearest=_nearest(nearby_steps, summary.nearest if step is None else step)
     )
@@ -210,10 +217,9 @@ def has_histogram(opened: OpenedRun, name: str) -> bool:
     )
 
 
-def _steps_of(opened: OpenedRun, name: str, statistics: list[str], **bounds: int) -> pa.Table:
-    return pa.concat_tables(
-        [opened.digest.statistic(name, statistic, points=_MAX_BUCKETS, **bounds) for statistic in statistics]  # type: ignore[arg-type]
-    )
+def _steps_of(opened: OpenedRun, name: str, statistics: list[str], **bounds: int) -> list[pa.Table]:
+    """Return the captures of each statistic."""
+    return [opened.digest.statistic(name, statistic, points=_MAX_BUCKETS, **bounds) for statistic in statistics]  # type: ignore[arg-type]
 
 
 def _summarize(count: int, steps: list[int], modes: tuple[str, ...], step: int | None) -> CaptureSummary:

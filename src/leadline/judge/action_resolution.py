@@ -40,7 +40,7 @@ def resolve_action(entry: ActionEntry, targets: Mapping[str, str]) -> tuple[Acti
     spec = ActionSpec(
         rule=entry.rule,
         action=registry.canonical(entry.action),
-        statuses=_statuses(entry, kind),
+        statuses=(entry.status,) if entry.status else default_statuses(kind, entry.rule),
         parameters={name: list(value) if isinstance(value, tuple) else value for name, value in values.items()},
         spoken=_display_name(entry, kind),
         folder=entry.folder,
@@ -57,11 +57,9 @@ def _named_target(value: Any, targets: Mapping[str, str]) -> Any:
     return targets[value[1:]]
 
 
-def _statuses(entry: ActionEntry, kind: type[Action]) -> tuple[str, ...]:
-    """Return the statuses of the entry, else those of the action; for the job, which has others, its final ones."""
-    if entry.status:
-        return (entry.status,)
-    return tuple(sorted(JOB_ENDED)) if entry.rule == JOB and EVERY_STATUS not in kind.statuses else kind.statuses
+def default_statuses(kind: type[Action], rule: str) -> tuple[str, ...]:
+    """Return the statuses that trigger an action if none is given; for the job, which has others, its final ones."""
+    return tuple(sorted(JOB_ENDED)) if rule == JOB and EVERY_STATUS not in kind.statuses else kind.statuses
 
 
 def _display_name(entry: ActionEntry, kind: type[Action]) -> str:

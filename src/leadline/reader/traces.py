@@ -17,6 +17,7 @@ from leadline.store import layout
 
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER: Final = "Optimizer."
+_LOADER: Final = "enumerate(DataLoader)"
 _OVERHEAD: Final = "overhead"
 """The phase of Leadline's own computations."""
 _HOST: Final = ("cpu_op", "user_annotation")
@@ -176,6 +177,8 @@ def _assign_phase(call: _Call, phase: str, module: str | None) -> None:
         phase = "backward"
     elif name.startswith(_OPTIMIZER):
         phase = "optimizer"
+    elif name.startswith(_LOADER):
+        phase = "data"
     call.phase, call.module = phase, module
     for child in call.children:
         _assign_phase(child, phase, module)

@@ -154,7 +154,7 @@ def announcement(line: Announcement) -> str:
     )
     if line.kind:
         return message
-    return f"{message} → {line.action}" if line.action else f"{message}      leadline show"
+    return f"{message} → {line.action}" if line.action else message
 
 
 def request(request: ControlRequest) -> str:

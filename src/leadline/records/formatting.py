@@ -12,6 +12,28 @@ from typing import Final
 _SECONDS: Final = ((1e9, "ns"), (1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 """Units of a time below a minute, with their number in a second."""
 
+_PHASE_LABELS: Final = {
+    "data": "data loading",
+    "host": "host work",
+    "copy": "host-to-device copy",
+    "forward": "forward",
+    "backward": "backward",
+    "optimizer": "optimizer",
+    "compute": "training function",
+    "collective": "collective",
+    "checkpoint": "checkpoint",
+    "watching": "Leadline",
+    "other": "other",
+    "eval": "evaluation",
+    "predict": "prediction",
+    "imports": "imports",
+    "setup": "data, model and device setup",
+    "first_step": "compilation and first step",
+    "initialization": "initialization",
+    "training_loop": "training loop",
+    "finalization": "finalization",
+}
+
 
 def number(value: int) -> str:
     """``3,750``."""
@@ -38,6 +60,12 @@ def significant(value: float | None) -> str:
         return f"{value:,.0f}" if abs(rounded) >= 100 or value == int(value) else f"{value:.3g}"
     mantissa, exponent = f"{rounded:.2e}".split("e")
     return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def exact(value: float) -> str:
+    """A number that somebody chose, as it is written: ``0.1235``, ``1e-7``."""
+    mantissa, _, exponent = f"{value:g}".partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponent else mantissa
 
 
 def latency(seconds: float | None) -> str:
@@ -90,6 +118,11 @@ def share(ratio: float) -> str:
     if 0 < percent < 0.1:
         return "under 0.1 %"
     return f"{percent:.1f} %" if percent < 9.95 else f"{percent:.0f} %"
+
+
+def phase_label(name: str) -> str:
+    """Return the label of a phase or event: ``data loading`` for ``data``; the name itself if it has no label."""
+    return _PHASE_LABELS.get(name, name.replace("_", " "))
 
 
 def listed(names: Sequence[str]) -> str:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _TEMPLATES: Final = os.path.join(os.path.dirname(__file__), "templates")
 _PLOTLY: Final = "vendor/plotly-cartesian.min.js"
 """The part of Plotly that draws bars, boxes, heat maps, lines and pies, a third of the whole."""
+_MAX_OPEN_ROWS: Final = 40
+"""Longer tables are folded on the screen."""
 _MAX_CELL: Final = 300
 """The maximum number of characters of a cell; the full text is its tooltip."""
 _MISSING: Final = "reports need jinja2 and plotly; install them with: pip install 'leadline[ui]'"
@@ -68,6 +70,7 @@ def render(report: Report) -> str:
     return page.get_template("report.html").render(
         report=report,
         max_cell=_MAX_CELL,
+        max_open_rows=_MAX_OPEN_ROWS,
         policy=_policy(scripts),
         style=_trusted(_read("templates/report.css")),
         scripts=[*map(_trusted, scripts)],

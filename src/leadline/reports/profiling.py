@@ -8,11 +8,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leadline.analysis.operators import seconds_by_kind, top_operators
-from leadline.charts import profile_charts, step_charts, theme
+from leadline.charts import profile_charts, step_charts
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
-from leadline.records.formatting import duration, moment, share
+from leadline.records.formatting import duration, moment, phase_label, share
 from leadline.reports.machine import (
     CPU,
     IO,
@@ -33,7 +33,6 @@ _NO_WINDOW: Final = (
     "no detailed profile was recorded; record one with leadline run --profile detailed:at=100,for=2 …, "
     "or during a run with leadline profile --detailed"
 )
-_AROUND: Final = {"initialization": theme.PALETTE[5], "finalization": theme.PALETTE[4]}
 """Colours that differ from those of the phases of a step."""
 _EVALUATION: Final = ("eval", "predict")
 _PERCENTILES: Final = ("mean", "max", "p99", "p95", "p50", "min")
@@ -90,7 +89,7 @@ def framework(sources: Sources) -> Section:
         pie(_against_other(sources, by_mode), title="Training, evaluation and other"),
         pie(_passes(by_mode["train"]), title="Forward and backward pass"),
         pie(kinds, title="CPU and GPU operators", missing=_NO_WINDOW),
-        pie(_general(sources, by_mode["train"]), title="All phases", colours=_AROUND),
+        pie(_general(sources, by_mode["train"]), title="All phases"),
     )
     shown = [figure for figure in pies if not (figure.layout.meta or {}).get("empty")]
     charts = [Chart(figure, width="half") for figure in shown]
@@ -127,7 +126,9 @@ def _general(sources: Sources, parts: Mapping[str, float]) -> dict[str, float]:
 def _phases(parts: Mapping[str, float]) -> Table:
     whole = sum(parts.values())
     ordered = sorted(parts.items(), key=lambda item: -item[1])
-    rows = [{"phase": name, "seconds": seconds, "share": 100.0 * seconds / whole} for name, seconds in ordered]
+    rows = [
+        {"phase": phase_label(name), "seconds": seconds, "share": 100.0 * seconds / whole} for name, seconds in ordered
+    ]
     columns: Columns = {
         "phase": "phase",
         "seconds": Column("time", "s"),
@@ -148,6 +149,7 @@ def _operators(rows: list[dict[str, Any]], title: str) -> Table:
     shown = [
         {
             **row,
+            "phase": phase_label(row["phase"]),
             "self": row["own_ns"] / 1e6,
             "total": row["total_ns"] / 1e6,
             "share": 100.0 * row["share"],

@@ -95,7 +95,7 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
         "rule": "rule",
         "fires": "fires when",
         "verdict": "verdict",
-        "moments": Column("data points", "judged steps"),
+        "moments": Column("data points", "evaluated steps"),
         "why": "result",
     }
     return table_of(shown, columns, title="Rules that did not fire")
@@ -109,7 +109,7 @@ def _part(row: dict[str, Any]) -> Section:
     """The subsection of a rule that fired."""
     documentation, first = read_documentation(row["rule"]), row["first"]
     times = counted(row["times_triggered"], "time")
-    judged = f", in {counted(row['moments'], 'judged step')}" if row["moments"] is not None else ""
+    judged = f", in {counted(row['moments'], 'evaluated step')}" if row["moments"] is not None else ""
     paragraphs = [f"Fired {times}{judged}."]
     if first:
         paragraphs[0] += f" First finding at step {first['step']:,}: {first['message']}."

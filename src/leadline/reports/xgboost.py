@@ -12,6 +12,7 @@ from leadline.analysis.boosted_run import BoostedRun
 from leadline.analysis.trees import summarize_fit
 from leadline.charts import trees as figures
 from leadline.charts.theme import plain_text
+from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
 from leadline.reports.section import Chapter, Chart, Column, Section, Table, empty
 from leadline.statistics import boosting
@@ -259,7 +260,7 @@ def _class_text(counts: Floats, dataset: str) -> str:
     ratio = sizes[large] / sizes[small]
     if ratio < _BALANCED:
         return f"{text} of similar size."
-    return f"{text}; the largest ({large}) has {ratio:.3g} times as many labels as the smallest ({small})."
+    return f"{text}; the largest ({large}) has {significant(ratio)} times as many labels as the smallest ({small})."
 
 
 def _importance_text(importances: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -271,7 +272,8 @@ def _importance_text(importances: Mapping[str, Mapping[str, float]]) -> list[str
         known = [(name, value) for name, value in values.items() if value == value and value > 0]
         if kind in ("gain", "total_gain") and len(known) > 1 and known[0][1] > 0.5:
             text.append(
-                f"{known[0][0]} has {known[0][1]:.0%} of the {kind.replace('_', ' ')}: check that it is available at "
+                f"{known[0][0]} has {percent(known[0][1])} of the {kind.replace('_', ' ')}: check "
+                "that it is available at "
                 "prediction time and does not leak the label."
             )
     return text
@@ -279,7 +281,7 @@ def _importance_text(importances: Mapping[str, Mapping[str, float]]) -> list[str
 
 def _confusion_text(matrix: Floats) -> str:
     share = float(np.trace(matrix) / matrix.sum())
-    text = f"{share:.1%} of {int(matrix.sum()):,} samples are predicted correctly."
+    text = f"{percent(share)} of {int(matrix.sum()):,} samples are predicted correctly."
     errors = matrix - np.diag(np.diag(matrix))
     if not errors.any():
         return text

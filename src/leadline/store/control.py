@@ -185,7 +185,7 @@ def result_of(asked: str, acknowledgements: Sequence[Acknowledgement]) -> str:
     """Return the result of an accepted request: what it was asked for, and the step at which it was applied.
 
     Args:
-        asked: The outcome so far: ``asked to stop at step 12``.
+        asked: The outcome so far: ``stop requested at step 12``.
     """
     answer = joint_answer(acknowledgements)
     if answer.reason:

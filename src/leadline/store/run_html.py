@@ -9,7 +9,7 @@ from typing import Final
 
 from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
-from leadline.records.formatting import counted
+from leadline.records.formatting import counted, significant
 from leadline.records.outcome import Problem, RunOutcome, run_outcome
 from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
@@ -77,7 +77,7 @@ def _facts(workers: Sequence[WorkerDocument]) -> str:
 
 
 def _number(value: float | str | None) -> str:
-    return f"{value:.4g}" if isinstance(value, (int, float)) else str(value)
+    return significant(value) if isinstance(value, (int, float)) else str(value)
 
 
 def _warnings(workers: Sequence[WorkerDocument]) -> list[str]:

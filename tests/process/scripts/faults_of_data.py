@@ -24,7 +24,7 @@ def confusion(*, healthy: bool) -> None:
     """Half of class 3 is mislabelled as class 2.
 
     leadline run --rule confusion faults.py confusion
-    step 100  confusion: cross_entropy_input_1: 32% of the 22 labels of class 3 are predicted as it, less than 90%;
+    step 100  confusion: cross_entropy_input_1: 32 % of the 22 labels of class 3 are predicted as it, less than 90 %;
         15 as class 2
     names cross_entropy_input_1
     """
@@ -65,7 +65,7 @@ def nlp_sequence_ratio(*, healthy: bool) -> None:
     """Every sentence is padded to 64 tokens, though none has more than 16; the twin pads to the longest in the batch.
 
     leadline run --preset full --rule nlp_sequence_ratio faults.py nlp_sequence_ratio
-    step 0  nlp_sequence_ratio: 0_input_0: 79.8% of 2,048 tokens are 0, more than 50 %
+    step 0  nlp_sequence_ratio: 0_input_0: 80 % of 2,048 tokens are 0, more than 50 %
     names 0_input_0
     """
     embedding, head = nn.EmbeddingBag(100, 16, padding_idx=0), nn.Linear(16, 2)
@@ -82,8 +82,8 @@ def unscaled_input(*, healthy: bool) -> None:
     """One feature is in millimetres and another in kilometres; the twin standardizes all features.
 
     leadline run --rule unscaled_input faults.py unscaled_input
-    step 0  unscaled_input: Sequential_input_0: feature 0 has a standard deviation 1.43e+06 times that of feature 13
-        (1.69e+06 and 1.18), over 64 samples
+    step 0  unscaled_input: Sequential_input_0: feature 0 has a standard deviation 1,430,000 times that of feature 13
+        (1,690,000 and 1.18), over 64 samples
     names Sequential_input_0
     """
     model = classifier()
@@ -112,7 +112,7 @@ def tensor_variance(*, healthy: bool) -> None:
 
     leadline run --capture inputs:every=5 --rule tensor_variance:collection_names=inputs,min_threshold=0.001
         faults.py tensor_variance
-    step 0  tensor_variance: Convolutional_input_0: variance 1.47e-05 is below 0.001
+    step 0  tensor_variance: Convolutional_input_0: variance 1.47e-5 is below 0.001
     names Convolutional_input_0
     """
     model = Convolutional()

@@ -12,7 +12,7 @@ def vanishing_gradient(*, healthy: bool) -> None:
     """Ten sigmoid layers, which reduce the gradient at least fourfold per layer; the twin has ReLU and normalization.
 
     leadline run --preset full --rule vanishing_gradient faults.py vanishing_gradient
-    step 0  vanishing_gradient: 0.weight: mean absolute gradient 6.77e-11 is below 1e-07, and 4 more tensors
+    step 0  vanishing_gradient: 0.weight: mean absolute gradient 6.77e-11 is below 1e-7, and 4 more tensors
     names gradient/0.weight, gradient/1.1.weight
     """
     layers: list[nn.Module] = [nn.Linear(16, 16)]
@@ -91,7 +91,7 @@ def exploding_gradient(*, healthy: bool) -> None:
     """From step 60 on the batches come from a second file with values a hundred times larger, in other units.
 
     leadline run --capture gradient_norms:every=1 --rule exploding_gradient faults.py exploding_gradient
-    step 61  exploding_gradient: gradient_norm is 44.69, 45.9 times its median of 0.974, in 2 of the last 5
+    step 61  exploding_gradient: gradient_norm is 44.7, 45.9 times its median of 0.974, in 2 of the last 5
     names gradient_norm
     """
     model = classifier()
@@ -124,7 +124,7 @@ def dead_relu(*, healthy: bool) -> None:
     """Biases start at -10, so no unit is ever active.
 
     leadline run --preset full --rule dead_relu faults.py dead_relu
-    step 0  dead_relu: 1_output_0: 32 of 32 units (100%) are active on fewer than 1 % of the samples
+    step 0  dead_relu: 1_output_0: 32 of 32 units (100 %) are active on fewer than 1 % of the samples
     names 1_output_0
     """
     model = classifier()
@@ -151,7 +151,7 @@ def poor_weight_initialization(*, healthy: bool) -> None:
     """Weights have a standard deviation of 1 regardless of the layer width, so activations grow from layer to layer.
 
     leadline run --rule poor_weight_initialization faults.py poor_weight_initialization
-    step 2  poor_weight_initialization: the variances of the activations' inputs differ 134-fold: 7.6e+03 in
+    step 2  poor_weight_initialization: the variances of the activations' inputs differ 134-fold: 7,600 in
         5_input_0, 56.5 in 1_input_0
     names 5_input_0, 1_input_0
     """

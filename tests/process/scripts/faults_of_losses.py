@@ -10,8 +10,8 @@ def loss_at_start(*, healthy: bool) -> None:
     """The last layer is initialized with far too large weights: the untrained model is overconfident.
 
     leadline run --rule loss_at_start faults.py loss_at_start
-    step 9  loss_at_start: cross_entropy_output_0: each of the first 10 losses is at least 10.69, 7.71 times that of
-        guessing among 4 classes (ln 4 = 1.386)
+    step 9  loss_at_start: cross_entropy_output_0: each of the first 10 losses is at least 10.7, 7.71 times that of
+        guessing among 4 classes (ln 4 = 1.39)
     names cross_entropy_output_0
     """
     model = classifier()
@@ -82,8 +82,8 @@ def metric_not_improving(*, healthy: bool) -> None:
     """The labels are shuffled but the inputs are not: only the label frequencies can be learned.
 
     leadline run --rule metric_not_improving faults.py metric_not_improving
-    step 199  metric_not_improving: cross_entropy_output_0 stays at 1.395 over the last 100 values, no better than
-        always guessing by the labels' shares (1.381)
+    step 199  metric_not_improving: cross_entropy_output_0 stays at 1.4 over the last 100 values, no better than
+        always guessing by the labels' shares (1.38)
     names cross_entropy_output_0
     """
     model = classifier()
@@ -96,7 +96,7 @@ def overfit(*, healthy: bool) -> None:
     """64 examples are repeated and memorized; the twin has new examples at every step.
 
     leadline run --rule overfit:patience=3 faults.py overfit
-    step 29  overfit: cross_entropy_output_0: validation loss 0.2944 is 19.5% above training loss 0.2464
+    step 29  overfit: cross_entropy_output_0: validation loss 0.294 is 19 % above training loss 0.246
     names cross_entropy_output_0
     """
     model = classifier(width=64)
@@ -112,7 +112,7 @@ def overtraining(*, healthy: bool) -> None:
     """The training continues long after the loss has converged; the twin stops when validation does not improve.
 
     leadline run --rule overtraining:patience_train=30,patience_validation=5 faults.py overtraining
-    step 49  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.2052 now, 0.1865 at
+    step 49  overtraining: cross_entropy_output_0: no new best in 5 saved validation losses: 0.205 now, 0.186 at
         step 24
     names cross_entropy_output_0
     """

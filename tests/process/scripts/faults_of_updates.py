@@ -113,8 +113,8 @@ def learning_rate(*, healthy: bool) -> None:
     """The learning rate is 1e-9 instead of 1e-3: training takes a million times as many steps.
 
     leadline run --no-default-rules --preset full --rule learning_rate faults.py learning_rate
-    step 40  learning_rate: median update ratio 1.37e-09, below 1e-06 for 10 captured steps in a row (nearest
-        4.86e-09)
+    step 40  learning_rate: median update ratio 1.37e-9, below 1e-6 for 10 captured steps in a row (nearest
+        4.86e-9)
     """
     model = classifier()
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3 if healthy else 1e-9), points())

@@ -35,7 +35,7 @@ Numbers:
     mean NaN
     values NaN
   gradient/fc.weight (8x4, bfloat16)
-    min -1.235, max 3e+10
+    min -1.23, max 3e10
     values 0.1 0.2 0.3 1 2 3 4 5 …
     file:///runs/demo/000001.safetensors#train/1313/fc.weight
 

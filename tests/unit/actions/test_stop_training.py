@@ -80,4 +80,4 @@ def test_the_message_counts_train_steps_and_the_request_all_steps(tmp_path: Path
     outcome = StopTraining().run(ActionContext(str(tmp_path), notice, (worker,), SECOND_NS))
     (request,) = control.read_requests(str(tmp_path))
     assert isinstance(request, Stop)
-    assert (request.step, outcome.step, outcome.outcome) == (555, 504, "asked to stop at step 504")
+    assert (request.step, outcome.step, outcome.outcome) == (555, 504, "stop requested at step 504")

@@ -24,13 +24,13 @@ def words(train: object, validation: object | None = None) -> str:
 def test_a_validation_loss_that_rises_again_is_overfitting() -> None:
     text = words(FALLING, np.where(ROUNDS < 20, 1 - ROUNDS / 40, 0.5 + (ROUNDS - 20) / 100))
     assert text.startswith(
-        "test-rmse reached its minimum at round 20 (0.5) and has risen by 58% since, to 0.79, while train"
+        "test-rmse reached its minimum at round 20 (0.5) and has risen by 58 % since, to 0.79, while train"
     )
     assert "overfitting. Early stopping would have kept round 20." in text
 
 
 def test_a_persistent_gap_is_reported() -> None:
-    assert "is 100% above train-rmse (0.1) and does not rise" in words(FALLING, FALLING + 0.1)
+    assert "is 100 % above train-rmse (0.1) and does not rise" in words(FALLING, FALLING + 0.1)
     assert "is 11 times train-rmse" in words(FALLING, FALLING + 1.0)
 
 
@@ -40,7 +40,7 @@ def test_a_good_fit_is_reported_as_such() -> None:
 
 def test_a_falling_or_flat_loss_is_underfitting() -> None:
     assert words(1.0 - ROUNDS / 100, 1.01 - ROUNDS / 100).endswith("would improve it (underfitting).")
-    assert "has decreased by only 0.0% in total: underfitting" in words(np.ones(50), np.ones(50))
+    assert "has decreased by only 0.0 % in total: underfitting" in words(np.ones(50), np.ones(50))
 
 
 def test_without_a_validation_loss_overfitting_is_not_detected() -> None:

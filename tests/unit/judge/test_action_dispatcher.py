@@ -102,7 +102,7 @@ def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
     assert {key: first[key] for key in first if key != "time_ns"} == {
         "rule": "e",
         "action": "stop_training",
-        "outcome": "asked to stop at step 8",
+        "outcome": "stop requested at step 8",
         "state": "asked",
         "step": 8,
         "request": request.id,

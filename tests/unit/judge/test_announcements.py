@@ -37,7 +37,7 @@ def test_a_cause_names_the_effects_that_were_announced_before_it() -> None:
     announcements.add_finding(found("cut"), None, CAUSES)
     line = announcements.lines[-1]
     assert line.explains == ("vanishing",)
-    assert describe.announcement(line) == "step 3  cut: it is so (explains vanishing)      leadline show"
+    assert describe.announcement(line) == "step 3  cut: it is so (explains vanishing)"
 
 
 def test_the_outcome_of_an_action_is_announced_once() -> None:

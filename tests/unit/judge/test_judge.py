@@ -220,7 +220,7 @@ def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
     assert (request.kind, request.step, request.by) == ("stop", 12, "rule:exploding_tensor")
     assert (request.reason, request.grace_seconds) == ("loss is NaN", 5.0)
     (line,) = read_lines(f"{writer.path}/{layout.ACTIONS}")
-    assert line["outcome"] == "asked to stop at step 12"
+    assert line["outcome"] == "stop requested at step 12"
     assert line["request"] == request.id
     announced = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"]
     assert [each["action"] for each in announced] == ["stopping at step 12"]

@@ -35,6 +35,8 @@ EVENTS = [
         tid=8,
         **{"External id": 3, "Sequence number": 5},
     ),
+    event("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 300.0, 40.0),
+    event("cpu_op", "aten::stack", 310.0, 20.0, **{"External id": 4}),
     event("kernel", "implicit_gemm", 150.0, 300.0, tid=20, device=0, stream=20, **{"External id": 2}),
     event("gpu_memcpy", "Memcpy HtoD", 155.0, 3.0, tid=21, device=0, stream=21, **{"External id": 99}),
 ]
@@ -60,6 +62,8 @@ def test_every_track_has_its_slices_in_order(folder: Path) -> None:
         ("thread 7", "module", "conv1", 10_000),
         ("thread 7", "operator", "aten::conv2d", 20_000),
         ("thread 7", "operator", "aten::cudnn_convolution", 30_000),
+        ("thread 7", "annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 300_000),
+        ("thread 7", "operator", "aten::stack", 310_000),
         ("thread 8", "operator", "autograd::engine::evaluate_function: ConvolutionBackward0", 200_000),
     ]
 
@@ -71,6 +75,11 @@ def test_a_kernel_has_the_step_and_module_of_its_operator(folder: Path) -> None:
     assert (copy.step, copy.phase, copy.module) == (4, "other", "")
     backward = by_name["autograd::engine::evaluate_function: ConvolutionBackward0"]
     assert (backward.step, backward.phase, backward.module) == (4, "backward", "conv1")
+
+
+def test_operators_of_the_data_loader_belong_to_its_phase(folder: Path) -> None:
+    by_name = {each.name: each for each in read_slices(str(folder))}
+    assert by_name["aten::stack"].phase == "data"
 
 
 def test_slices_are_the_calls_and_their_context(folder: Path) -> None:

@@ -158,7 +158,7 @@ def test_what_is_captured_is_described(document: dict[str, object], said: str) -
 def test_announcements() -> None:
     finding = Announcement(1, 1312, "exploding_tensor", "loss is NaN")
     text = "step 1,312  exploding_tensor: loss is NaN"
-    assert describe.announcement(finding) == f"{text}      leadline show"
+    assert describe.announcement(finding) == text
     acting = replace(finding, action="stopping at step 1314")
     assert describe.announcement(acting) == f"{text} → stopping at step 1314"
     assert describe.announcement(replace(finding, step=None)).startswith("exploding_tensor: ")

@@ -128,7 +128,7 @@ def test_numbers_in_text_and_tables(tmp_path: Path) -> None:
     predictions[:5] = 0.9
     report = chapter(tmp_path, training(LABELS, predictions), objective="binary:logistic")
     assert section(report, "confusion-matrix").paragraphs == (
-        "91.7% of 60 samples are predicted correctly. The most frequent error: class 0 predicted as class 1, 5 times.",
+        "92 % of 60 samples are predicted correctly. The most frequent error: class 0 predicted as class 1, 5 times.",
     )
     averages, classes = section(report, "evaluation").tables
     assert [row[0] for row in averages.rows] == ["micro", "macro", "weighted"]
@@ -168,12 +168,12 @@ def test_labels_of_the_training_set_are_noted(tmp_path: Path) -> None:
 
 def test_a_dominant_feature_is_noted(tmp_path: Path) -> None:
     assert (
-        "<b> has 75% of the gain: check that it is available"
+        "<b> has 75 % of the gain: check that it is available"
         in section(binary(tmp_path), "feature-importance").paragraphs[1]
     )
 
 
 def test_names_are_escaped_in_the_page(tmp_path: Path) -> None:
     page = render(Report("run", "Report of run", (binary(tmp_path),)))
-    assert "&lt;b&gt; has 75% of the gain" in page
+    assert "&lt;b&gt; has 75 % of the gain" in page
     assert "<b> has" not in page

@@ -34,7 +34,7 @@ def test_fires_above_half_of_a_layer_dead() -> None:
     assert relu([0.0, 0.0, 1.0, 1.0]) == Clear()
     fired = relu([0.0, 0.0, 0.0, 1.0])
     assert isinstance(fired, Fired)
-    assert fired.message == "act_output_0: 3 of 4 units (75%) are active on fewer than 1 % of the samples"
+    assert fired.message == "act_output_0: 3 of 4 units (75 %) are active on fewer than 1 % of the samples"
 
 
 def test_a_unit_active_on_one_percent_of_the_samples_is_not_dead() -> None:

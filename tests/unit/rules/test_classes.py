@@ -59,7 +59,7 @@ def test_a_class_that_is_mostly_mispredicted() -> None:
     assert mispredicted(0.75, 100.0) == Clear()
     fired = mispredicted(0.75, 10000.0)
     assert isinstance(fired, Fired)
-    assert fired.message == f"{LABELS}: class 0 is mispredicted for 75% of its 10,000 labels, mostly as class 1"
+    assert fired.message == f"{LABELS}: class 0 is mispredicted for 75 % of its 10,000 labels, mostly as class 1"
 
 
 def test_mispredictions_before_step_100_are_not_counted() -> None:
@@ -89,10 +89,10 @@ def test_rows_and_columns_are_clear_on_their_bounds() -> None:
     assert judge(Confusion(start_step=0), {"confusion": [[9.0, 1.0], [1.0, 9.0]]}) == [Clear()]
     (row,) = judge(Confusion(start_step=0), {"confusion": [[8.0, 2.0], [0.0, 20.0]]})
     assert isinstance(row, Fired)
-    assert "80% of the 10 labels of class 0 are predicted as it, less than 90%; 2 as class 1" in row.message
+    assert "80 % of the 10 labels of class 0 are predicted as it, less than 90 %; 2 as class 1" in row.message
     (column,) = judge(Confusion(start_step=0, min_diag=0.5), {"confusion": [[8.0, 2.0], [0.0, 16.0]]})
     assert isinstance(column, Fired)
-    assert "11% of what is predicted as class 1 is class 0, more than 10%" in column.message
+    assert "11 % of what is predicted as class 1 is class 0, more than 10 %" in column.message
 
 
 def test_small_classes_are_skipped() -> None:

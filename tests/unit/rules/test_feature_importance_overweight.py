@@ -25,7 +25,7 @@ def test_fires_above_its_bound_and_not_on_it() -> None:
     assert judge(values, threshold=0.875) == Clear()
     fired = judge(values, threshold=0.87)
     assert isinstance(fired, Fired)
-    assert fired.message == "3 of 4 features have 88% of the importance by weight: a 50%, d 25%, b 12%"
+    assert fired.message == "3 of 4 features have 88 % of the importance by weight: a 50 %, d 25 %, b 12 %"
     assert fired.tensors == tuple(f"feature_importance/weight/{each}" for each in "adb")
     assert judge(values, nfeatures=1, threshold=0.5) == Clear()
     assert isinstance(judge(values, nfeatures=1, threshold=0.49), Fired)
@@ -39,8 +39,8 @@ def test_importances_are_normalized_by_their_sum() -> None:
 def test_the_only_feature_in_use_is_named() -> None:
     fired = judge({"label": 1.0, **dict.fromkeys("abcdefgh", 0.0)})
     assert isinstance(fired, Fired)
-    assert fired.message == "1 of 9 features has 100% of the importance by weight: label 100%"
-    assert judge({"label": 1.0}).message == "the only feature has 100% of the importance by weight: label 100%"
+    assert fired.message == "1 of 9 features has 100 % of the importance by weight: label 100 %"
+    assert judge({"label": 1.0}).message == "the only feature has 100 % of the importance by weight: label 100 %"
 
 
 def test_only_selected_kinds_are_evaluated_separately() -> None:

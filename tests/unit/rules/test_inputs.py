@@ -76,7 +76,7 @@ def test_fires_above_half_padding() -> None:
     assert tokens(NLPSequenceRatio(), {first: {"equals_0": 0.5}}) == Clear()
     fired = tokens(NLPSequenceRatio(), {first: {"equals_0": 0.75}})
     assert isinstance(fired, Fired)
-    assert fired.message == f"{first}: 75.0% of 1,000 tokens are 0, more than 50 %"
+    assert fired.message == f"{first}: 75 % of 1,000 tokens are 0, more than 50 %"
     assert isinstance(tokens(NLPSequenceRatio(), {first: {"equals_0": math.nan}}), Undecided)
 
 

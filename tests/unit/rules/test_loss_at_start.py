@@ -45,7 +45,7 @@ def test_fires_at_the_tenth_loss_and_is_clear_on_its_bound() -> None:
     assert [type(verdict) for verdict in judge([bound] * 10)] == [Undecided] * 9 + [Clear]
     results = judge([bound + 0.1] * 10)
     assert isinstance(results[-1], Fired)
-    assert results[-1].message.endswith("3.04 times that of guessing among 10 classes (ln 10 = 2.303)")
+    assert results[-1].message.endswith("3.04 times that of guessing among 10 classes (ln 10 = 2.3)")
     assert results[-1].since_step == 0
 
 

@@ -26,7 +26,7 @@ def test_fires_once_the_spike_has_lasted() -> None:
     results = judge([*NOISE, *[9.0] * 5])
     assert [type(verdict) for verdict in results[-5:]] == [Clear] * 2 + [Undecided] * 2 + [Fired]
     assert results[-2] == Undecided("4 of 5 losses so far agree", stage="suspected")
-    assert results[-1].message == "loss jumped from 1 to 9 and stayed above 2.186 for 5 steps"
+    assert results[-1].message == "loss jumped from 1 to 9 and stayed above 2.19 for 5 steps"
     assert not any(isinstance(value, Fired) for value in judge([*NOISE, *[9.0] * 4, 1.0, *[9.0] * 4]))
 
 

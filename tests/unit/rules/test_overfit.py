@@ -65,7 +65,7 @@ def test_training_and_validation_are_distinguished_by_name(train: str, validatio
     parts = [Capture(step, {validation: {"value": 2.0}, train: {"value": 1.0}}) for step in range(2)]
     results = [verdict for _, verdict in verdicts(Overfit(tensor_regex=("rmse", "loss")), parts)]
     assert [type(verdict) for verdict in results] == [Fired, Fired]
-    assert results[0].message == f"{validation}: validation loss 2 is 100.0% above training loss 1"
+    assert results[0].message == f"{validation}: validation loss 2 is 100 % above training loss 1"
 
 
 def test_invalid_parameters_are_rejected() -> None:

@@ -49,7 +49,7 @@ def test_gradients_must_vary() -> None:
     results = judge(gradients((0.0, 9e-7), (0.0, 1.0)))
     assert [type(verdict) for verdict in results] == [Clear, Clear, Fired]
     assert results[-1].message == (
-        "0.weight: the 5th and 95th percentile of its gradient are 9e-07 apart, those of another one 1"
+        "0.weight: the 5th and 95th percentile of its gradient are 9e-7 apart, those of another one 1"
     )
     assert isinstance(judge(gradients((math.nan, 1.0)))[-1], Undecided)
 

@@ -57,9 +57,9 @@ def judge(*batches: list[Part], **parameters: float) -> Verdict:
     ("means", "stds", "says"),
     [
         ([0.0, 0.0], [0.125, 125.0], None),
-        ([0.0, 0.0], [0.124, 125.0], "feature 1 has a standard deviation 1.01e+03 times"),
+        ([0.0, 0.0], [0.124, 125.0], "feature 1 has a standard deviation 1,008 times"),
         ([0.0, 0.0], [0.001, 10.0], None),
-        ([0.0, 0.0], [0.001, 10.1], "feature 1 has a standard deviation 1.01e+04 times"),
+        ([0.0, 0.0], [0.001, 10.1], "feature 1 has a standard deviation 10,100 times"),
         ([0.0, 20.0], [1.0, 2.0], None),
         ([0.0, 20.1], [1.0, 2.0], "feature 1 is 10.1 standard deviations from zero"),
         ([0.0, 10.0], [1.0, 0.1], None),

@@ -30,7 +30,7 @@ def judge(
 def test_fires_for_each_parameter_with_the_smallest_first() -> None:
     fired = judge(1e-8, 1.0, 1e-9)
     assert isinstance(fired, Fired)
-    assert fired.message == "2.weight: mean absolute gradient 1e-09 is below 1e-07, and 1 more tensor"
+    assert fired.message == "2.weight: mean absolute gradient 1e-9 is below 1e-7, and 1 more tensor"
     assert fired.tensors == ("gradient/2.weight", "gradient/0.weight")
 
 

@@ -26,7 +26,7 @@ def test_fires_above_and_below_and_is_clear_on_both_bounds() -> None:
     assert isinstance(large, Fired)
     assert large.message == "a.weight: update ratio 10 is above 10"
     assert isinstance(small, Fired)
-    assert "is below 1e-08" in small.message
+    assert "is below 1e-8" in small.message
     assert large.suggestion != small.suggestion
 
 

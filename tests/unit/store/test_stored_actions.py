@@ -64,11 +64,11 @@ def test_lines_of_the_first_version_are_done(run: str) -> None:
 
 
 def test_an_acknowledgement_after_the_judges_end_completes_a_request(run: str) -> None:
-    write(run, outcome="asked to stop at step 12", request="17")
+    write(run, outcome="stop requested at step 12", request="17")
     assert read_actions(run)[0].state == "asked"
     acknowledge(run, "17", "rank0-1", 12, Answer())
     (line,) = read_actions(run)
-    assert (line.state, line.outcome) == ("done", "asked to stop at step 12: applied at step 12")
+    assert (line.state, line.outcome) == ("done", "stop requested at step 12: applied at step 12")
 
 
 @pytest.mark.parametrize(

@@ -24,14 +24,15 @@ from leadline.config.toml_file import to_toml
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import RuleChoice, rule_choices
 from leadline.errors import ConfigurationError, LeadlineError, located
+from leadline.judge.action_resolution import default_statuses
 from leadline.judge.rule_plan import default_rules
 from leadline.reader.run import Run
 from leadline.records.describe import interval as format_interval
 from leadline.records.documents import WorkerDocument
 from leadline.records.formatting import listed, number, share, size
-from leadline.records.manifest import RuleSpec
+from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.records.metric import INTERVALS_MS
-from leadline.records.names import JOB_STATUSES, PRESETS, RULE_STATUSES
+from leadline.records.names import EVERY_RULE, JOB_STATUSES, PRESETS, RULE_STATUSES
 from leadline.records.plan import CaptureItem, CapturePlan
 from leadline.records.totals import step_share, steps_by_mode
 from leadline.rules.groups import grouped_rules
@@ -59,7 +60,8 @@ _PRESETS: Final = {
     "sagemaker": "like SageMaker Debugger: losses and metrics every 500; system metrics every 500 ms; profiler_report",
 }
 _KEYS: Final = ("every", "statistics", "raw")
-_ACTION_ROWS: Final = 3
+_MIN_ACTION_ROWS: Final = 3
+_MAX_ACTION_ROWS: Final = 20
 _NAMED: Final = 6
 """Collections that are named of those that the estimate leaves out."""
 _SECRETS_HINT: Final = "Give secrets and addresses as $VARIABLE."
@@ -86,7 +88,7 @@ def configure(request: Request) -> Response:
         "groups": _rule_groups(),
         "defaults": {preset: _default_rules(preset) for preset in PRESETS},
         "actions": {name: _about(name) for name in BUILT_IN},
-        "action_rows": range(_ACTION_ROWS),
+        "action_rows": _action_rows(form),
         "secrets": _SECRETS_HINT,
         "statuses": list(dict.fromkeys([*RULE_STATUSES, *JOB_STATUSES])),
     }
@@ -102,13 +104,19 @@ def _about(action: str) -> str:
     return (find_action(action).__doc__ or "").strip().split("\n", 1)[0]
 
 
+def _action_rows(form: Mapping[str, str]) -> range:
+    """Return the indices of the rows for actions: those in use, and an empty one."""
+    used = [row for row in range(_MAX_ACTION_ROWS) if form.get(f"a{row}.action")]
+    return range(min(max(_MIN_ACTION_ROWS, max(used, default=-1) + 2), _MAX_ACTION_ROWS))
+
+
 def _result(run: Run, form: Mapping[str, str], root: str) -> dict[str, Any]:
     """Return the configuration and estimate of a form, or its error."""
     try:
         config = from_form(form)
         plan = resolve(config, os.path.join(root, "next")).plan
         items = estimate_items(plan, run)
-        command = form.get("command", "").split() or ["train.py"]
+        command = shlex.split(form.get("command", "")) or ["train.py"]
         return {
             "error": None,
             "line": shlex.join(["leadline", "run", *config.to_options(), *command]),
@@ -116,7 +124,7 @@ def _result(run: Run, form: Mapping[str, str], root: str) -> dict[str, Any]:
             "plan": items,
             "estimate": describe_estimate(plan, items, run),
         }
-    except (LeadlineError, LookupError) as error:
+    except (LeadlineError, LookupError, ValueError) as error:
         return {"error": str(error), "line": "", "toml": "", "plan": [], "estimate": []}
 
 
@@ -165,7 +173,7 @@ def _has_rules(form: Mapping[str, str]) -> bool:
 
 
 def _actions(form: Mapping[str, str]) -> Iterator[ActionEntry]:
-    for index in range(_ACTION_ROWS):
+    for index in range(_MAX_ACTION_ROWS):
         action, rule = form.get(f"a{index}.action", ""), form.get(f"a{index}.rule", "") or "*"
         if not action:
             continue
@@ -185,13 +193,36 @@ def _form_of_run(run: Run) -> dict[str, str]:
         "preset": manifest.preset if manifest.preset in PRESETS else "standard",
         "interval_ms": str(manifest.interval_ms),
         "rules": "yes",
+        "command": _command_of(manifest.command),
     }
     built_in = {rule.name for rule in rule_choices()}
     for spec in manifest.rules:
         if spec.rule in built_in:
             form[f"r.{spec.rule}"] = "yes"
             form |= {f"p.{spec.rule}.{key}": format_value(value) for key, value in spec.parameters.items()}
+    actions = [action for action in manifest.actions if action.action in BUILT_IN]
+    for row, action in enumerate(actions[:_MAX_ACTION_ROWS]):
+        form |= {f"a{row}.{key}": value for key, value in _form_of_action(action).items()}
     return form
+
+
+def _command_of(command: Sequence[str]) -> str:
+    """Return a run's command as one writes it after ``leadline run``: a Python file without its interpreter."""
+    program, *arguments = command or ("train.py",)
+    name = os.path.basename(program)
+    is_file = name.startswith("python") and bool(arguments) and arguments[0].endswith(".py")
+    return shlex.join(arguments if is_file else [name, *arguments])
+
+
+def _form_of_action(action: ActionSpec) -> dict[str, str]:
+    """Return the fields of an action."""
+    defaults = default_statuses(find_action(action.action), action.rule)
+    return {
+        "rule": "" if action.rule == EVERY_RULE else action.rule,
+        "status": "" if action.statuses == defaults else action.statuses[0],
+        "action": action.action,
+        "arguments": str(action).partition(":")[2],
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +330,7 @@ def describe_estimate(plan: CapturePlan, items: list[SizeLine], run: Run) -> lis
     if ratio is not None:
         preset = run.manifest.preset
         sentences.append(f"Measured: this run (preset {preset}) had an overhead of {share(ratio)} of step time.")
-    sentences.append("leadline doctor -- COMMAND measures the overhead of each preset for a script.")
+    sentences.append("``leadline doctor -- COMMAND`` measures the overhead of each preset for a script.")
     return sentences
 
 

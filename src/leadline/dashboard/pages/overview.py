@@ -22,7 +22,6 @@ from leadline.charts import theme
 from leadline.charts.tensor_charts import metrics
 from leadline.charts.units import metric_label, unit_of
 from leadline.charts.usage import device_label
-from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.page import open_run, render
 from leadline.dashboard.pages.rules import Links
 from leadline.dashboard.rule_view import RuleView, rule_views
@@ -32,6 +31,7 @@ from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.documents import RuleSummary
+from leadline.records.formatting import phase_label
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
@@ -42,12 +42,6 @@ _SAMPLES: Final = 2_000
 _SAMPLED_KINDS: Final = sorted({kind for kind, _, _ in SUMMARY_METRICS})
 _MAX_OPERATORS: Final = 12
 _MAX_USAGE_ROWS: Final = 200
-_JOB_COLOURS: Final = {
-    "initialization": "var(--line-strong)",
-    "training_loop": "var(--accent)",
-    "finalization": "var(--muted)",
-}
-"""Unlike those of the phases of a step."""
 
 
 def overview(request: Request) -> Response:
@@ -154,7 +148,7 @@ def job_parts(job: JobPhases) -> list[TimePart]:
         return []
 
     def part(name: str, seconds: float, *, is_inner: bool = False) -> TimePart:
-        colour = "" if is_inner else _JOB_COLOURS[name]
+        colour = "" if is_inner else theme.phase_colour(name)
         return TimePart(name, phase_label(name), seconds, seconds / total if total > 0 else None, colour, is_inner)
 
     initialization_parts = [

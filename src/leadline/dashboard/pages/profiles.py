@@ -13,6 +13,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
+from leadline.analysis.call_tree import is_own
 from leadline.dashboard.page import open_run, parse_integer, render
 from leadline.errors import LeadlineError
 from leadline.reader.horovod import has_horovod
@@ -217,7 +218,7 @@ def _rows_of(
     table = (
         run.operators(keys, window=window) if kind == "detailed" else _functions(run, window, windows).top("own", None)
     )
-    return list(table.to_pylist())
+    return [row for row in table.to_pylist() if not is_own(row.get("file") or "")]
 
 
 def _modes_of(run: Run, window: str, windows: list[dict[str, Any]]) -> list[str]:
@@ -348,7 +349,7 @@ def difference(
 
 
 def function_rows(profile: PythonProfile, order: str, filter_text: str) -> ProfileView:
-    """Return functions, the longest first.
+    """Return the functions of the training, without Leadline's own, the longest first.
 
     Args:
         order: A key of ``ORDERS``.
@@ -356,10 +357,11 @@ def function_rows(profile: PythonProfile, order: str, filter_text: str) -> Profi
     """
     table = profile.top(order if order in ORDERS else "own", None)  # type: ignore[arg-type]
     words = filter_text.lower().split()
-    if words:
-        texts = [f"{row['function']} {row['file']}".lower() for row in table.select(["function", "file"]).to_pylist()]
-        table = table.filter(pa.array([all(word in text for word in words) for text in texts], pa.bool_()))
-    return limited(table)
+    is_shown = [
+        not is_own(row["file"]) and all(word in f"{row['function']} {row['file']}".lower() for word in words)
+        for row in table.select(["function", "file"]).to_pylist()
+    ]
+    return limited(table.filter(pa.array(is_shown, pa.bool_())))
 
 
 def short_file(path: str) -> str:

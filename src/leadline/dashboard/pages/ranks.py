@@ -110,14 +110,20 @@ def rank_page(run: Run, ranks: Ranks, *, order: str, page: int) -> RankPage:
 
 
 def replica_names(digest: Digest, limit: int = 400) -> dict[str, list[str]]:
-    """Return the statistics by tensor, for tensors captured by several workers; scalars first."""
+    """Return the statistics by tensor, for tensors captured by several workers; weights first, then scalars."""
     statistics_by_tensor: dict[str, list[str]] = {}
     for tensor, statistics in digest.captured().items():
         shared = sorted(statistic for statistic, workers in statistics.items() if len(workers) > 1)
         if shared:
             statistics_by_tensor[tensor] = shared
+    infos = digest.infos()
     ordered = sorted(
-        statistics_by_tensor, key=lambda name: ("value" not in statistics_by_tensor[name], natural_sort_key(name))
+        statistics_by_tensor,
+        key=lambda name: (
+            name not in infos or "weights" not in infos[name].collections,
+            "value" not in statistics_by_tensor[name],
+            natural_sort_key(name),
+        ),
     )
     return {name: statistics_by_tensor[name] for name in ordered[:limit]}
 

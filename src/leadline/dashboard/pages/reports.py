@@ -22,11 +22,11 @@ from leadline.process.interpreter import own_command, own_environment
 from leadline.store import layout
 
 PRODUCTS: Final = {
-    "report": "Full report: training, profiling, and boosted trees if the run trains them",
-    "profiling": "Profiling: time breakdown and resource utilization",
-    "xgboost": "Boosted trees: classes, features, errors",
+    "report": ("Full report", "outcome, findings, training, time and hardware"),
+    "profiling": ("Profiling", "time breakdown and resource utilization"),
+    "xgboost": ("Boosted trees", "classes, features, errors"),
 }
-"""Available reports and their descriptions."""
+"""Title and description of the available reports."""
 _TIMEOUT_SECONDS: Final = 300.0
 _GENERATION_SLOTS: Final = threading.BoundedSemaphore(2)
 """Maximum number of reports generated at once, each in its own process."""
@@ -43,6 +43,7 @@ class ReportEntry:
     """A report in the list."""
 
     name: str
+    title: str
     description: str
     generated_ns: int | None
     """None: not generated yet."""
@@ -119,9 +120,9 @@ def _file(request: Request, path_of: Callable[[str], str], media_type: str, suff
 def _entry(request: Request, name: str) -> ReportEntry:
     page = _stat(request, layout.report_page(name))
     if page is None:
-        return ReportEntry(name, PRODUCTS[name], None, 0, has_notebook=False)
+        return ReportEntry(name, *PRODUCTS[name], None, 0, has_notebook=False)
     has_notebook = _stat(request, layout.report_notebook(name)) is not None
-    return ReportEntry(name, PRODUCTS[name], page.st_mtime_ns, page.st_size, has_notebook=has_notebook)
+    return ReportEntry(name, *PRODUCTS[name], page.st_mtime_ns, page.st_size, has_notebook=has_notebook)
 
 
 def _stat(request: Request, path: str) -> os.stat_result | None:

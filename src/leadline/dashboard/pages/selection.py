@@ -14,10 +14,9 @@ from starlette.responses import JSONResponse, Response
 from leadline.analysis.digest import Digest
 from leadline.charts import theme
 from leadline.dashboard.chart_endpoint import read_range
-from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.page import open_run, render
 from leadline.reader.run import Run
-from leadline.records.formatting import counted, duration, latency, listed, share
+from leadline.records.formatting import counted, duration, latency, listed, phase_label, share
 
 _MAX_ROWS: Final = 12
 _MAX_ENTRIES: Final = 20

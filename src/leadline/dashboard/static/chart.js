@@ -144,7 +144,7 @@ export class Chart {
       this.#scale = scale;
       this.reload();
     }));
-    if (meta?.flags) this.plot.after(flagList(meta.flags.map(({ text }) => unescapeHtml(text)), meta.more_flags));
+    if (meta?.flags && this.element.dataset.flags !== "none") this.plot.after(flagList(meta.flags.map(({ text }) => unescapeHtml(text)), meta.more_flags));
   }
 
   // Charts on a shared axis pan and zoom horizontally only.

@@ -1,7 +1,8 @@
-// Sortable and filterable tables; sorting and filter are kept when a table is updated.
+// Sortable and filterable tables, long ones cut; all three are kept when a table is updated.
 
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const states = new Map();
+const SHORT_ROWS = 25; // as in style.css
 
 export function startTables() {
   prepareTables();
@@ -11,10 +12,11 @@ export function startTables() {
 function prepareTables() {
   for (const table of document.querySelectorAll("table.sortable, table.filterable")) {
     const key = keyOf(table);
-    const state = states.get(key) ?? { column: null, isDescending: false, filterText: "" };
+    const state = states.get(key) ?? { column: null, isDescending: false, filterText: "", isWhole: false };
     states.set(key, state);
     if (table.classList.contains("sortable")) prepareHeads(table, state);
     if (table.classList.contains("filterable")) prepareFilter(table, state, key);
+    prepareShortening(table, state, key);
     show(table, state);
   }
 }
@@ -31,6 +33,37 @@ function bodyOf(table) {
 function show(table, state) {
   if (state.column !== null && table.tHead?.rows[0]?.cells[state.column]) sort(table, state);
   if (table.classList.contains("filterable")) filter(table, state);
+  shorten(table, state);
+}
+
+// --- length --------------------------------------------------------------------------------------------------
+
+// A button below a long table shows all of its rows; a filter does, too.
+function prepareShortening(table, state, key) {
+  const rows = bodyOf(table).rows.length;
+  const old = document.getElementById(`whole-${key}`);
+  if (state.isWhole || rows <= SHORT_ROWS) return old?.remove();
+  const button = old ?? document.createElement("button");
+  button.textContent = `Show all ${rows.toLocaleString("en")} rows`;
+  if (old) return undefined;
+  button.type = "button";
+  button.id = `whole-${key}`;
+  button.className = "quiet small show-all";
+  button.addEventListener("click", () => {
+    state.isWhole = true;
+    button.remove();
+    const current = tableOf(key);
+    if (current) shorten(current, state);
+  });
+  (table.closest(".table-wrap") ?? table).after(button);
+  return undefined;
+}
+
+function shorten(table, state) {
+  const isShort = !state.isWhole && !state.filterText.trim() && bodyOf(table).rows.length > SHORT_ROWS;
+  table.classList.toggle("short", isShort);
+  const button = document.getElementById(`whole-${keyOf(table)}`);
+  if (button) button.hidden = !isShort;
 }
 
 // --- order ---------------------------------------------------------------------------------------------------
@@ -108,12 +141,14 @@ function prepareFilter(table, state, key) {
   input.addEventListener("input", () => {
     state.filterText = input.value;
     const current = tableOf(key);
-    if (current) filter(current, state);
+    if (!current) return;
+    filter(current, state);
+    shorten(current, state);
   });
 }
 
 function tableOf(key) {
-  return [...document.querySelectorAll("table.filterable")].find((table) => keyOf(table) === key);
+  return [...document.querySelectorAll("table.sortable, table.filterable")].find((table) => keyOf(table) === key);
 }
 
 function filter(table, state) {

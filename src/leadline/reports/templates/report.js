@@ -59,5 +59,7 @@
 
   drawFrom(0);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  // Long tables are folded on the screen, and whole on paper.
+  addEventListener("beforeprint", () => document.querySelectorAll("details.long").forEach((part) => { part.open = true; }));
   matchMedia("print").addEventListener("change", (event) => (event.matches ? redrawForPrint() : redraw()));
 })();

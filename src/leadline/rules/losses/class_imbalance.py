@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import share as percent
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, start_step
@@ -151,7 +153,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         predicted = self._predicted(labels.worker, small, window)
         return Fired(
             f"{labels.tensor}: class {large} has {most:,.0f} of {counted.labels:,.0f} labels, class {small} "
-            f"only {least:,.0f} (1 to {ratio:.3g})",
+            f"only {least:,.0f} (1 to {significant(ratio)})",
             tensors=(labels.tensor,),
             evidence={
                 "largest_class": large,
@@ -192,7 +194,8 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         row = counted.confusion[worst].copy()
         row[worst] = -1.0
         return Fired(
-            f"{labels.tensor}: class {worst} is mispredicted for {shares[worst]:.0%} of its {rows[worst]:,.0f} labels, "
+            f"{labels.tensor}: class {worst} is mispredicted for {percent(shares[worst])} of its "
+            f"{rows[worst]:,.0f} labels, "
             f"mostly as class {int(row.argmax())}",
             tensors=(labels.tensor,),
             evidence={

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
@@ -145,7 +146,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         is_better = level > bound + margin if is_up else level < bound - margin
         if is_better:
             return ""
-        return f"{name} of the last validation is {level:.4g}, no better than {predictor} ({bound:.4g})"
+        return (
+            f"{name} of the last validation is {significant(level)}, no better than {predictor} ({significant(bound)})"
+        )
 
 
 def _is_falling(losses: list[float]) -> bool:

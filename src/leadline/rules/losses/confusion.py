@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, start_step
@@ -136,8 +137,9 @@ class Confusion(Rule, frozen=True, kw_only=True):
             return None
         other = _largest_other(matrix[worst], worst)
         return Fired(
-            f"{vector.tensor}: {shares[worst]:.0%} of the {rows[worst]:,.0f} labels of class {worst} are predicted as "
-            f"it, less than {self.min_diag:.0%}; {matrix[worst, other]:,.0f} as class {other}",
+            f"{vector.tensor}: {percent(shares[worst])} of the {rows[worst]:,.0f} labels of class "
+            f"{worst} are predicted as "
+            f"it, less than {percent(self.min_diag)}; {matrix[worst, other]:,.0f} as class {other}",
             tensors=(vector.tensor,),
             evidence={
                 "class": worst,
@@ -165,8 +167,9 @@ class Confusion(Rule, frozen=True, kw_only=True):
             return None
         label, predicted = worst
         return Fired(
-            f"{vector.tensor}: {shares[worst]:.0%} of what is predicted as class {predicted} is class {label}, more "
-            f"than {self.max_off_diag:.0%}",
+            f"{vector.tensor}: {percent(shares[worst])} of what is predicted as class {predicted} is "
+            f"class {label}, more "
+            f"than {percent(self.max_off_diag)}",
             tensors=(vector.tensor,),
             evidence={
                 "class": label,

@@ -8,6 +8,8 @@ from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from leadline.records.formatting import significant
+
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading
 
@@ -83,7 +85,7 @@ def guess_of(loss: str, calls: Mapping[str, LossCall], classes: int | None = Non
     if classes is None and name in calls:
         classes = _class_count(kind, call.predictions)
     if classes is not None:
-        words = f"among {classes:,} classes (ln {classes:,} = {math.log(classes):.4g})"
+        words = f"among {classes:,} classes (ln {classes:,} = {significant(math.log(classes))})"
         return Guess(math.log(classes), call.labels, words, classes)
     mean_square, mean_size = call.mean_square(), call.statistics.get("abs_mean")
     if kind in _SQUARED and mean_square is not None:
@@ -94,7 +96,7 @@ def guess_of(loss: str, calls: Mapping[str, LossCall], classes: int | None = Non
 
 
 def _of_labels(loss: float, labels: int, power: int) -> Guess:
-    return Guess(loss, labels, f"a value near 0 for these labels ({loss:.4g})", power=power)
+    return Guess(loss, labels, f"a value near 0 for these labels ({significant(loss)})", power=power)
 
 
 def _class_count(kind: str, shape: tuple[int, ...]) -> int | None:

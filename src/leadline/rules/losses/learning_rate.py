@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete, too_few
@@ -57,7 +58,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
 
     def check(self) -> None:
         if self.low >= self.high:
-            raise ConfigurationError(f"{self.name}: low ({self.low:g}) must be below high ({self.high:g})")
+            raise ConfigurationError(f"{self.name}: low ({exact(self.low)}) must be below high ({exact(self.high)})")
 
     def needs(self) -> Needs:
         return Needs(select(("weights", "biases"), (), ("update_ratio",), modes=("train",)))
@@ -93,8 +94,9 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     def _fired(self, nearest: float, latest: float, worker: str, *, is_high: bool) -> Fired:
         limit = self.high if is_high else self.low
         return Fired(
-            f"median update ratio {latest:.3g}, {'above' if is_high else 'below'} {limit:g} for {self.patience} "
-            f"captured step{'s' * (self.patience > 1)} in a row (nearest {nearest:.3g})",
+            f"median update ratio {significant(latest)}, {'above' if is_high else 'below'} {exact(limit)} "
+            f"for {self.patience} "
+            f"captured step{'s' * (self.patience > 1)} in a row (nearest {significant(nearest)})",
             evidence={"median_update_ratio": latest, "nearest": nearest, "threshold": limit, "patience": self.patience},
             suggestion=f"a learning rate {'lower' if is_high else 'higher'} by {_factor(latest)}, or a "
             + (

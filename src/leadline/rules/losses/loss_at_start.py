@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
@@ -183,8 +184,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
         lowest = min(curve.first, curve.lowest_after)
         message = (
-            f"{reading.tensor}: each of the first {curve.count} losses is at least {lowest:.4g}, "
-            f"{lowest / guess.loss:.3g} times that of guessing {guess.words}"
+            f"{reading.tensor}: each of the first {curve.count} losses is at least {significant(lowest)}, "
+            f"{significant(lowest / guess.loss)} times that of guessing {guess.words}"
         )
         return self._fired(reading, curve, guess, message, _START_ADVICE)
 
@@ -197,8 +198,9 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
         if guess is not None and _is_mostly_above(curve, guess, start):
             message = (
-                f"{reading.tensor} started at {curve.first:.4g}, and half of the {curve.count - 1} losses after that "
-                f"are above {curve.median_after:.4g}"
+                f"{reading.tensor} started at {significant(curve.first)}, and half of the "
+                f"{curve.count - 1} losses after that "
+                f"are above {significant(curve.median_after)}"
             )
             return self._fired(reading, curve, guess, message, _RISE_ADVICE)
         return None
@@ -236,7 +238,8 @@ def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:
 
 def _rise(reading: TensorReading, curve: _Curve) -> str:
     return (
-        f"{reading.tensor} started at {curve.first:.4g}, and stayed above {curve.lowest_after:.4g} for the "
+        f"{reading.tensor} started at {significant(curve.first)}, and stayed above "
+        f"{significant(curve.lowest_after)} for the "
         f"{curve.count - 1} steps after that"
     )
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.records import loss_facts as facts
+from leadline.records.formatting import exact, significant
+from leadline.records.formatting import share as percent
 from leadline.records.loss_facts import ACTIVATION_NAMES, REGRESSION, Activation, LossKind
 from leadline.rules.losses.given_loss import GivenLoss
 
@@ -206,7 +208,7 @@ def _impossible_labels(loss: GivenLoss) -> Mistake | None:
     if not loss.is_known(facts.LABEL_MIN):
         return None
     low, high = loss.number(facts.LABEL_MIN), loss.number(facts.LABEL_MAX)
-    found = f"labels from {low:.4g} to {high:.4g}"
+    found = f"labels from {significant(low)} to {significant(high)}"
     if loss.kind in _BINARY_LOSSES and (low < 0 or high > 1):
         what, suggestion = (
             f"{loss.loss} takes labels from 0 to 1, but is given {found}: it falls below 0 without limit",
@@ -235,15 +237,16 @@ def _labels_out_of_reach(loss: GivenLoss) -> Mistake | None:
     if loss.kind not in REGRESSION or not share > _FEW or reach is None or loss.has(facts.IS_RESCALED):
         return None
     low, high = loss.number(facts.LABEL_MIN), loss.number(facts.LABEL_MAX)
-    bounds = f"only numbers from {reach[0]:g} to {reach[1]:g}"
+    bounds = f"only numbers from {exact(reach[0])} to {exact(reach[1])}"
     if reach[1] == float("inf"):
-        bounds = f"no number below {reach[0]:g}"
+        bounds = f"no number below {exact(reach[0])}"
     elif reach[0] == float("-inf"):
-        bounds = f"no number above {reach[1]:g}"
+        bounds = f"no number above {exact(reach[1])}"
     name = ACTIVATION_NAMES[loss.activation]
     return Mistake(
         "labels_out_of_reach",
-        f"a {name} produces {bounds}, but {share:.0%} of the labels lie beyond, from {low:.4g} to {high:.4g}",
+        f"a {name} produces {bounds}, but {percent(share)} of the labels lie beyond, from "
+        f"{significant(low)} to {significant(high)}",
         f"removing the {name} behind the last layer, or scaling the labels to its range; usually a regression "
         "ends with a layer without an activation",
         facts.OUT_OF_REACH_SHARE,
@@ -275,7 +278,7 @@ def _several_classes(loss: GivenLoss) -> Mistake | None:
         return None
     return Mistake(
         "several_classes",
-        f"{loss.number(facts.MULTI_HOT_SHARE):.0%} of the samples belong to several classes, but softmax lets the "
+        f"{percent(loss.number(facts.MULTI_HOT_SHARE))} of the samples belong to several classes, but softmax lets the "
         "probabilities add up to 1",
         "BCEWithLogitsLoss on the output of the last layer: one independent decision for each class; usually a loss "
         "for one class per sample was kept",

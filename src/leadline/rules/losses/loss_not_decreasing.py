@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
@@ -97,12 +98,12 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
         rose = change > self.increase_threshold_percent
         if not rose and -change >= self.diff_percent:
             return None
-        change_text = f"rose by {change:.3g} %" if change > 0 else f"fell by {abs(change):.3g} %"
+        change_text = f"rose by {significant(change)} %" if change > 0 else f"fell by {significant(abs(change))} %"
         limit = self.increase_threshold_percent if rose else self.diff_percent
         step = "step" if reading.mode == "train" else f"{reading.mode} step"
         return Fired(
             f"{reading.tensor} {change_text} from {step} {before.mode_step} to {reading.mode_step} "
-            f"({before.value:.4g} to {reading.value:.4g})",
+            f"({significant(before.value)} to {significant(reading.value)})",
             tensors=(reading.tensor,),
             evidence={
                 "before": before.value,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import suspected, too_few
@@ -106,7 +107,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
     def _fired(self, reading: TensorReading, latest: list[float], bounds: tuple[float, float, float]) -> Fired:
         bound, usual, spread = bounds
         return Fired(
-            f"{reading.tensor} jumped from {usual:.4g} to {max(latest):.4g} and stayed above {bound:.4g} for "
+            f"{reading.tensor} jumped from {significant(usual)} to {significant(max(latest))} and "
+            f"stayed above {significant(bound)} for "
             f"{self.patience} step{'s' * (self.patience > 1)}",
             tensors=(reading.tensor,),
             evidence={

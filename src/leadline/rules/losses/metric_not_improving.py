@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses.trivial_level import (
@@ -185,8 +186,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
     def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...]) -> Fired:
         return Fired(
-            f"{reading.tensor} stays at {level.value:.4g} over the last {level.values:,} values, no better than "
-            f"{level.predictor} ({level.trivial:.4g})",
+            f"{reading.tensor} stays at {significant(level.value)} over the last {level.values:,} "
+            "values, no better than "
+            f"{level.predictor} ({significant(level.trivial)})",
             tensors=tensors,
             evidence={
                 "level": level.value,

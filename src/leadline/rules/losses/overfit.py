@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import share as percent
+from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -158,8 +160,9 @@ class Overfit(Rule, frozen=True, kw_only=True):
 
     def _fired(self, reading: TensorReading, pair: _Pair) -> Fired:
         return Fired(
-            f"{reading.tensor}: validation loss {pair.validation:.4g} is {pair.ratio:.1%} above training loss "
-            f"{pair.training.mean:.4g}",
+            f"{reading.tensor}: validation loss {significant(pair.validation)} is "
+            f"{percent(pair.ratio)} above training loss "
+            f"{significant(pair.training.mean)}",
             tensors=(reading.tensor,),
             evidence={
                 "training_loss": pair.training.mean,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -98,8 +99,8 @@ class Overtraining(Rule, frozen=True, kw_only=True):
         role = _role(worst)
         kind = "training" if role == "train" else "validation"
         return Fired(
-            f"{worst.tensor}: no new best in {best.since:,} saved {kind} losses: {worst.value:.4g} now, "
-            f"{best.value:.4g} at step {best.step:,}" + and_more(len(tensors) - 1, "loss"),
+            f"{worst.tensor}: no new best in {best.since:,} saved {kind} losses: {significant(worst.value)} now, "
+            f"{significant(best.value)} at step {best.step:,}" + and_more(len(tensors) - 1, "loss"),
             tensors=(worst.tensor, *(tensor for tensor in tensors if tensor != worst.tensor)),
             evidence={
                 "best": best.value,

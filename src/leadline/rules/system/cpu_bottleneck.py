@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
 from leadline.rules.system.system_rule import CPU, GPU
@@ -54,4 +55,4 @@ class CPUBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
 
     @property
     def host_condition(self) -> str:
-        return f"the CPU was above {self.cpu_threshold:g} %"
+        return f"the CPU was above {exact(self.cpu_threshold)} %"

@@ -8,6 +8,7 @@ import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
+from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -79,7 +80,7 @@ class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
         limit = self.high_threshold if is_high else self.low_threshold
         return Fired(
             f"the CPU of {sensor.node} reaches {p95:.0f} % (95th percentile of {self.window:,} samples), "
-            f"{'above' if is_high else 'below'} {limit:g} %{and_more(len(outside) - 1, 'node')}{overlap.message}",
+            f"{'above' if is_high else 'below'} {exact(limit)} %{and_more(len(outside) - 1, 'node')}{overlap.message}",
             tensors=tuple(sensor.node for sensor, _, _ in outside),
             evidence={"p95": p95, "limit": limit, **overlap.evidence},
             suggestion=(

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.reader.interval import Sensor
+from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
 from leadline.rules.messages import and_more, too_few
@@ -128,7 +129,8 @@ class GPUStarvationRule(SystemRule, frozen=True, kw_only=True):
         name, percent, counts = starved[0]
         overlap = known.phases.overlap(counts.times_ns, known.interval_ns or 1)
         return Fired(
-            f"{name} was below {self.gpu_threshold:g} % while {self.host_condition} in {percent:.0f} % of the samples"
+            f"{name} was below {exact(self.gpu_threshold)} % while {self.host_condition} in "
+            f"{percent:.0f} % of the samples"
             f"{and_more(len(starved) - 1, 'GPU')}{overlap.message}",
             tensors=tuple(gpu for gpu, _, _ in starved),
             evidence={

@@ -9,6 +9,7 @@ import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
+from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
@@ -107,9 +108,9 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
         saturated = sorted((usage for usage in usages if usage.p95 > self.high_threshold), key=_highest_first)
         idle = [usage for usage in usages if usage.resource == "GPU" and usage.p95 < self.low_threshold]
         if saturated:
-            return self._fired(known, saturated, f"above {self.high_threshold:g} %", _SATURATED)
+            return self._fired(known, saturated, f"above {exact(self.high_threshold)} %", _SATURATED)
         if idle:
-            return self._fired(known, idle, f"below {self.low_threshold:g} %", _IDLE)
+            return self._fired(known, idle, f"below {exact(self.low_threshold)} %", _IDLE)
         if {"CPU", "memory"} <= {usage.resource for usage in usages}:
             return Clear()
         cpus = known.metrics[CPU]

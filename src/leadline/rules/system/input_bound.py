@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -90,8 +91,9 @@ class InputBound(Rule, frozen=True, kw_only=True):
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
         share, wait_ns, step_ns = waits[worker]
         return Fired(
-            f"{100 * share:.0f} % of the last {self.window:,} steps is waiting for data: {wait_ns / 1e6:.3g} ms "
-            f"of {step_ns / 1e6:.3g} ms per step{and_more(len(slow) - 1, 'worker')}",
+            f"{100 * share:.0f} % of the last {self.window:,} steps is waiting for data: "
+            f"{significant(wait_ns / 1e6)} ms "
+            f"of {significant(step_ns / 1e6)} ms per step{and_more(len(slow) - 1, 'worker')}",
             tensors=tuple(slow),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
             suggestion="more num_workers (0 loads in the training process itself), persistent_workers, cheaper or "

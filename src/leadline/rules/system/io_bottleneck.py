@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
 from leadline.rules.system.system_rule import GPU, IOWAIT
@@ -54,4 +55,4 @@ class IOBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
 
     @property
     def host_condition(self) -> str:
-        return f"more than {self.io_threshold:g} % of the CPU's time waited for I/O"
+        return f"more than {exact(self.io_threshold)} % of the CPU's time waited for I/O"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -54,7 +55,7 @@ class MaxInitializationTime(Rule, frozen=True, kw_only=True):
         if minutes <= self.threshold:
             return Undecided("no step yet")
         return Fired(
-            f"no step within {self.threshold:g} minutes of the start",
+            f"no step within {exact(self.threshold)} minutes of the start",
             evidence={"minutes": minutes, "threshold": self.threshold},
             suggestion="py-spy dump on the training's processes shows what they do; "
             "usually data are downloaded or unpacked first, or a rank waits for another one that never started",

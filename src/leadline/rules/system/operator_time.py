@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 import msgspec
 
 from leadline.reader.operator_times import OperatorKey, OperatorTimes, OperatorTotal
+from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -132,8 +133,8 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
             detail = f"takes {100 * worst.share:.0f} % of the time of {key.mode} {steps}{location}"
         else:
             detail = (
-                f"takes {time.p95_ns / 1e6:.3g} ms (95th percentile of {time.calls:,} calls in {steps}), "
-                f"{worst.growth:.3g} times as long as before{location}"
+                f"takes {significant(time.p95_ns / 1e6)} ms (95th percentile of {time.calls:,} calls in {steps}), "
+                f"{significant(worst.growth)} times as long as before{location}"
             )
         return Fired(
             f"{key.operator} on {key.device} {detail}{and_more(len(suspects) - 1, 'operator')}",

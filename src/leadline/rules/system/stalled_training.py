@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -57,7 +58,7 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
         if silent_ns <= self.threshold * _SECOND_NS:
             return Clear()
         return Fired(
-            f"nothing new since step {scan.last_step}, for more than {self.threshold:g} s",
+            f"nothing new since step {scan.last_step}, for more than {exact(self.threshold)} s",
             evidence={
                 "silent_seconds": silent_ns / _SECOND_NS,
                 "last_step": scan.last_step,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
+from leadline.records.formatting import exact, significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -99,8 +100,9 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
         phase = slow_phase(outliers, known)
         return Fired(
             f"{sum(step.weight for step in outliers):,} of {sum(step.weight for step in known):,} steps are more than "
-            f"{self.stddev:g} standard deviations from the mean of {mean / 1e6:.3g} ms, mostly in {phase}; step "
-            f"{worst.step:,} took {worst.duration_ns / 1e6:.3g} ms{and_more(len(workers) - 1, 'worker')}",
+            f"{exact(self.stddev)} standard deviations from the mean of {significant(mean / 1e6)} ms, "
+            f"mostly in {phase}; step "
+            f"{worst.step:,} took {significant(worst.duration_ns / 1e6)} ms{and_more(len(workers) - 1, 'worker')}",
             tensors=tuple(worker[0] for worker in workers),
             evidence={
                 "outliers": len(outliers),

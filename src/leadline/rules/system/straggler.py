@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
@@ -151,7 +152,8 @@ class Straggler(Rule, frozen=True, kw_only=True):
         lost_ms = (loss.taken_ns - loss.usual_ns) / loss.steps / 1e6
         times = loss.taken_ns / loss.usual_ns
         return Fired(
-            f"rank {rank} takes {times:.2f} times as long as the median rank, {lost_ms:.3g} ms more per step, most of "
+            f"rank {rank} takes {times:.2f} times as long as the median rank, {significant(lost_ms)} "
+            "ms more per step, most of "
             f"it in {phase}{and_more(len(slow) - 1, 'rank')}",
             tensors=tuple(loss.worker for _, loss in sorted(slow.items())),
             evidence={

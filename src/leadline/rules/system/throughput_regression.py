@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -100,8 +101,8 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
         now, steps = judged[worker]
         phase = slow_phase(list(steps.latest), steps.best)
         return Fired(
-            f"the last {self.window:,} steps take {now / 1e6:.3g} ms, {slower[worker]:.2f} times the "
-            f"{steps.best_ns / 1e6:.3g} ms of the best earlier window, mostly in {phase}",
+            f"the last {self.window:,} steps take {significant(now / 1e6)} ms, {slower[worker]:.2f} times the "
+            f"{significant(steps.best_ns / 1e6)} ms of the best earlier window, mostly in {phase}",
             tensors=(worker,),
             evidence={
                 "median_ms": now / 1e6,

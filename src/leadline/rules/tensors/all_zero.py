@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.names import FEATURE_COLLECTIONS
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -74,12 +75,12 @@ class AllZero(Rule, frozen=True, kw_only=True):
     def _fired(self, bad: list[TensorReading]) -> Fired:
         worst = max(bad, key=_percent)
         tensors = tuple(dict.fromkeys(reading.tensor for reading in (worst, *bad)))
-        percent = _percent(worst)
-        detail = "is 0" if worst.statistic == "value" else f"{percent:.4g} % of {worst.elements:,} elements are zero"
+        zeros = f"{significant(_percent(worst))} % of {worst.elements:,} elements are zero"
+        detail = "is 0" if worst.statistic == "value" else zeros
         return Fired(
             f"{worst.tensor}: {detail}" + and_more(len(tensors) - 1),
             tensors=tensors,
-            evidence={"zero_percent": percent, "threshold": self.threshold, "tensors": len(tensors)},
+            evidence={"zero_percent": _percent(worst), "threshold": self.threshold, "tensors": len(tensors)},
             suggestion=_suggestion(worst),
             worker=worst.worker,
         )

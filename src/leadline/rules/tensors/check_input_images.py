@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete, too_few
@@ -135,8 +136,8 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
     def _fired(self, key: _Key, channel: int, means: list[float], count: int) -> Fired:
         worker, tensor = key
         return Fired(
-            f"{tensor}: the mean of channel {channel} over {count:,} images is {means[channel]:.3g}, beyond "
-            f"{self.threshold_mean:g}",
+            f"{tensor}: the mean of channel {channel} over {count:,} images is {significant(means[channel])}, beyond "
+            f"{exact(self.threshold_mean)}",
             tensors=(tensor,),
             evidence={"channel": channel, "means": means, "images": count, "threshold": self.threshold_mean},
             suggestion="transforms.Normalize(mean, std) with the data's own means (for a pretrained model with those "

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 
+from leadline.records.formatting import exact
+from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -79,8 +81,8 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
         dead, units = self._dead(worst), worst.values.size
         tensors = tuple(dict.fromkeys(layer.tensor for layer in bad))
         return Fired(
-            f"{worst.tensor}: {dead:,} of {units:,} units ({dead / units:.0%}) are active on fewer than "
-            f"{self.threshold_inactivity:g} % of the samples" + and_more(len(tensors) - 1, "layer"),
+            f"{worst.tensor}: {dead:,} of {units:,} units ({percent(dead / units)}) are active on fewer than "
+            f"{exact(self.threshold_inactivity)} % of the samples" + and_more(len(tensors) - 1, "layer"),
             tensors=tensors,
             evidence={
                 "dead_units": dead,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import too_few
@@ -108,7 +109,8 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
 
     def _fired(self, reading: TensorReading, usual: float, high: list[float]) -> Fired:
         return Fired(
-            f"{reading.tensor} is {max(high):.4g}, {max(high) / usual:.3g} times its median of {usual:.4g}, "
+            f"{reading.tensor} is {significant(max(high))}, {significant(max(high) / usual)} times "
+            f"its median of {significant(usual)}, "
             f"in {len(high)} of the last {_LATEST}",
             tensors=(reading.tensor,),
             evidence={

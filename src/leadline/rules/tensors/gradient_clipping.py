@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete, suspected
@@ -84,7 +85,7 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         if clipped <= self.share_threshold * self.window:
             return None
         norm = {} if before is None else {"gradient_norm_before_clipping": before.value}
-        norm_now = "" if before is None else f"; the norm before clipping is {before.value:.3g} now"
+        norm_now = "" if before is None else f"; the norm before clipping is {significant(before.value)} now"
         return Fired(
             f"gradients were clipped at {clipped:,} of the last {len(flags):,} saved steps{norm_now}",
             tensors=(clipping.tensor,),
@@ -101,7 +102,8 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
 
     def _large_norm(self, norm: TensorReading) -> Fired:
         return Fired(
-            f"the norm of all gradients is {norm.value:.4g}, above {self.norm_threshold:g}, and nothing clips them",
+            f"the norm of all gradients is {significant(norm.value)}, above {exact(self.norm_threshold)}, "
+            "and nothing clips them",
             tensors=(norm.tensor,),
             evidence={"gradient_norm": norm.value, "threshold": self.norm_threshold},
             suggestion="clip_grad_norm_(model.parameters(), 1.0) before optimizer.step(), or a tenth of the learning "

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import exact
+from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -104,8 +106,8 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
         worst, token, threshold = max(bad, key=lambda reading: reading[0].value)
         tensors = tuple(dict.fromkeys((worst.tensor, *(reading.tensor for reading, _, _ in bad))))
         return Fired(
-            f"{worst.tensor}: {worst.value:.1%} of {worst.elements:,} tokens are {token}, more than {threshold:g} %"
-            + and_more(len(tensors) - 1),
+            f"{worst.tensor}: {percent(worst.value)} of {worst.elements:,} tokens are {token}, more "
+            f"than {exact(threshold)} %" + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"token": token, "percent": worst.value * 100.0, "threshold": threshold, "tokens": worst.elements},
             suggestion="batches of sequences of similar length (group_by_length), or padding only to the longest of "

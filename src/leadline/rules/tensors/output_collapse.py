@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -79,8 +80,9 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
     def _fired(self, outputs: list[tuple[TensorReading, float, float]], streak: int) -> Fired:
         reading, std, size = outputs[0]
         return Fired(
-            f"{reading.tensor}: the same for every sample (standard deviation over the batch {std:.3g}, mean absolute "
-            f"value {size:.3g}), {self.patience} captures in a row",
+            f"{reading.tensor}: the same for every sample (standard deviation over the batch "
+            f"{significant(std)}, mean absolute "
+            f"value {significant(size)}), {self.patience} captures in a row",
             tensors=tuple(dict.fromkeys(reading.tensor for reading, _, _ in outputs)),
             evidence={"batch_std": std, "abs_mean": size, "eps": self.eps, "captures_in_a_row": streak},
             suggestion="a lower learning rate, and dead_relu on the layers before; "

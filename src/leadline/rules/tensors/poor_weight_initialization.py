@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -150,8 +151,9 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
             large, small = pair
             ratio = _ratio(large, small)
             return Fired(
-                f"the variances of the activations' inputs differ {ratio:.3g}-fold: {large.value:.3g} in "
-                f"{large.tensor}, {small.value:.3g} in {small.tensor}",
+                f"the variances of the activations' inputs differ {significant(ratio)}-fold: "
+                f"{significant(large.value)} in "
+                f"{large.tensor}, {significant(small.value)} in {small.tensor}",
                 tensors=(large.tensor, small.tensor),
                 evidence={
                     "largest": large.value,
@@ -192,7 +194,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in narrow))
         return Fired(
             f"{worst.tensor.removeprefix('gradient/')}: the 5th and 95th percentile of its gradient are "
-            f"{distance:.3g} apart, those of another one {widest:.3g}" + and_more(len(tensors) - 1),
+            f"{significant(distance)} apart, those of another one {significant(widest)}" + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={
                 "range": distance,
@@ -211,8 +213,8 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         reading = readings[0]
         losses = known.losses[reading.worker, reading.tensor]
         return Fired(
-            f"{reading.tensor} has risen for {losses.high} of the first steps: {reading.value:.4g} now, "
-            f"{losses.first:.4g} at first",
+            f"{reading.tensor} has risen for {losses.high} of the first steps: {significant(reading.value)} now, "
+            f"{significant(losses.first)} at first",
             tensors=(reading.tensor,),
             evidence={"now": reading.value, "first": losses.first, "steps": losses.high, "patience": self.patience},
             suggestion="the framework's own initialization, or a lower learning rate; "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import exact
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -97,8 +98,8 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
         for band in self._bands:
             if not band.low < band.high:
                 raise ConfigurationError(
-                    f"{self.name}: threshold_{band.kind}_min ({band.low:g}) must be below "
-                    f"threshold_{band.kind}_max ({band.high:g})"
+                    f"{self.name}: threshold_{band.kind}_min ({exact(band.low)}) must be below "
+                    f"threshold_{band.kind}_max ({exact(band.high)})"
                 )
 
     @property
@@ -140,7 +141,7 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
         tensors = tuple(dict.fromkeys(layer.vector.tensor for layer in bad))
         return Fired(
             f"{worst.vector.tensor}: {worst.saturated:,} of {units:,} units ({worst.percent:.0f} %) are within "
-            f"{band.low:g} to {band.high:g} on fewer than {self.threshold_inactivity:g} % of the samples"
+            f"{exact(band.low)} to {exact(band.high)} on fewer than {exact(self.threshold_inactivity)} % of the samples"
             + and_more(len(tensors) - 1, "layer"),
             tensors=tensors,
             evidence={

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
@@ -86,7 +87,7 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
         for reading in readings:
             if "hyperparameters" in reading.collections and reading.value < 1.0:
                 return self._fired(
-                    f"{reading.tensor} has fallen to {reading.value:.3g}",
+                    f"{reading.tensor} has fallen to {significant(reading.value)}",
                     reading.worker,
                     (reading.tensor,),
                     {"scale": reading.value},

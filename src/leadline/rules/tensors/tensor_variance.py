@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
@@ -58,7 +59,7 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
             raise ConfigurationError(f"{self.name}: no bound is given; set max_threshold or min_threshold")
         if self._min > self._max:
             raise ConfigurationError(
-                f"{self.name}: min_threshold ({self._min:g}) must not be above max_threshold ({self._max:g})"
+                f"{self.name}: min_threshold ({exact(self._min)}) must not be above max_threshold ({exact(self._max)})"
             )
 
     @property
@@ -89,7 +90,7 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
         limit = self._max if large else self._min
         tensors = tuple(dict.fromkeys(reading.tensor for reading in (worst, *bad)))
         return Fired(
-            f"{worst.tensor}: variance {worst.value:.3g} is {'above' if large else 'below'} {limit:g}"
+            f"{worst.tensor}: variance {significant(worst.value)} is {'above' if large else 'below'} {exact(limit)}"
             + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"variance": worst.value, "threshold": limit, "tensors": len(tensors)},

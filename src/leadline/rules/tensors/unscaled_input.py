@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import too_few
@@ -183,15 +184,15 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         if ratio > self.ratio and sizes.max() > _LARGE:
             large, small = _first_index(std == sizes.max()), _first_index(std == sizes.min())
             return (
-                f"feature {large} has a standard deviation {ratio:.3g} times that of feature {small} "
-                f"({sizes.max():.3g} and {sizes.min():.3g})"
+                f"feature {large} has a standard deviation {significant(ratio)} times that of feature {small} "
+                f"({significant(sizes.max())} and {significant(sizes.min())})"
             ), {"ratio": ratio, "threshold": self.ratio}
         offsets = (means > _LARGE) * means / sizes
         if offsets.max() > self.offset:
             index = int(is_varying.nonzero()[0][offsets.argmax()])
             return (
-                f"feature {index} is {offsets.max():.3g} standard deviations from zero "
-                f"(mean {pool.mean[index]:.3g}, standard deviation {std[index]:.3g})"
+                f"feature {index} is {significant(offsets.max())} standard deviations from zero "
+                f"(mean {significant(pool.mean[index])}, standard deviation {significant(std[index])})"
             ), {"offset": float(offsets.max()), "threshold": self.offset}
         return self._judge_scale(pool) or _judge_pixels(pool)
 
@@ -203,10 +204,14 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     def _judge_scale(self, pool: _Pool) -> _Detail | None:
         std = pool.total_std()
         if std > self.scale or (std < 1 / self.scale and pool.size < 10 / self.scale):
-            return f"standard deviation {std:.3g} is outside [{1 / self.scale:.3g}, {self.scale:g}]", {
-                "std": std,
-                "threshold": self.scale,
-            }
+            return (
+                f"standard deviation {significant(std)} is outside [{significant(1 / self.scale)}, "
+                f"{exact(self.scale)}]",
+                {
+                    "std": std,
+                    "threshold": self.scale,
+                },
+            )
         return None
 
     def _fired(self, reading: TensorReading, pool: _Pool, detail: str, evidence: dict[str, float]) -> Fired:

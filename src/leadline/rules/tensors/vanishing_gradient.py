@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
@@ -61,8 +62,8 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         tensors = tuple(dict.fromkeys(reading.tensor for reading in small))
         more = len(tensors) - 1
         return Fired(
-            f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {worst.value:.3g} is below "
-            f"{self.threshold:g}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
+            f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {significant(worst.value)} is below "
+            f"{exact(self.threshold)}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
             suggestion="ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "

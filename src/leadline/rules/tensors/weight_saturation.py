@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
@@ -103,11 +104,11 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
         bound = self._bound(worst)
         is_near_limit = _is_near_limit(worst)
         detail = (
-            f"largest weight {worst.value:.4g} is above half of the largest {worst.dtype}, "
-            f"{_MAX_VALUES[worst.dtype]:.4g}"
+            f"largest weight {significant(worst.value)} is above half of the largest {worst.dtype}, "
+            f"{significant(_MAX_VALUES[worst.dtype])}"
             if is_near_limit
-            else f"more than {50 * self.share:g} % of the weights are beyond {bound:.3g} (percentile "
-            f"{percentile:.3g}, largest {worst.value:.3g})"
+            else f"more than {exact(50 * self.share)} % of the weights are beyond {significant(bound)} (percentile "
+            f"{significant(percentile)}, largest {significant(worst.value)})"
         )
         tensors = tuple(dict.fromkeys([worst.tensor, *(layer.tensor for layer, _ in bad)]))
         return Fired(

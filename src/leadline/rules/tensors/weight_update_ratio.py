@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import msgspec
 
 from leadline.errors import ConfigurationError
+from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
@@ -66,8 +67,8 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
     def check(self) -> None:
         if self.small_threshold >= self.large_threshold:
             raise ConfigurationError(
-                f"{self.name}: small_threshold ({self.small_threshold:g}) must be below "
-                f"large_threshold ({self.large_threshold:g})"
+                f"{self.name}: small_threshold ({exact(self.small_threshold)}) must be below "
+                f"large_threshold ({exact(self.large_threshold)})"
             )
 
     def needs(self) -> Needs:
@@ -117,7 +118,7 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
         tensors = tuple(dict.fromkeys(update[1] for update in bad))
         more = len(tensors) - 1
         return Fired(
-            f"{tensor}: update ratio {ratio:.3g} is {'above' if is_large else 'below'} {limit:g}"
+            f"{tensor}: update ratio {significant(ratio)} is {'above' if is_large else 'below'} {exact(limit)}"
             + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"update_ratio": ratio, "threshold": limit, "tensors": len(tensors)},

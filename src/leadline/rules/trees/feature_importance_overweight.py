@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
@@ -87,13 +88,15 @@ class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
     def _fired(self, kind: str, share: float, features: list[TensorReading]) -> Fired:
         total = sum(map(_importance, features))
         largest = [feature for feature in self._largest(features) if _importance(feature) > 0]
-        names = ", ".join(f"{_feature(feature)} {_importance(feature) / total:.0%}" for feature in largest[:_MAX_NAMED])
+        names = ", ".join(
+            f"{_feature(feature)} {percent(_importance(feature) / total)}" for feature in largest[:_MAX_NAMED]
+        )
         verb = "has" if len(largest) == 1 else "have"
         subject = (
             f"{len(largest)} of {len(features):,} features {verb}" if len(features) > 1 else "the only feature has"
         )
         return Fired(
-            f"{subject} {share:.0%} of the importance by {kind}: {names}",
+            f"{subject} {percent(share)} of the importance by {kind}: {names}",
             tensors=tuple(feature.tensor for feature in largest),
             evidence={
                 "kind": kind,

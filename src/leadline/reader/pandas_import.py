@@ -23,8 +23,8 @@ class _NoPandas(MetaPathFinder):
 def skip_pandas_import() -> None:
     """Save the time and the memory that an import of pandas takes; called in our own processes alone.
 
-    At its first conversion of any values, pyarrow imports pandas if it is installed, to recognize data frames. Here that
-    first conversion finds none. ``import pandas`` and ``Table.to_pandas`` still work.
+    At its first conversion of any values, pyarrow imports pandas if it is installed, to recognize data frames. Here
+    that first conversion finds none. ``import pandas`` and ``Table.to_pandas`` still work.
     """
     if _PANDAS in sys.modules:
         return

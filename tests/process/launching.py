@@ -13,7 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from typer.testing import CliRunner
+
 import leadline
+from leadline.cli.app import application
 from leadline.reader.run import Run
 from leadline.store.documents import read_document
 
@@ -207,15 +210,10 @@ def only_run(root: Path) -> Run:
 
 
 def show(run: str | Path) -> dict[str, Any]:
-    """Return the output of ``leadline show --json``."""
-    done = subprocess.run(
-        [*LEADLINE, "show", "--json", str(run)],
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=True,
-    )
+    """Return the output of ``leadline show --json``, called in this process, which saves the start of another one."""
+    done = CliRunner().invoke(application("show"), ["show", "--json", str(run)], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
     return dict(json.loads(done.stdout))
 
 

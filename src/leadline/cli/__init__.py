@@ -18,6 +18,10 @@ def main() -> None:
 
     name = sys.argv[1] if len(sys.argv) > 1 else command_to_complete()
     command = typer.main.get_command(application(name))
+    if "pyarrow" in sys.modules:
+        from leadline.reader.pandas_import import skip_pandas_import
+
+        skip_pandas_import()
     try:
         status = command.main(prog_name="leadline", standalone_mode=False)
     except typer.Exit as request:

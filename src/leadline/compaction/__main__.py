@@ -14,6 +14,7 @@ from leadline.compaction.compactor import Compactor
 from leadline.errors import LeadlineError
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run
+from leadline.reader.pandas_import import skip_pandas_import
 
 _POLL_SECONDS: Final = 10.0
 _NICE: Final = 19
@@ -33,6 +34,7 @@ def main() -> int:
         print(f"leadline: {error}", file=sys.stderr)  # noqa: T201 - a command of its own
         return 2
     os.nice(_NICE)
+    skip_pandas_import()
     pa.set_memory_pool(pa.system_memory_pool())  # returns freed memory to the system
     compactor = Compactor(run, options.place)
     with compactor.lock(wait=options.final) as is_locked:

@@ -10,6 +10,7 @@ import sys
 from leadline.errors import LeadlineError
 from leadline.judge.judge import EndedEarly, judge_run
 from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
+from leadline.reader.pandas_import import skip_pandas_import
 from leadline.records.formatting import printable
 
 
@@ -25,6 +26,7 @@ def main() -> int:
         "--memory-bytes", type=int, default=MEMORY_BYTES, help="memory limit of the rules in one process"
     )
     arguments = parser.parse_args()
+    skip_pandas_import()
     # Ctrl-C is meant for the training; the judge ends when the run does.
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)

@@ -99,6 +99,7 @@ class _Worker:
     def __init__(self, setup: dict[str, Any], status: WorkerStatus) -> None:
         from leadline.judge.evaluator import Evaluator
         from leadline.judge.rule_plan import resolve_rule
+        from leadline.reader.pandas_import import skip_pandas_import
 
         self.described: dict[str, dict[str, Any]] = {}
         specs = [RuleSpec(**rule) for rule in setup["rules"]]
@@ -106,6 +107,8 @@ class _Worker:
         if setup["is_custom"]:
             os.nice(max(0, _CUSTOM_RULE_NICE - os.nice(0)))
             import_from(spec.folder for spec in specs)
+        else:
+            skip_pandas_import()  # custom rules may convert data frames
         _limit_memory(setup["memory_bytes"])
         rules = []
         for spec in specs:

@@ -19,8 +19,10 @@ def main() -> int:
     become_worker()
     os.nice(max(0, _NICE - os.nice(0)))
     try:
+        from leadline.reader.pandas_import import skip_pandas_import
         from leadline.reports.files import write_product
 
+        skip_pandas_import()
         write_product(run, product)
     except ModuleNotFoundError as error:
         sys.stderr.write(f"leadline: reports need {error.name}; install it with: pip install 'leadline[ui]'\n")

@@ -84,7 +84,7 @@ def test_a_layout_that_was_freed_lends_its_id_to_no_other(tmp_path: Path, writer
     found = {}
     for path in sorted((tmp_path / layout.SERIES / "rank0-1").glob("*.arrow")):
         stream = pa.ipc.open_stream(path.read_bytes())
-        ((name, *_),) = json.loads(stream.schema.metadata[b"tensors"])
+        ((name, *_),) = json.loads(stream.schema.metadata[b"leadline.tensors"])
         found |= {row["step"]: name for batch in stream for row in batch.to_pylist()}
     assert found == {step: f"loss{step}" for step in range(50)}
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
 
 import mxnet as mx
 from mxnet import autograd
@@ -13,6 +15,7 @@ from mxnet.ndarray import NDArray
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, trained_by
@@ -22,6 +25,9 @@ from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.training.guard import Guard
+
+_AMP: Final = "mxnet.contrib.amp"
+"""The module of mixed precision, which ``import mxnet`` does not import."""
 
 
 class MXNetAdapter:
@@ -41,6 +47,7 @@ class MXNetAdapter:
         self._patches, self._clipping, self._labels = Patches(), Clipping(), Labels()
         self._callbacks: StepCallbacks | None = None
         self._blocks: BlockHooks | None = None
+        self._imports: ImportWatch | None = None
 
     def version(self) -> str:
         return str(mx.__version__)
@@ -72,7 +79,16 @@ class MXNetAdapter:
         replace(Trainer, "_allreduce_grads", lambda original: _make_allreduce(original, steps, guard))
         replace(Trainer, "_update", lambda original: _make_update(original, steps, guard))
 
+        def on_amp(name: str, amp: ModuleType) -> None:
+            for owner in (amp, amp.amp):
+                replace(owner, "scale_loss", lambda original: _make_scale_loss(original, steps, guard))
+
+        self._imports = ImportWatch([_AMP], guard.wrap(on_amp))
+        self._imports.install()
+
     def uninstall(self) -> None:
+        if self._imports is not None:
+            self._imports.uninstall()
         self._patches.restore()
         self._clipping.uninstall()
         if self._blocks is not None:
@@ -80,7 +96,7 @@ class MXNetAdapter:
         self._blocks = self._callbacks = None
 
     def subject(self, optimizer: Any) -> MXNetSubject:
-        parameters = [each.parameter for each in trained_by(optimizer)]
+        parameters = [each.of(optimizer) for each in trained_by(optimizer)]
         model = None
         if self._blocks is not None:
             self._blocks.add_trained(parameters)
@@ -140,3 +156,13 @@ def _make_update(original: Callable[..., Any], steps: Steps, guard: Guard) -> Ca
         return result
 
     return _update
+
+
+def _make_scale_loss(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    @contextmanager
+    def scale_loss(loss: Any, trainer: Any) -> Iterator[Any]:
+        with original(loss, trainer) as scaled:
+            guard.run(steps.losses.add_scaled, scaled, loss)
+            yield scaled
+
+    return scale_loss

@@ -17,6 +17,7 @@ _MAX_DEPTH: Final = 4
 
 def read(array: Any) -> Array:
     """Return a copy of an array on the host, a sparse one as a dense one; waits until it is computed."""
+    values: Array
     if array.stype == "default":
         values = array.asnumpy()
     else:

@@ -45,20 +45,23 @@ _STATES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Trained(NamedTuple):
-    """A parameter that a trainer updates."""
+    """A parameter that a trainer updates; the parameter itself refers to the trainer, and would keep it alive."""
 
-    index: int
+    place: int
     """Its place in the trainer."""
     name: str
     collections: tuple[str, ...]
-    parameter: Any
+
+    def of(self, trainer: Any) -> Any:
+        """Return the parameter."""
+        return trainer._params[self.place]
 
 
 def trained_by(trainer: Any) -> list[Trained]:
     """Return the parameters that a trainer updates; those of which no shape is known yet are left out."""
     return [
-        Trained(index, parameter.name, _collections(parameter.name), parameter)
-        for index, parameter in enumerate(trainer._params)
+        Trained(place, parameter.name, _collections(parameter.name))
+        for place, parameter in enumerate(trainer._params)
         if parameter.grad_req != "null" and parameter._data is not None
     ]
 
@@ -93,16 +96,14 @@ class MXNetSubject:
         trainer = self._trainer()
         if trainer is None:
             return False
-        now = trained_by(trainer)
-        return len(now) == len(self._trained) and all(
-            one.parameter is other.parameter for one, other in zip(now, self._trained, strict=True)
-        )
+        return trained_by(trainer) == self._trained
 
     def hyperparameters(self) -> Mapping[str, object]:
         trainer = self._trainer()
         if trainer is None:
             return {}
-        optimizer, settings = trainer._optimizer, {}
+        optimizer = trainer._optimizer
+        settings: dict[str, Any] = {}
         rate = learning_rate_of(optimizer)
         if rate is not None:
             settings["learning_rate"] = rate
@@ -113,7 +114,7 @@ class MXNetSubject:
         trainer = self._trainer()
         if trainer is None or not self._clipping.has_clips:
             return {}
-        arrays = {id(grad) for each in self._trained for grad in each.parameter.list_grad()[:1]}
+        arrays = {id(grad) for each in self._trained for grad in each.of(trainer).list_grad()[:1]}
         clip = self._clipping.take(arrays)
         if clip is None:
             return {}
@@ -161,7 +162,7 @@ class MXNetProgram:
         self._before: dict[str, Array] = {}
         self.update_layout: SeriesLayout | None = None
         if self._updated:
-            infos = tuple(self._info(each) for each in self._updated)
+            infos = tuple(self._info(trainer, each) for each in self._updated)
             self.update_layout = SeriesLayout(infos, tuple((at, "update_ratio") for at in range(len(infos))))
 
     @property
@@ -176,7 +177,7 @@ class MXNetProgram:
             return None
         updated = {each.name for each in self._updated}
         for each in self._weights:
-            values = read(each.parameter.list_data()[0])
+            values = read(each.of(trainer).list_data()[0])
             self._captured.keep(each.name, each.collections, values)
             if each.name in updated:
                 self._before[each.name] = values
@@ -187,10 +188,11 @@ class MXNetProgram:
         return self._captured.row()
 
     def after(self) -> bytes | None:
+        trainer = self._trainer()
         before, self._before = self._before, {}
-        if not before:
+        if not before or trainer is None:
             return None
-        ratios = [update_ratio(before[each.name], read(each.parameter.list_data()[0])) for each in self._updated]
+        ratios = [update_ratio(before[each.name], read(each.of(trainer).list_data()[0])) for each in self._updated]
         return np.array(ratios, "<f8").tobytes()
 
     def raw_form(self) -> CaptureForm | None:
@@ -216,10 +218,9 @@ class MXNetProgram:
         updater = trainer._kvstore._updater if is_updated_on_kvstore(trainer) else trainer._updaters[0]
         kind = type(trainer._optimizer).__name__
         for each in self._trained:
-            state = getattr(updater, "states", {}).get(each.index)
-            arrays = [array for array in arrays_in(state) if array.size > 1 or each.parameter.list_data()[0].size == 1]
-            for at, array in enumerate(arrays):
-                names = _STATES.get(kind, ())
+            state = getattr(updater, "states", {}).get(each.place)
+            names = _STATES.get(kind, ())
+            for at, array in enumerate(arrays_in(state)):
                 yield f"{self._label}/{names[at] if at < len(names) else at}/{each.name}", array
 
     def _is_requested(self, name: str, collections: tuple[str, ...]) -> bool:
@@ -229,9 +230,9 @@ class MXNetProgram:
     def _has_update_ratio(self, each: Trained) -> bool:
         return "update_ratio" in self._captured.requested(each.name, each.collections)[0]
 
-    def _info(self, each: Trained) -> TensorInfo:
+    def _info(self, trainer: Any, each: Trained) -> TensorInfo:
         members = (*each.collections, *custom_collections(self._items, each.name, each.collections))
-        array = each.parameter.list_data()[0]
+        array = each.of(trainer).list_data()[0]
         return TensorInfo(each.name, members, tuple(array.shape), np.dtype(array.dtype).name)
 
 
@@ -242,8 +243,8 @@ def gradient_of(trainer: Any, each: Trained) -> Array:
         result: that of the parameter.
     """
     optimizer = trainer._optimizer
-    gradients = each.parameter.list_grad()
-    values = read(gradients[0])
+    gradients = each.of(trainer).list_grad()
+    values: Array = read(gradients[0])
     if is_updated_on_kvstore(trainer):  # the store adds them up later
         for gradient in gradients[1:]:
             values = values + read(gradient)
@@ -252,7 +253,7 @@ def gradient_of(trainer: Any, each: Trained) -> Array:
     with np.errstate(all="ignore"):
         values = values * values.dtype.type(optimizer.rescale_grad)
     bound = optimizer.clip_gradient
-    return np.clip(values, -bound, bound) if bound else values
+    return np.asarray(np.clip(values, -bound, bound)) if bound else values
 
 
 def wants_norm(name: str, items: Sequence[CaptureItem]) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of
@@ -16,7 +17,8 @@ _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 """Each backward pass overwrites the gradients: none are left from the step before."""
 
 
-class LossCall(NamedTuple):
+@dataclass(frozen=True, slots=True, eq=False)
+class LossCall:
     """The output of a loss block."""
 
     name: str
@@ -24,7 +26,7 @@ class LossCall(NamedTuple):
 
 
 class Losses:
-    """The outputs of loss blocks since the last update, and what they were scaled to.
+    """The outputs of loss blocks from which no backward pass began yet, and what they were scaled to.
 
     MXNet's arrays cannot be referred to weakly: they are held until the update.
     """
@@ -51,23 +53,21 @@ class Losses:
     def resolve(self, heads: Sequence[Any]) -> Iterator[tuple[str | None, float]]:
         """Yield name and mean of each loss that a backward pass starts from.
 
-        A head that is computed from the output of the only loss block is that loss; another has no name.
+        A head that is computed from the output of the only loss call is that loss, whatever it was scaled by. A head
+        that is computed from several calls of one block has its name.
         """
-        by_output = {id(call.output): call for call in self._calls}
-        known = [by_output.get(id(self._without_scale(head))) for head in heads]
-        names = {call.name for call in self._calls}
-        for head, call in zip(heads, known, strict=True):
-            if call is not None:
-                yield call.name, mean_of(call.output)
-            elif len(names) == 1 and len(heads) == 1:
-                yield self._calls[-1].name, self._mean_behind(head)
-            else:
-                yield None, mean_of(self._without_scale(head))
-
-    def _mean_behind(self, head: Any) -> float:
-        """Return the mean of the last loss call; of a head that is not finite the head's: something else made it so."""
-        value = mean_of(head)
-        return mean_of(self._calls[-1].output) if value - value == 0.0 else value
+        for head in map(self._without_scale, heads):
+            own = next((call for call in self._calls if call.output is head), None)
+            if own is not None:
+                self._calls.remove(own)
+                yield own.name, mean_of(own.output)
+                continue
+            value, calls = mean_of(head), self._calls
+            names = {call.name for call in calls}
+            if len(calls) == len(heads) == 1 and value - value == 0.0:
+                value = mean_of(calls[0].output)  # a head that is not finite may have been made so by something else
+            self._calls = []
+            yield names.pop() if len(names) == 1 else None, value
 
     def _without_scale(self, head: Any) -> Any:
         return next((loss for scaled, loss in self._unscaled if scaled is head), head)

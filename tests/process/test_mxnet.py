@@ -9,16 +9,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script
+from launching import LEADLINE, MXNET, Ended, environment, finish, needs_mxnet, script
 
 from leadline.reader.run import Run
 
-PYTHON = str(Path(__file__).parents[2] / ".venvs" / "mxnet" / "bin" / "python")
 LOSS = "softmaxcrossentropyloss"
 COLLECTIONS = ("all", "layers", "gradient_norms", "hyperparameters", "losses:modes=eval")
 EVERYTHING = [word for name in COLLECTIONS for word in ("--capture", f"{name}{',' if ':' in name else ':'}every=1")]
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, needs_mxnet]
 
 
 class Trained:
@@ -27,7 +26,7 @@ class Trained:
     def __init__(self, folder: Path, *options: str) -> None:
         truth = folder / "truth.json"
         words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
-        self.ended: Ended = finish([*words, PYTHON, script("mxnet_kinds.py"), str(truth)], folder, env=environment())
+        self.ended: Ended = finish([*words, MXNET, script("mxnet_kinds.py"), str(truth)], folder, env=environment())
         assert self.ended.status == 0, self.ended.err
         self.digests: dict[str, str] = json.loads(self.ended.lines[-1])
         self.told: dict[str, Any] = json.loads(truth.read_text())
@@ -43,7 +42,7 @@ class Trained:
 @functools.cache
 def bare_digests() -> dict[str, str]:
     with TemporaryDirectory() as folder:
-        words = [PYTHON, script("mxnet_kinds.py"), str(Path(folder) / "truth.json")]
+        words = [MXNET, script("mxnet_kinds.py"), str(Path(folder) / "truth.json")]
         ended = finish(words, Path(folder), env=environment())
         assert ended.status == 0, ended.err
         return dict(json.loads(ended.lines[-1]))

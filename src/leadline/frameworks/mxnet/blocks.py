@@ -21,7 +21,7 @@ from leadline.frameworks.patches import Patches
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
-_LOSS_SIDES: Final = ("predictions", "labels")
+_LOSS_ROLES: Final = ("predictions", "labels")
 
 
 class _Local(threading.local):
@@ -150,13 +150,15 @@ class BlockHooks:
             if depth and local.forward is None:
                 return original(block, *args, **kwargs)
             call = None if depth else guard.run(begin, block)
+            if local.forward is not None:
+                guard.run(keep, block, "input", args, is_outermost=not depth)
             local.depth = depth + 1
             try:
                 outputs = original(block, *args, **kwargs)
             finally:
                 local.depth = depth
             if local.forward is not None:
-                guard.run(keep, block, args, outputs, is_outermost=not depth)
+                guard.run(keep, block, "output", outputs, is_outermost=not depth)
             if not depth:
                 local.forward = None
                 if call is not None:
@@ -218,17 +220,15 @@ class BlockHooks:
                 self._callbacks.evaluation.record_loss(name, mean_of(output))
             break
 
-    def _keep(self, block: Any, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
-        forward, name, kind = self._local.forward, block.name, kind_of(block)
+    def _keep(self, block: Any, side: str, values: Any, *, is_outermost: bool) -> None:
+        """Keep the inputs or outputs of a block; the output of a loss is recorded as a loss."""
+        forward, layer = self._local.forward, ("layers", f"{kind_of(block)}_{side}")
         if forward is None:
             return
-        if isinstance(block, Loss):
-            layer = ("layers", f"{kind}_input")
-            forward.keep(f"{name}_input", [*((side, *layer) for side in _LOSS_SIDES), layer], inputs)
-            return
-        for side, values in (("input", inputs), ("output", outputs)):
-            members = ("layers", f"{kind}_{side}")
-            forward.keep(f"{name}_{side}", [(f"{side}s", *members) if is_outermost else members], values)
+        if not isinstance(block, Loss):
+            forward.keep(f"{block.name}_{side}", [(f"{side}s", *layer) if is_outermost else layer], values)
+        elif side == "input":
+            forward.keep(f"{block.name}_input", [*((role, *layer) for role in _LOSS_ROLES), layer], values)
 
 
 def kind_of(block: Any) -> str:

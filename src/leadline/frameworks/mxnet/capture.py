@@ -17,7 +17,7 @@ from leadline.frameworks.mxnet.learning_rate import learning_rate_of
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
-from leadline.statistics.arrays import compute, update_ratio
+from leadline.statistics.one_pass import l2_of, update_ratio
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 NORM: Final = "gradient_norm"
@@ -207,7 +207,7 @@ class MXNetProgram:
             gradient = gradient_of(trainer, each)
             self._captured.keep(gradient_name(each.name), _GRADIENTS, gradient)
             if self._wants_norm:
-                norms.append(compute("l2", gradient))
+                norms.append(l2_of(gradient))
         if norms:
             with np.errstate(all="ignore"):
                 norm = np.sqrt(np.sum(np.square(norms), keepdims=True))

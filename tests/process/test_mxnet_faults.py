@@ -15,6 +15,8 @@ FAULTS = {
     "vanishing": "vanishing_gradient",
     "dead_relu": "dead_relu",
     "unscaled": "unscaled_input",
+    "wrong_loss": "loss_input",
+    "wrong_loss_hybrid": "loss_input",
     "overfit": "overfit",
 }
 CAPTURE = {

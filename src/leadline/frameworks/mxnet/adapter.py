@@ -71,6 +71,7 @@ class MXNetAdapter:
         self._callbacks = callbacks
         steps = Steps(callbacks)
         self._blocks = BlockHooks(callbacks, guard, steps.losses, self._note)
+        steps.take_facts = self._blocks.loss_facts.take
         self._blocks.install()
         self._clipping.install(guard, callbacks.wants_gradient_norms)
         replace = self._patches.replace

@@ -16,6 +16,7 @@ from mxnet.gluon.nn import Activation
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
+from leadline.frameworks.mxnet.loss_inputs import LossFacts
 from leadline.frameworks.mxnet.steps import Losses
 from leadline.frameworks.patches import Patches
 from leadline.records.plan import CaptureItem
@@ -85,6 +86,7 @@ class BlockHooks:
     def __init__(self, callbacks: StepCallbacks, guard: Guard, losses: Losses, note: Callable[[str], None]) -> None:
         self._callbacks, self._guard, self._losses = callbacks, guard, losses
         self._patches, self._local = Patches(), _Local()
+        self.loss_facts = LossFacts(self._graph_of_call)
         self._training, self._evaluation = ForwardPass(note), ForwardPass(note)
         self._is_watched = self._is_evaluating = self._is_explicit = False
         self._trained: set[int] = set()
@@ -162,7 +164,7 @@ class BlockHooks:
             if not depth:
                 local.forward = None
                 if call is not None:
-                    guard.run(end, call, outputs)
+                    guard.run(end, call, args, outputs)
             return outputs
 
         return __call__
@@ -208,17 +210,26 @@ class BlockHooks:
         items = evaluation.begin_step()
         self._evaluation.begin(items, evaluation.mode())
 
-    def _end(self, call: _Call, outputs: Any) -> None:
+    def _end(self, call: _Call, inputs: Sequence[Any], outputs: Any) -> None:
         """End an outermost call."""
         if not isinstance(call.block, Loss):
             return
-        name = f"{call.block.name}_output_0"
-        for output in arrays_in(outputs):
-            if call.is_recording:
-                self._losses.add(name, output)
-            else:
-                self._callbacks.evaluation.record_loss(name, mean_of(output))
-            break
+        name, output = f"{call.block.name}_output_0", next(arrays_in(outputs), None)
+        if output is None:
+            return
+        if not call.is_recording:
+            self._callbacks.evaluation.record_loss(name, mean_of(output))
+            return
+        self._losses.add(name, output)
+        if self._callbacks.loss_facts_step() is not None:
+            begun = self._callbacks.cost.begin()
+            self.loss_facts.add(call.block, inputs)
+            self._callbacks.cost.end(begun)
+
+    def _graph_of_call(self) -> Any | None:
+        """Return the graph of the only hybridized block that is called by the script; None if there are several."""
+        graphs = [root._cached_graph for root in self.roots if getattr(root, "_active", False)]
+        return graphs[0][1] if len(graphs) == 1 and graphs[0] else None
 
     def _keep(self, block: Any, side: str, values: Any, *, is_outermost: bool) -> None:
         """Keep the inputs or outputs of a block; the output of a loss is recorded as a loss."""

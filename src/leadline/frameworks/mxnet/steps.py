@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Final
@@ -79,6 +79,8 @@ class Steps:
     def __init__(self, callbacks: StepCallbacks) -> None:
         self._callbacks = callbacks
         self.losses = Losses()
+        self.take_facts: Callable[[], Mapping[str, float]] = dict
+        """Returns the facts about the loss calls of the step."""
         self._begun: Any = None
         """The trainer whose update was begun."""
 
@@ -116,6 +118,8 @@ class Steps:
         callbacks.before_update(trainer)
         if callbacks.wants_checks():
             callbacks.record_checks({**process_memory(), **_fresh_gradients(trainer)})
+        if callbacks.loss_facts_step() is not None:
+            callbacks.record_checks(self.take_facts())
         callbacks.timeline.begin_update()
 
     def end_update(self, trainer: Any) -> None:

@@ -20,6 +20,7 @@ from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, trained_by
 from leadline.frameworks.mxnet.clipping import Clipping
+from leadline.frameworks.mxnet.diagnose import Uncaptured, coverage_gaps, inventory
 from leadline.frameworks.mxnet.steps import Steps
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
@@ -48,6 +49,7 @@ class MXNetAdapter:
         self._callbacks: StepCallbacks | None = None
         self._blocks: BlockHooks | None = None
         self._imports: ImportWatch | None = None
+        self._uncaptured = Uncaptured(note)
 
     def version(self) -> str:
         return str(mx.__version__)
@@ -60,6 +62,15 @@ class MXNetAdapter:
 
     def describe(self) -> dict[str, Any]:
         return {}
+
+    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        return inventory(optimizers, self._roots())
+
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+        return coverage_gaps(optimizers, self._roots(), self._uncaptured.seen)
+
+    def _roots(self) -> list[Any]:
+        return sorted(self._blocks.roots, key=lambda root: str(root.name)) if self._blocks is not None else []
 
     def register(self, model: object) -> None:
         if not isinstance(model, Block):
@@ -74,6 +85,7 @@ class MXNetAdapter:
         steps.take_facts = self._blocks.loss_facts.take
         self._blocks.install()
         self._clipping.install(guard, callbacks.wants_gradient_norms)
+        self._uncaptured.install(guard)
         replace = self._patches.replace
         replace(NDArray, "backward", lambda original: _make_backward(original, steps, guard))
         replace(autograd, "backward", lambda original: _make_backward(original, steps, guard))
@@ -92,6 +104,7 @@ class MXNetAdapter:
             self._imports.uninstall()
         self._patches.restore()
         self._clipping.uninstall()
+        self._uncaptured.uninstall()
         if self._blocks is not None:
             self._blocks.uninstall()
         self._blocks = self._callbacks = None

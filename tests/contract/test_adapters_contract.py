@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
+from launching import MXNET, needs_mxnet
 
 from leadline.frameworks.installed import FRAMEWORKS
 from leadline.testing.adapter_contract import AdapterContract
@@ -130,12 +131,37 @@ class TestKeras(AdapterContract):
     }
 
 
+@pytest.mark.slow
+@needs_mxnet
+class TestMXNet(AdapterContract):
+    python = MXNET
+    training = HERE / "trainings" / "trained_by_mxnet.py"
+    framework = "mxnet "
+    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
+    members: ClassVar[dict[str, str]] = {
+        "first_weight": "weights",
+        "gradient/first_weight": "gradients",
+        "first_bias": "biases",
+        "cross_entropy_output_0": "losses",
+        "first_relu_output_0": "relu_output",
+        "dropout0_output_0": "layers",
+        "hybridsequential0_input_0": "inputs",
+        "hybridsequential0_output_0": "outputs",
+        "cross_entropy_input_0": "predictions",
+        "cross_entropy_input_1": "labels",
+        "Adam/mean/first_weight": "optimizer_variables",
+        "Adam/learning_rate": "hyperparameters",
+        "gradient_norm": "gradient_norms",
+    }
+
+
 CONTRACTS = {
     "PyTorch": TestTorch,
     "XGBoost": TestXGBoost,
     "LightGBM": TestLightGBM,
     "TensorFlow": TestTensorFlow,
     "Keras on PyTorch": TestKeras,
+    "MXNet": TestMXNet,
     "`leadline.Hook`": TestGeneric,
 }
 ROWS = (
@@ -173,6 +199,7 @@ def table() -> str:
 
 
 @pytest.mark.slow
+@needs_mxnet
 def test_the_table_of_the_page_is_up_to_date() -> None:
     """Update it with ``scripts/framework_table.py``."""
     _, _, rest = PAGE.read_text().partition(BEGIN)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 import leadline
@@ -23,6 +24,8 @@ from leadline.store.documents import read_document
 SCRIPTS = Path(__file__).parent / "scripts"
 LEADLINE = (sys.executable, "-m", "leadline")
 CONSOLE_SCRIPT = str(Path(sys.executable).parent / "leadline")
+MXNET = str(Path(__file__).parents[2] / ".venvs" / "mxnet" / "bin" / "python")
+needs_mxnet = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="MXNet needs Python 3.11")
 PATIENCE = 300.0
 """Timeout in seconds of a launched process; generous, because the machine may be busy."""
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, environment, finish
+from launching import LEADLINE, MXNET, environment, finish, needs_mxnet
 
 ROOT = Path(__file__).parents[2]
 TREES = str(ROOT / ".venvs" / "trees" / "bin" / "python")
@@ -16,12 +16,15 @@ EXAMPLES = {
         {"train": 200, "eval": 10},
         {"weight": "weights", "gradient/weight": "gradients"},
     ),
+    "mxnet_module.py": (MXNET, {"train": 80}, {"fc1_weight": "weights", "gradient/fc1_weight": "gradients"}),
     "sklearn_partial_fit.py": (TREES, {"train": 120, "eval": 3}, {"coef": "weights", "intercept": "biases"}),
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[needs_mxnet] if "mxnet" in name else []) for name in EXAMPLES]
+)
 def test_an_example_is_captured_and_judged(tmp_path: Path, name: str) -> None:
     python, steps, members = EXAMPLES[name]
     script = str(ROOT / "examples" / name)

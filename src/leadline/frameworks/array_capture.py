@@ -12,8 +12,9 @@ import numpy.typing as npt
 from leadline.frameworks.adapter import Pending
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
-from leadline.statistics.arrays import compute, compute_vector
+from leadline.statistics.arrays import compute_vector
 from leadline.statistics.definitions import find_statistic
+from leadline.statistics.one_pass import compute_all
 from leadline.store.layout import vector_name
 from leadline.store.tensors import CaptureForm, HostBuffer
 
@@ -145,13 +146,9 @@ class CapturedArrays:
 
     def _values(self, name: str, array: Array, columns: tuple[str, ...]) -> npt.NDArray[np.float64]:
         previous = self._swap_previous(name, array) if _compares(columns) else None
-        values = []
-        for statistic in columns:
-            if find_statistic(statistic).source == "change" and previous is None:
-                values.append(float("nan"))
-            else:
-                values.append(compute(statistic, array, previous))
-        return np.array(values, np.float64)
+        known = [name for name in columns if previous is not None or find_statistic(name).source != "change"]
+        values = dict(zip(known, compute_all(known, array, previous), strict=True))
+        return np.array([values.get(statistic, float("nan")) for statistic in columns], np.float64)
 
     def _swap_previous(self, name: str, array: Array) -> Array | None:
         """Return the array at its previous capture, and keep it as it is now for the next."""

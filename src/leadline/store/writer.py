@@ -103,6 +103,8 @@ class Writer:
         self._next_document_at = 0.0
         self._last_document = b""
         self._series = _Stream(SegmentFolder(run, layout.SERIES, worker))
+        self._layouts: dict[int, SeriesLayout] = {}
+        """The layouts of the open segments by their ids, which no other layout may take meanwhile."""
         self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker))
         self._tensors: TensorFolder | None = None
         self._tensor_retry_at = 0.0
@@ -239,6 +241,8 @@ class Writer:
         width = len(row_layout.columns)
 
         def open_segment() -> Segment:
+            self._layouts = {key: kept for key, kept in self._layouts.items() if key in self._series.open}
+            self._layouts[id(row_layout)] = row_layout
             return self._series.folder.open(codec.series_schema(width), codec.series_metadata(row_layout))
 
         if self._append(self._series, id(row_layout), open_segment, len(rows), columns, rows[0].stamp.step):

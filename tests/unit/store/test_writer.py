@@ -74,6 +74,21 @@ def test_rows_of_several_layouts_share_one_sequence_without_a_gap(tmp_path: Path
     assert len(rows) == 12
 
 
+def test_a_layout_that_was_freed_lends_its_id_to_no_other(tmp_path: Path, writer: Writer) -> None:
+    for step in range(50):  # of an optimizer that was freed: the next one's layout may take its place in memory
+        own = SeriesLayout((TensorInfo(f"loss{step}", ("losses",)),), ((0, "value"),))
+        writer.put_row(own, stamp(step), struct.pack("<d", step), is_urgent=True)
+        del own
+        wait_until(lambda count=step + 1: writer.rows == count)  # type: ignore[misc]
+    assert writer.close()
+    found = {}
+    for path in sorted((tmp_path / layout.SERIES / "rank0-1").glob("*.arrow")):
+        stream = pa.ipc.open_stream(path.read_bytes())
+        ((name, *_),) = json.loads(stream.schema.metadata[b"leadline.tensors"])
+        found |= {row["step"]: name for batch in stream for row in batch.to_pylist()}
+    assert found == {step: f"loss{step}" for step in range(50)}
+
+
 def test_steps_without_rows_are_written_as_complete(tmp_path: Path, writer: Writer) -> None:
     writer.finish_step(stamp(41))
     writer.close()

@@ -10,6 +10,7 @@ import keras
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
@@ -50,8 +51,6 @@ class KerasAdapter:
     family: Family = "network"
 
     def __init__(self, note: Callable[[str], None]) -> None:
-        from leadline.frameworks.torch.capture.optimizer_capture import Labels
-
         self._note = note
         self._labels = Labels()
         self._patches = Patches()

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
+from leadline.frameworks.labels import Labels
+from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
 from leadline.frameworks.torch.naming.model_names import NamedParameter, find_roots, live_modules
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final, Protocol
 import torch
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import PendingRow, number_of, row_of
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
-from leadline.frameworks.torch.capture.optimizer_capture import Labels, TorchSubject
+from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.hooks.clipping import Clipping

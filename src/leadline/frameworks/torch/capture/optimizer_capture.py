@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from leadline.frameworks.labels import Labels
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of, untracked
 from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram
 from leadline.frameworks.torch.capture.requests import Requests
@@ -27,35 +28,6 @@ from leadline.frameworks.torch.naming.model_names import ParameterNames, paramet
 from leadline.records.plan import CaptureItem
 
 Number = DeviceScalar | float
-
-
-class Labels:
-    """Labels of optimizers: their class, with a number if another live optimizer has the same label.
-
-    An optimizer whose tensors have the names of an earlier one's replaces it: the model was rebuilt.
-    """
-
-    def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, tuple[str, frozenset[str], str]] = weakref.WeakKeyDictionary()
-
-    def of(self, optimizer: torch.optim.Optimizer, names: frozenset[str]) -> tuple[str, str]:
-        """Return the label of an optimizer and the prefix of its norms' names, which is empty for the first optimizer.
-
-        Args:
-            names: Names of the parameters that it updates.
-        """
-        others = [
-            (label, prefix)
-            for other, (label, theirs, prefix) in list(self._known.items())
-            if other is not optimizer and theirs.isdisjoint(names)
-        ]
-        kind = type(optimizer).__name__
-        taken = {label for label, _ in others}
-        candidates = (kind, *(f"{kind}_{number}" for number in range(1, len(others) + 2)))
-        label = next(candidate for candidate in candidates if candidate not in taken)
-        prefix = f"{label}/" if any(not prefix for _, prefix in others) else ""
-        self._known[optimizer] = (label, names, prefix)
-        return label, prefix
 
 
 class TorchSubject:
@@ -80,7 +52,7 @@ class TorchSubject:
         self._ids = {id(parameter) for parameter in parameters_of(optimizer)}
         self.parameters = len(self._ids)
         names_of_updated = frozenset(named.name for named in self._named if id(named.parameter) in self._ids)
-        self._label, self._prefix = labels.of(optimizer, names_of_updated)
+        self._label, self._prefix = labels.of(optimizer, self.optimizer, names_of_updated)
         self._clipping, self._scaler_of, self._warn = clipping, scaler_of, warn
         self._optimizer = weakref.ref(optimizer)
         self._weights_before: dict[tuple[str, ...], WeightsBefore] = {}

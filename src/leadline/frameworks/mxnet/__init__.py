@@ -1,0 +1,1 @@
+"""Capture of Gluon trainings with MXNet."""

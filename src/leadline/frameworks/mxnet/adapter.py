@@ -1,0 +1,182 @@
+"""The MXNet adapter: trainings with Gluon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, Final
+
+import mxnet as mx
+from mxnet import autograd
+from mxnet.gluon import Block, Trainer
+from mxnet.ndarray import NDArray
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.labels import Labels
+from leadline.frameworks.mxnet.blocks import BlockHooks
+from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, trained_by
+from leadline.frameworks.mxnet.clipping import Clipping
+from leadline.frameworks.mxnet.diagnose import Uncaptured, coverage_gaps, inventory
+from leadline.frameworks.mxnet.steps import Steps
+from leadline.frameworks.patches import Patches
+from leadline.records.names import Family
+from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.training.guard import Guard
+
+_AMP: Final = "mxnet.contrib.amp"
+"""The module of mixed precision, which ``import mxnet`` does not import."""
+
+
+class MXNetAdapter:
+    """See ``leadline.frameworks.adapter.Adapter``.
+
+    Arrays are read as numpy arrays, which waits until MXNet has computed them.
+
+    Args:
+        note: Takes a line about something that cannot be captured.
+    """
+
+    name = "mxnet"
+    family: Family = "network"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._patches, self._clipping, self._labels = Patches(), Clipping(), Labels()
+        self._callbacks: StepCallbacks | None = None
+        self._blocks: BlockHooks | None = None
+        self._imports: ImportWatch | None = None
+        self._uncaptured = Uncaptured(note)
+
+    def version(self) -> str:
+        return str(mx.__version__)
+
+    def knows(self, thing: object) -> bool:
+        return isinstance(thing, (Trainer, Block, NDArray))
+
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        return may_select_module_tensors(item)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        return inventory(optimizers, self._roots())
+
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+        return coverage_gaps(optimizers, self._roots(), self._uncaptured.seen)
+
+    def _roots(self) -> list[Any]:
+        return sorted(self._blocks.roots, key=lambda root: str(root.name)) if self._blocks is not None else []
+
+    def register(self, model: object) -> None:
+        if not isinstance(model, Block):
+            raise TypeError(f"a model is a gluon.Block, not {type(model).__name__}")
+        if self._blocks is not None:
+            self._blocks.roots.add(model)
+
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        self._callbacks = callbacks
+        steps = Steps(callbacks)
+        self._blocks = BlockHooks(callbacks, guard, steps.losses, self._note)
+        steps.take_facts = self._blocks.loss_facts.take
+        self._blocks.install()
+        self._clipping.install(guard, callbacks.wants_gradient_norms)
+        self._uncaptured.install(guard)
+        replace = self._patches.replace
+        replace(NDArray, "backward", lambda original: _make_backward(original, steps, guard))
+        replace(autograd, "backward", lambda original: _make_backward(original, steps, guard))
+        replace(Trainer, "_allreduce_grads", lambda original: _make_allreduce(original, steps, guard))
+        replace(Trainer, "_update", lambda original: _make_update(original, steps, guard))
+
+        def on_amp(name: str, amp: ModuleType) -> None:
+            for owner in (amp, amp.amp):
+                replace(owner, "scale_loss", lambda original: _make_scale_loss(original, steps, guard))
+
+        self._imports = ImportWatch([_AMP], guard.wrap(on_amp))
+        self._imports.install()
+
+    def uninstall(self) -> None:
+        if self._imports is not None:
+            self._imports.uninstall()
+        self._patches.restore()
+        self._clipping.uninstall()
+        self._uncaptured.uninstall()
+        if self._blocks is not None:
+            self._blocks.uninstall()
+        self._blocks = self._callbacks = None
+
+    def subject(self, optimizer: Any) -> MXNetSubject:
+        parameters = [each.of(optimizer) for each in trained_by(optimizer)]
+        model = None
+        if self._blocks is not None:
+            self._blocks.add_trained(parameters)
+            model = self._blocks.model_of(parameters)
+        if self._callbacks is not None and parameters:
+            self._callbacks.timeline.facts.setdefault("device", parameters[0].list_ctx()[0].device_type)
+        kind = type(model if model is not None else optimizer).__name__
+        return MXNetSubject(optimizer, kind, self._labels, self._clipping, self._note)
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        if self._blocks is not None:
+            self._blocks.begin(items)
+
+    def end_forward(self) -> CapturedArrays | None:
+        return self._blocks.end() if self._blocks is not None else None
+
+    def end_evaluation(self) -> None:
+        if self._blocks is not None:
+            self._blocks.end_evaluation()
+
+    def name_mode(self, *, is_evaluation: bool) -> None:
+        if self._blocks is not None:
+            self._blocks.name_mode(is_evaluation=is_evaluation)
+
+
+def _make_backward(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    """Wrap ``backward`` of an array, or of autograd: both take the heads and then their gradients."""
+
+    def backward(heads: Any, *args: Any, **kwargs: Any) -> Any:
+        guard.run(steps.begin_backward)
+        result = original(heads, *args, **kwargs)
+        gradients = args[0] if args else kwargs.get("out_grad", kwargs.get("head_grads"))
+        guard.run(steps.end_backward, heads, gradients is not None, sys._getframe(1))
+        return result
+
+    return backward
+
+
+def _make_allreduce(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    def _allreduce_grads(trainer: Any) -> Any:
+        if is_updated_on_kvstore(trainer):
+            guard.run(steps.begin_update, trainer)
+        return original(trainer)
+
+    return _allreduce_grads
+
+
+def _make_update(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    def _update(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        guard.run(steps.begin_update, trainer)
+        try:
+            result = original(trainer, *args, **kwargs)
+        except BaseException:
+            guard.run(steps.leave_update)
+            raise
+        guard.run(steps.end_update, trainer)
+        return result
+
+    return _update
+
+
+def _make_scale_loss(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+    @contextmanager
+    def scale_loss(loss: Any, trainer: Any) -> Iterator[Any]:
+        with original(loss, trainer) as scaled:
+            guard.run(steps.losses.add_scaled, scaled, loss)
+            yield scaled
+
+    return scale_loss

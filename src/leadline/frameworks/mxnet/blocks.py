@@ -1,0 +1,251 @@
+"""Observation of blocks: inputs and outputs at captured steps, the outputs of losses, and eval steps."""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+from mxnet import autograd
+from mxnet.gluon import Block
+from mxnet.gluon.loss import Loss
+from mxnet.gluon.nn import Activation
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
+from leadline.frameworks.mxnet.loss_inputs import LossFacts
+from leadline.frameworks.mxnet.steps import Losses
+from leadline.frameworks.patches import Patches
+from leadline.records.plan import CaptureItem
+from leadline.training.guard import Guard
+
+_LOSS_ROLES: Final = ("predictions", "labels")
+
+
+class _Local(threading.local):
+    """The calls under way in a thread."""
+
+    depth = 0
+    forward: ForwardPass | None = None
+
+
+class ForwardPass:
+    """What is captured of blocks in one train or eval step.
+
+    Each outermost block is captured in its first call of a step; a block that is called again within that has further
+    numbers.
+    """
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self.captured = CapturedArrays(note)
+        self.called: set[int] = set()
+        """The ids of outermost blocks that were called in the step; they live as long as their model."""
+        self.has_items = False
+        self._numbers: dict[str, int] = {}
+
+    def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
+        """Begin a step."""
+        self.captured.begin(items, mode)
+        self.has_items = bool(items)
+        self.called.clear()
+        self._numbers.clear()
+
+    def keep(self, stem: str, collections: Sequence[tuple[str, ...]], values: Any) -> None:
+        """Capture the arrays among some inputs or outputs; of further ones the collections are those of the last."""
+        captured, begun = self.captured, time.perf_counter_ns()
+        for at, array in enumerate(arrays_in(values)):
+            number = self._numbers[stem] = self._numbers.get(stem, -1) + 1
+            name, members = f"{stem}_{number}", collections[min(at, len(collections) - 1)]
+            statistics, is_raw = captured.requested(name, members)
+            if statistics or is_raw:
+                captured.keep(name, members, read(array))
+        captured.own_ns += time.perf_counter_ns() - begun
+        captured.begun_ns = captured.begun_ns or begun
+
+
+class _Call(NamedTuple):
+    """An outermost call."""
+
+    block: Any
+    is_recording: bool
+
+
+class BlockHooks:
+    """Replaces ``Block.__call__``.
+
+    Outermost calls are always observed: they tell the outputs of losses, and eval steps. All others only at captured
+    steps.
+
+    An eval step is a call of a trained block outside of ``autograd.record()`` and in predict mode, with the calls that
+    follow until the next one or until the training goes on.
+    """
+
+    def __init__(self, callbacks: StepCallbacks, guard: Guard, losses: Losses, note: Callable[[str], None]) -> None:
+        self._callbacks, self._guard, self._losses = callbacks, guard, losses
+        self._patches, self._local = Patches(), _Local()
+        self.loss_facts = LossFacts(self._graph_of_call)
+        self._training, self._evaluation = ForwardPass(note), ForwardPass(note)
+        self._is_watched = self._is_evaluating = self._is_explicit = False
+        self._trained: set[int] = set()
+        """The ids of the parameters that trainers update."""
+        self._belonging: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
+        """The outermost blocks that were called while autograd recorded, without losses."""
+
+    def install(self) -> None:
+        """Replace the method."""
+        self._patches.replace(Block, "__call__", self._make_call)
+
+    def uninstall(self) -> None:
+        """Restore the method."""
+        self._patches.restore()
+        self._is_watched = self._is_evaluating = False
+
+    # --- calls from the adapter ---------------------------------------------------------------------------
+
+    def add_trained(self, parameters: Sequence[Any]) -> None:
+        """Add parameters that a trainer updates."""
+        self._trained.update(map(id, parameters))
+        self._belonging.clear()
+
+    def model_of(self, parameters: Sequence[Any]) -> Any | None:
+        """Return the outermost block that has most of some parameters; None: none was called yet."""
+        wanted = set(map(id, parameters))
+        shares = [(len(wanted.intersection(map(id, _parameters(root)))), root) for root in self.roots]
+        share, root = max(shares, key=lambda pair: pair[0], default=(0, None))
+        return root if share else None
+
+    def begin(self, items: Sequence[CaptureItem]) -> None:
+        """Capture the items in the train step that begins."""
+        self._is_watched = True
+        self._training.begin(items, "train")
+
+    def end(self) -> CapturedArrays | None:
+        """End the capture of the train step; return what was captured."""
+        self._is_watched = False
+        self._training.called.clear()
+        captured = self._training.captured
+        return None if captured.is_empty else captured
+
+    def end_evaluation(self) -> None:
+        """End the current eval step, if there is one."""
+        if self._is_evaluating:
+            self._is_evaluating = False
+            self._callbacks.evaluation.end_step(self._evaluation.captured)
+
+    def name_mode(self, *, is_evaluation: bool) -> None:
+        """Follow the mode that the script has set."""
+        self._is_explicit = is_evaluation
+        if not is_evaluation:
+            self.end_evaluation()
+
+    # --- inside the user's forward pass -------------------------------------------------------------------
+
+    def _make_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        local, guard, begin, end, keep = self._local, self._guard, self._begin, self._end, self._keep
+
+        def __call__(block: Any, *args: Any, **kwargs: Any) -> Any:
+            depth = local.depth
+            if depth and local.forward is None:
+                return original(block, *args, **kwargs)
+            call = None if depth else guard.run(begin, block)
+            if local.forward is not None:
+                guard.run(keep, block, "input", args, is_outermost=not depth)
+            local.depth = depth + 1
+            try:
+                outputs = original(block, *args, **kwargs)
+            finally:
+                local.depth = depth
+            if local.forward is not None:
+                guard.run(keep, block, "output", outputs, is_outermost=not depth)
+            if not depth:
+                local.forward = None
+                if call is not None:
+                    guard.run(end, call, args, outputs)
+            return outputs
+
+        return __call__
+
+    def _begin(self, block: Any) -> _Call | None:
+        """Begin an outermost call; return None if it is of no interest."""
+        local, is_recording = self._local, autograd.is_recording()
+        local.forward = None
+        if isinstance(block, Loss):
+            if not is_recording and not self._is_evaluating:
+                return None
+            forward = self._training if is_recording else self._evaluation
+        elif is_recording:
+            self.end_evaluation()
+            self.roots.add(block)
+            self._callbacks.timeline.begin_model()
+            forward = self._training
+        elif self._is_evaluated(block):
+            self._begin_eval(block)
+            forward = self._evaluation
+        else:
+            return None
+        is_watched = self._is_watched if forward is self._training else True
+        if is_watched and forward.has_items and id(block) not in forward.called:
+            local.forward = forward
+        forward.called.add(id(block))
+        return _Call(block, is_recording)
+
+    def _is_evaluated(self, block: Any) -> bool:
+        if autograd.is_training() and not self._is_explicit:
+            return False
+        if block not in self._belonging:
+            self._belonging[block] = any(id(parameter) in self._trained for parameter in _parameters(block))
+        return self._belonging[block]
+
+    def _begin_eval(self, block: Any) -> None:
+        """Begin an eval step, unless the block is a further part of the model that one is being evaluated."""
+        if self._is_evaluating and id(block) not in self._evaluation.called:
+            return
+        self.end_evaluation()
+        self._is_evaluating = True
+        evaluation = self._callbacks.evaluation
+        items = evaluation.begin_step()
+        self._evaluation.begin(items, evaluation.mode())
+
+    def _end(self, call: _Call, inputs: Sequence[Any], outputs: Any) -> None:
+        """End an outermost call."""
+        if not isinstance(call.block, Loss):
+            return
+        name, output = f"{call.block.name}_output_0", next(arrays_in(outputs), None)
+        if output is None:
+            return
+        if not call.is_recording:
+            self._callbacks.evaluation.record_loss(name, mean_of(output))
+            return
+        self._losses.add(name, output)
+        if self._callbacks.loss_facts_step() is not None:
+            begun = self._callbacks.cost.begin()
+            self.loss_facts.add(call.block, inputs)
+            self._callbacks.cost.end(begun)
+
+    def _graph_of_call(self) -> Any | None:
+        """Return the graph of the only hybridized block that is called by the script; None if there are several."""
+        graphs = [root._cached_graph for root in self.roots if getattr(root, "_active", False)]
+        return graphs[0][1] if len(graphs) == 1 and graphs[0] else None
+
+    def _keep(self, block: Any, side: str, values: Any, *, is_outermost: bool) -> None:
+        """Keep the inputs or outputs of a block; the output of a loss is recorded as a loss."""
+        forward, layer = self._local.forward, ("layers", f"{kind_of(block)}_{side}")
+        if forward is None:
+            return
+        if not isinstance(block, Loss):
+            forward.keep(f"{block.name}_{side}", [(f"{side}s", *layer) if is_outermost else layer], values)
+        elif side == "input":
+            forward.keep(f"{block.name}_input", [*((role, *layer) for role in _LOSS_ROLES), layer], values)
+
+
+def kind_of(block: Any) -> str:
+    """Return what a block is, in lower case: its class, of an activation its function."""
+    return str(block._alias()) if isinstance(block, Activation) else type(block).__name__.lower()
+
+
+def _parameters(block: Any) -> Sequence[Any]:
+    return list(block.collect_params().values())

@@ -1,0 +1,207 @@
+"""Facts about what the losses of Gluon are given, as named in ``leadline.records.loss_facts``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from mxnet import autograd
+from mxnet.gluon import loss as gluon_loss
+
+from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import Activation, LossKind
+
+NO_FACTS: Final = {f"loss/{facts.KIND}": float(LossKind.UNKNOWN)}
+"""What is recorded of a step whose loss calls are not known."""
+_MAX_LOSSES: Final = 8
+_MAX_OPERATORS: Final = 24
+_MIN_ROWS: Final = 8
+"""Fewer rows of labels may have a single 1 by chance."""
+_TOLERANCE: Final = 1e-3
+"""Share of an activation's reach by which rounding may take labels beyond it."""
+_REGRESSION: Final = {
+    gluon_loss.L2Loss: LossKind.SQUARED_ERROR,
+    gluon_loss.L1Loss: LossKind.ABSOLUTE_ERROR,
+    gluon_loss.HuberLoss: LossKind.SMOOTH_ABSOLUTE_ERROR,
+}
+_ACTIVATIONS: Final = {
+    "exp": Activation.EXP,
+    "leakyrelu": Activation.OTHER,
+    "log_softmax": Activation.LOG_SOFTMAX,
+    "relu": Activation.RELU,
+    "sigmoid": Activation.SIGMOID,
+    "softmax": Activation.SOFTMAX,
+    "softmaxactivation": Activation.SOFTMAX,
+    "softrelu": Activation.SOFTPLUS,
+    "softsign": Activation.OTHER,
+    "tanh": Activation.TANH,
+}
+_LAYERS: Final = frozenset(
+    {"batch_dot", "batchnorm", "convolution", "deconvolution", "dot", "embedding", "fullyconnected", "layernorm", "rnn"}
+)
+_SAME: Final = frozenset(
+    {"_copy", "amp_cast", "cast", "expand_dims", "flatten", "identity", "reshape", "slice", "slice_axis", "squeeze"}
+)
+_RESCALING: Final = frozenset({"_div_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar", "_rminus_scalar"})
+_CALL: Final = "_cachedop"
+"""The call of a hybridized block."""
+_PREFIXES: Final = ("_npx_", "_npi_", "_np_")
+"""Of operators with the interface of numpy."""
+
+
+def kind_of_loss(loss: Any) -> LossKind | None:
+    """Return what a loss block computes; None: it is not known here."""
+    if isinstance(loss, gluon_loss.SoftmaxCrossEntropyLoss):
+        return LossKind.NLL if loss._from_logits else LossKind.CROSS_ENTROPY
+    if isinstance(loss, gluon_loss.SigmoidBinaryCrossEntropyLoss):
+        return LossKind.BINARY_CROSS_ENTROPY if loss._from_sigmoid else LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS
+    if isinstance(loss, gluon_loss.KLDivLoss):
+        return LossKind.KL_DIV if loss._from_logits else None
+    return next((kind for block, kind in _REGRESSION.items() if isinstance(loss, block)), None)
+
+
+class LossFacts:
+    """The facts about the loss calls of a step.
+
+    Args:
+        graph_of_call: Returns the graph of the only hybridized block that was called; None if there are several.
+    """
+
+    def __init__(self, graph_of_call: Callable[[], Any | None]) -> None:
+        self._graph_of_call = graph_of_call
+        self._found: dict[str, float] = {}
+        self._names: set[str] = set()
+
+    def add(self, loss: Any, inputs: Sequence[Any]) -> None:
+        """Add the call of a loss block, after it."""
+        kind, given = kind_of_loss(loss), list(arrays_in(inputs))
+        if kind is None or len(given) < 2 or len(self._names) >= _MAX_LOSSES:
+            return
+        stem = kind.name.lower()
+        name = next(name for at in range(_MAX_LOSSES) if (name := f"{stem}_{at}" if at else stem) not in self._names)
+        self._names.add(name)
+        predictions, labels = given[:2]
+        trace = Trace().follow(_nodes(autograd.get_symbol(predictions)), self._graph_of_call)
+        is_sparse = bool(getattr(loss, "_sparse_label", False))
+        axis = getattr(loss, "_axis", -1)
+        numbers = _known(kind, trace, predictions.shape, axis)
+        if not is_sparse:
+            numbers |= _label_numbers(read(labels).astype(np.float64), kind, trace.activation)
+        if kind in (LossKind.NLL, LossKind.KL_DIV):
+            numbers |= _log_probabilities(read(predictions).astype(np.float64), axis)
+        self._found |= {f"{name}/{fact}": number for fact, number in numbers.items() if number == number}
+
+    def take(self) -> Mapping[str, float]:
+        """Return the facts of the step as checks, and begin anew."""
+        found, self._found = self._found, {}
+        self._names.clear()
+        return found or NO_FACTS
+
+
+class Trace:
+    """What lies between a loss and the layer before it."""
+
+    def __init__(self) -> None:
+        self.activation = self.inner = Activation.UNKNOWN
+        self.is_rescaled = self.has_dropout = False
+        self._is_inner = False
+
+    def follow(self, nodes: Sequence[Mapping[str, Any]], graph_of_call: Callable[[], Any | None]) -> Trace:
+        """Follow a graph back from its last node to a layer, or to an operator that is not known; return the trace."""
+        at = len(nodes) - 1
+        for _ in range(_MAX_OPERATORS):
+            node = nodes[at]
+            name = _name_of(node)
+            if name == _CALL:
+                graph = graph_of_call()
+                if graph is None:
+                    break
+                nodes, at = _nodes(graph), -1
+                continue
+            if not self._pass(name) or not node["inputs"]:
+                break
+            at = node["inputs"][0][0]
+        return self
+
+    def _pass(self, name: str) -> bool:
+        """Pass an operator; return whether what it is given matters too."""
+        if name in _LAYERS:
+            self._end(Activation.NONE)
+            return False
+        if name in _ACTIVATIONS:
+            self._end(_ACTIVATIONS[name])
+            goes_on = not self._is_inner
+            self._is_inner = True
+            return goes_on
+        if name == "dropout":
+            self.has_dropout = self.has_dropout or not self._is_inner
+            return True
+        if name in _RESCALING and not self._is_inner:
+            self.is_rescaled = True
+            return True
+        return name in _SAME
+
+    def _end(self, activation: Activation) -> None:
+        if self._is_inner:
+            self.inner = activation
+        else:
+            self.activation = activation
+
+
+def _nodes(symbol: Any) -> Sequence[Mapping[str, Any]]:
+    nodes: Sequence[Mapping[str, Any]] = json.loads(symbol.tojson())["nodes"]
+    return nodes
+
+
+def _name_of(node: Mapping[str, Any]) -> str:
+    name = str(node["op"]).lower()
+    for prefix in _PREFIXES:
+        name = name.removeprefix(prefix)
+    attributes = node.get("attrs") or {}
+    return str(attributes["act_type"]) if name == "activation" and "act_type" in attributes else name
+
+
+def _known(kind: LossKind, trace: Trace, shape: Sequence[int], axis: int) -> dict[str, float]:
+    numbers = {
+        facts.KIND: float(kind),
+        facts.ACTIVATION: float(trace.activation),
+        facts.INNER_ACTIVATION: float(trace.inner),
+        facts.IS_RESCALED: float(trace.is_rescaled),
+        facts.HAS_DROPOUT: float(trace.has_dropout),
+        facts.IS_BROADCAST: 0.0,  # the losses give labels the shape of the predictions
+        facts.CLASSES: float(shape[1] if len(shape) > 1 else 1),
+    }
+    if shape and (trace.activation is Activation.SOFTMAX or kind is LossKind.CROSS_ENTROPY):
+        numbers[facts.SOFTMAX_SIZE] = float(shape[axis])
+    return numbers
+
+
+def _label_numbers(labels: Array, kind: LossKind, activation: Activation) -> dict[str, float]:
+    if not labels.size or np.isnan(labels).any():
+        return {}
+    is_binary = bool(((labels == 0) | (labels == 1)).all())
+    found = {
+        facts.LABEL_MIN: float(labels.min()),
+        facts.LABEL_MAX: float(labels.max()),
+        facts.ARE_LABELS_BINARY: float(is_binary),
+    }
+    if labels.ndim == 2 and labels.shape[1] > 1 and len(labels) >= _MIN_ROWS:
+        sums = labels.sum(1)
+        found[facts.ONE_HOT_SHARE] = float((sums == 1).mean()) * is_binary
+        found[facts.MULTI_HOT_SHARE] = float((sums > 1).mean()) * is_binary
+    reach = facts.reach(activation)
+    if reach is not None and kind in facts.REGRESSION:
+        width = reach[1] - reach[0]
+        margin = _TOLERANCE * (width if np.isfinite(width) else 1.0)
+        found[facts.OUT_OF_REACH_SHARE] = float(((labels < reach[0] - margin) | (labels > reach[1] + margin)).mean())
+    return found
+
+
+def _log_probabilities(predictions: Array, axis: int) -> dict[str, float]:
+    if predictions.ndim < 2:
+        return {}
+    with np.errstate(all="ignore"):
+        return {facts.EXP_SUM_ERROR: float(np.abs(np.exp(predictions).sum(axis) - 1).max())}

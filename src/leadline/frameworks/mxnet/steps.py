@@ -1,0 +1,146 @@
+"""Steps of a training with Gluon: backward passes with their losses, and updates of trainers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Final
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.mxnet.arrays import arrays_in, mean_of
+from leadline.frameworks.process_memory import process_memory
+
+_MAX_CALLS: Final = 64
+"""Loss calls that are remembered between two updates."""
+_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
+"""Each backward pass overwrites the gradients: none are left from the step before."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LossCall:
+    """The output of a loss block."""
+
+    name: str
+    output: Any
+
+
+class Losses:
+    """The outputs of loss blocks from which no backward pass began yet, and what they were scaled to.
+
+    MXNet's arrays cannot be referred to weakly: they are held until the update.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[LossCall] = []
+        self._unscaled: list[tuple[Any, Any]] = []
+
+    def clear(self) -> None:
+        """Forget all calls: a step ends."""
+        self._calls.clear()
+        self._unscaled.clear()
+
+    def add(self, name: str, output: Any) -> None:
+        """Add a call of a loss block."""
+        if len(self._calls) < _MAX_CALLS:
+            self._calls.append(LossCall(name, output))
+
+    def add_scaled(self, scaled: Any, losses: Any) -> None:
+        """Add losses that were multiplied by a loss scale."""
+        pairs = zip(arrays_in(scaled), arrays_in(losses), strict=True)
+        self._unscaled = [*self._unscaled[-_MAX_CALLS:], *pairs]
+
+    def resolve(self, heads: Sequence[Any]) -> Iterator[tuple[str | None, float]]:
+        """Yield name and mean of each loss that a backward pass starts from.
+
+        A head that is computed from the output of the only loss call is that loss, whatever it was scaled by. A head
+        that is computed from several calls of one block has its name.
+        """
+        for head in map(self._without_scale, heads):
+            own = next((call for call in self._calls if call.output is head), None)
+            if own is not None:
+                self._calls.remove(own)
+                yield own.name, mean_of(own.output)
+                continue
+            value, calls = mean_of(head), self._calls
+            names = {call.name for call in calls}
+            if len(calls) == len(heads) == 1 and value - value == 0.0:
+                value = mean_of(calls[0].output)  # a head that is not finite may have been made so by something else
+            self._calls = []
+            yield names.pop() if len(names) == 1 else None, value
+
+    def _without_scale(self, head: Any) -> Any:
+        return next((loss for scaled, loss in self._unscaled if scaled is head), head)
+
+
+class Steps:
+    """Calls the recorder at each backward pass and update."""
+
+    def __init__(self, callbacks: StepCallbacks) -> None:
+        self._callbacks = callbacks
+        self.losses = Losses()
+        self.take_facts: Callable[[], Mapping[str, float]] = dict
+        """Returns the facts about the loss calls of the step."""
+        self._begun: Any = None
+        """The trainer whose update was begun."""
+
+    def begin_backward(self) -> None:
+        """Begin a backward pass."""
+        timeline, listener = self._callbacks.timeline, self._callbacks.listener
+        timeline.end_forward()
+        timeline.begin_backward()
+        if not listener.is_idle:
+            listener.mark("backward")
+
+    def end_backward(self, heads: Any, has_gradients: bool, frame: FrameType) -> None:
+        """End a backward pass, whose operators may still be computed.
+
+        Args:
+            has_gradients: Whether the script gives the gradients of the heads, which then need not be losses.
+            frame: The caller of ``backward``.
+        """
+        callbacks = self._callbacks
+        if callbacks.wants_loss():
+            arrays = list(arrays_in(heads))
+            begun = callbacks.cost.begin()
+            for name, value in self.losses.resolve(arrays):
+                if name is not None or not has_gradients:
+                    callbacks.record_loss((frame.f_code, frame.f_lineno, name), value, name)
+            callbacks.cost.end(begun)
+        callbacks.timeline.end_backward()
+
+    def begin_update(self, trainer: Any) -> None:
+        """Begin an update: the gradients are complete."""
+        if self._begun is trainer:
+            return
+        self._begun = trainer
+        callbacks = self._callbacks
+        callbacks.before_update(trainer)
+        if callbacks.wants_checks():
+            callbacks.record_checks({**process_memory(), **_fresh_gradients(trainer)})
+        if callbacks.loss_facts_step() is not None:
+            callbacks.record_checks(self.take_facts())
+        callbacks.timeline.begin_update()
+
+    def end_update(self, trainer: Any) -> None:
+        """End an update. May raise ``TrainingStopped``."""
+        self._begun = None
+        self.losses.clear()
+        self._callbacks.timeline.end_update()
+        self._callbacks.after_update(trainer, is_skipped=_was_skipped(trainer))
+
+    def leave_update(self) -> None:
+        """Handle an update that was left by an exception."""
+        self._begun = None
+        self._callbacks.timeline.leave_update()
+
+
+def _fresh_gradients(trainer: Any) -> dict[str, float]:
+    is_fresh = all(parameter.grad_req != "add" for parameter in trainer._params)
+    return _FRESH_GRADIENTS if is_fresh else {}
+
+
+def _was_skipped(trainer: Any) -> bool:
+    """Return whether the loss scaler of AMP has just skipped an update: then it halves its scale."""
+    scaler = getattr(trainer, "_amp_loss_scaler", None)
+    return scaler is not None and scaler._unskipped == 0 and scaler._next_loss_scale < scaler._loss_scale

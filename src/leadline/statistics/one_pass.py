@@ -1,0 +1,131 @@
+"""Several statistics of an array in one pass, equal to those of ``leadline.statistics.arrays`` up to rounding."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.statistics.arrays import compute
+from leadline.statistics.arrays import update_ratio as reference_update_ratio
+
+Array = npt.NDArray[Any]
+
+_CHUNK: Final = 1 << 15
+"""Elements that are widened to float64 at a time: they fit in a processor's cache."""
+_IN_ONE_PASS: Final = frozenset(
+    {"min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max", "rms", "std", "variance", "zero_ratio"}
+    | {"nan_count", "nonfinite_count"}
+)
+_NARROW: Final = frozenset({"float16", "float32"})
+"""Types of which no sum of squares exceeds the range of float64."""
+
+
+def compute_all(names: Sequence[str], values: Array, before: Array | None = None) -> list[float]:
+    """Compute several statistics of an array exactly, accumulated in float64.
+
+    Shape:
+        values: any ``(*shape,)``; result: one number per name.
+    Units, not a number:
+        Those of ``leadline.statistics.arrays.compute``.
+    Args:
+        before: For statistics of a change: the array before it.
+    Raises:
+        UnknownNameError, KeyError: As ``leadline.statistics.arrays.compute``.
+    """
+    known: dict[str, float] = {}
+    quick = [name for name in names if name in _IN_ONE_PASS]
+    if len(quick) > 1 and values.size and values.dtype.name in _NARROW:
+        known = _sums_of(values.reshape(-1), has_spread=not {"std", "variance"}.isdisjoint(quick))
+    return [known[name] if name in known else compute(name, values, before) for name in names]
+
+
+def l2_of(values: Array) -> float:
+    """Return the square root of the sum of squares; as ``compute("l2", values)``."""
+    if values.dtype.name not in _NARROW or not values.size:
+        return compute("l2", values)
+    flat, squares = values.reshape(-1), 0.0
+    with np.errstate(all="ignore"):
+        for at in range(0, flat.size, _CHUNK):
+            wide = flat[at : at + _CHUNK].astype(np.float64)
+            squares += float(wide.dot(wide))
+    return math.sqrt(squares) if squares == squares else squares
+
+
+def update_ratio(before: Array, after: Array) -> float:
+    """Return the norm of an update, relative to the norm before it; see ``leadline.statistics.arrays.update_ratio``."""
+    if before.dtype.name not in _NARROW:
+        return reference_update_ratio(before, after)
+    first, second, changes, squares = before.reshape(-1), after.reshape(-1), 0.0, 0.0
+    with np.errstate(all="ignore"):
+        for at in range(0, first.size, _CHUNK):
+            wide = first[at : at + _CHUNK].astype(np.float64)
+            squares += float(wide.dot(wide))
+            wide -= second[at : at + _CHUNK]
+            changes += float(wide.dot(wide))
+    if squares == 0.0:
+        return 0.0 if changes == 0.0 else changes * math.inf
+    return math.sqrt(changes / squares) if changes == changes and squares < math.inf else math.nan
+
+
+def _sums_of(flat: Array, *, has_spread: bool) -> dict[str, float]:
+    """Return all statistics of one pass; none if an element is not finite."""
+    size, zeros = flat.size, 0
+    total = absolute = squares = spread = 0.0
+    low, high = math.inf, -math.inf
+    with np.errstate(all="ignore"):
+        for at in range(0, size, _CHUNK):
+            narrow = flat[at : at + _CHUNK]
+            wide = narrow.astype(np.float64)
+            part = float(wide.sum())
+            squares += float(wide.dot(wide))
+            absolute += float(np.abs(narrow).sum(dtype=np.float64))
+            low, high = min(low, float(narrow.min())), max(high, float(narrow.max()))
+            zeros += narrow.size - int(np.count_nonzero(narrow))
+            if has_spread:
+                spread += _spread(wide, part, total, at)
+            total += part
+    if not math.isfinite(squares):
+        return {}
+    l2 = math.sqrt(squares)
+    variance = spread / size
+    return {
+        "min": low,
+        "max": high,
+        "sum": total,
+        "mean": total / size,
+        "l1": absolute,
+        "l2": l2,
+        "abs_mean": absolute / size,
+        "abs_max": max(abs(low), abs(high)),
+        "rms": l2 / math.sqrt(size),
+        "std": math.sqrt(variance),
+        "variance": variance,
+        "zero_ratio": zeros / size,
+        "nan_count": 0.0,
+        "nonfinite_count": 0.0,
+    }
+
+
+def _spread(wide: npt.NDArray[np.float64], part: float, total: float, seen: int) -> float:
+    """Return what a chunk adds to the sum of squared distances from the mean.
+
+    Args:
+        wide: The chunk; it is overwritten.
+        part: Its sum.
+        total: The sum of the elements before it.
+        seen: Their number.
+    Source:
+        Chan, Golub, LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979.
+    """
+    size = wide.size
+    mean = part / size
+    wide -= mean
+    own = float(wide.dot(wide))
+    if not seen:
+        return own
+    distance = mean - total / seen
+    return own + distance * distance * seen * size / (seen + size)

@@ -13,6 +13,7 @@ from leadline.rules.losses.given_loss import GivenLoss
 _LOGIT_LOSSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
 _BINARY_LOSSES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
 _OF_PROBABILITIES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY})
+_OF_CLASSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY})
 _CLASS_LOSSES: Final = frozenset(
     {*_LOGIT_LOSSES, *_BINARY_LOSSES, *_OF_PROBABILITIES, LossKind.NLL, LossKind.KL_DIV, LossKind.LOG_LIKELIHOOD}
 )
@@ -50,7 +51,7 @@ def find_mistake(loss: GivenLoss) -> Mistake | None:
 def _softmax_of_one(loss: GivenLoss) -> Mistake | None:
     if loss.number(facts.SOFTMAX_SIZE) != 1:
         return None
-    is_own = loss.kind is LossKind.CROSS_ENTROPY and loss.activation is not Activation.SOFTMAX
+    is_own = loss.kind in _OF_CLASSES and loss.activation is not Activation.SOFTMAX
     return Mistake(
         "softmax_of_one",
         f"{loss.loss} over a single class is always 0"
@@ -83,6 +84,21 @@ def _broadcast(loss: GivenLoss) -> Mistake | None:
         "predictions.squeeze(1), or labels.unsqueeze(1), so that both have the same shape; usually the model's last "
         "layer has one unit, and the labels have no dimension for it",
         facts.IS_BROADCAST,
+    )
+
+
+def _repeated_labels(loss: GivenLoss) -> Mistake | None:
+    """Find labels that are compared with several predictions, in a loss whose predictions are no classes."""
+    repeats = loss.number(facts.LABEL_REPEATS, 1.0)
+    if repeats <= 1 or loss.kind not in REGRESSION | _BINARY_LOSSES:
+        return None
+    return Mistake(
+        "repeated_labels",
+        f"{loss.loss} compares each label with {repeats:.0f} predictions of its sample: shapes such as (N, 1) and "
+        f"(N, {repeats:.0f}, 1) are broadcast",
+        "a Flatten, a pooling or return_sequences=False before the last layer, so that predictions have the shape of "
+        "the labels; usually a layer that removes a dimension was left out",
+        facts.LABEL_REPEATS,
     )
 
 
@@ -266,6 +282,20 @@ def _two_columns(loss: GivenLoss) -> Mistake | None:
     )
 
 
+def _sigmoid_over_classes(loss: GivenLoss) -> Mistake | None:
+    """Find units that decide by themselves where one of the classes is true."""
+    if loss.kind is not LossKind.CATEGORICAL_CROSS_ENTROPY or loss.activation is not Activation.SIGMOID:
+        return None
+    return Mistake(
+        "sigmoid_over_classes",
+        f"{loss.loss} takes probabilities that add up to 1 over the classes, but is given the output of a sigmoid, "
+        "each unit of which decides by itself",
+        "softmax in place of sigmoid, or binary cross entropy if several classes of a sample may be true; usually the "
+        "activation is that of a classifier of two classes",
+        facts.ACTIVATION,
+    )
+
+
 def _several_classes(loss: GivenLoss) -> Mistake | None:
     """Find labels with several true classes where the predictions add up to 1."""
     is_softmax = loss.kind is LossKind.CROSS_ENTROPY or (
@@ -299,6 +329,7 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _softmax_of_one,
     _swapped,
     _broadcast,
+    _repeated_labels,
     _not_logits,
     _not_probabilities,
     _not_log_probabilities,
@@ -307,6 +338,7 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _double_activation,
     _sigmoid_likelihood,
     _labels_out_of_reach,
+    _sigmoid_over_classes,
     _several_classes,
     _two_columns,
     _dropout,
@@ -315,7 +347,25 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
 
 
 def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
-    """Return why another loss would suit the labels better; None: none is known."""
+    """Return why another loss, or metric, would suit the labels better; None: none is known."""
+    return _loss_of_another_task(loss) or _accuracy_of_regression(loss)
+
+
+def _accuracy_of_regression(loss: GivenLoss) -> Mistake | None:
+    are_whole = loss.number(facts.ARE_LABELS_WHOLE, 1.0) == 1.0
+    if loss.kind not in REGRESSION or not loss.has(facts.HAS_ACCURACY) or are_whole:
+        return None
+    return Mistake(
+        "accuracy_of_regression",
+        f"an accuracy beside {loss.loss}, on labels that are no classes: it counts predictions that equal their label "
+        "exactly, and stays near 0 however well the model learns",
+        "the mean absolute error as a metric; usually a metric for classifications was kept",
+        facts.HAS_ACCURACY,
+        is_certain=False,
+    )
+
+
+def _loss_of_another_task(loss: GivenLoss) -> Mistake | None:
     is_single = loss.number(facts.CLASSES) == 1 or loss.number(facts.ONE_HOT_SHARE) == 1.0
     has_both = (loss.numbers.get(facts.LABEL_MIN), loss.numbers.get(facts.LABEL_MAX)) == (0.0, 1.0)
     if not loss.has(facts.ARE_LABELS_BINARY) or not has_both or not is_single:

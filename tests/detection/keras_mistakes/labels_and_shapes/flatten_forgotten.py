@@ -1,0 +1,19 @@
+"""A number from a window of eight measurements of four sensors.
+
+Mistake: the layer Flatten was forgotten, and each label is compared with eight outputs.
+"""
+
+import numpy as np
+from keras.layers import Dense, Flatten, Input
+from keras.models import Sequential
+
+windows = np.random.normal(size=(640, 8, 4))
+level = windows[:, :, 0].mean(axis=1, keepdims=True) * 3
+
+model = Sequential()
+model.add(Input((8, 4)))
+# repaired: model.add(Flatten())
+model.add(Dense(16, activation="relu"))
+model.add(Dense(1))
+model.compile(optimizer="adam", loss="mse")
+model.fit(windows, level, epochs=5, batch_size=32, verbose=0)

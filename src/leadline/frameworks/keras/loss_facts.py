@@ -56,6 +56,12 @@ def is_single_loss(loss: Any) -> bool:
     return type(loss).__name__ != "CompileLoss"
 
 
+def name_of(loss: Any) -> str:
+    """Return the name of a ``keras.losses.Loss``: that of its function if Keras has it, ``mean_squared_error``."""
+    function = _function_of(loss)
+    return function if function in _KINDS else str(loss.name)
+
+
 def has_class_indices(loss: Any) -> bool:
     """Return whether the labels of a ``keras.losses.Loss`` are class indices, whatever their type is."""
     return _function_of(loss).startswith("sparse")
@@ -99,7 +105,7 @@ def facts_of(
     if classes and (is_of_classes or trace.activation is Activation.SOFTMAX):
         known[facts.SOFTMAX_SIZE] = float(classes)
     computed = {} if is_sparse else _label_numbers(labels, kind, trace.activation)
-    return LossFacts(loss.name, known, computed)
+    return LossFacts(name_of(loss), known, computed)
 
 
 def _function_of(loss: Any) -> str:

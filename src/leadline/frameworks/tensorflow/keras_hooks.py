@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
+from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tensorflow.loss_inputs import GraphTrace
 from leadline.frameworks.tensorflow.steps import Steps
@@ -325,13 +326,14 @@ def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any
         found = facts_of(loss, labels, predictions, trace, model=model, is_weighted=is_weighted)
         if found is not None:
             taps.add_loss_facts(found)
-    kind = f"{loss.name.replace('_', '')}_input"
+    name = name_of_loss(loss)
+    kind = f"{name.replace('_', '')}_input"
     if has_class_indices(loss):
         labels = tf.cast(labels, tf.int64)
     sides = (("predictions", predictions), ("labels", labels))
     taps.add(
         [
-            Tapped(f"{loss.name}_input_{at}", (collection, "layers", kind), tensor)
+            Tapped(f"{name}_input_{at}", (collection, "layers", kind), tensor)
             for at, (collection, tensor) in enumerate(sides)
         ]
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -14,7 +13,6 @@ from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses.guess import WHOLE_LOSS, whole_loss
 from leadline.rules.losses.trivial_level import (
     LABEL_STATISTICS,
     LabelDistribution,
@@ -35,8 +33,6 @@ _P: Final = 0.01
 """Significance of a fall of the loss in the second half of the updates."""
 _FALL: Final = 0.01
 """The share of the loss by which that half must end lower."""
-_LAST: Final = 20
-"""The number of losses at the end of a training that are compared with guessing."""
 _MARGIN: Final = 0.02
 """A metric that is better than the trivial level by less than this share of it is no better."""
 _Key = tuple[str, str]
@@ -59,10 +55,6 @@ class _Known:
     """The first training losses."""
     labels: dict[str, LabelDistribution] = field(default_factory=dict)
     evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
-    whole: dict[str, str] = field(default_factory=dict)
-    """The loss call that is all of a loss with another name, by worker."""
-    last: dict[_Key, deque[float]] = field(default_factory=dict)
-    """The latest training losses."""
 
 
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
@@ -76,8 +68,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         the Mann-Kendall test at a significance of 0.01) and ends more than 1 % lower than it began. It remarks that the
         mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
         reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
-        squared error, the share of the most frequent label for an accuracy. Without a remark so far, it remarks the
-        same of the last 20 of at least 40 training losses, if one loss call is all of the loss. Labels are those of the first 5 train
+        squared error, the share of the most frequent label for an accuracy. Labels are those of the first 5 train
         steps, at least 100 of them. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out.
@@ -101,14 +92,12 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 TensorNeed("losses", statistics=("value",), modes=modes),
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
                 TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
-                WHOLE_LOSS,
             )
         )
 
     def remember(self, memory: Any, window: Window) -> _Known:
         known: _Known = memory or _Known()
         note_labels(known.labels, window)
-        known.whole |= whole_loss(window.readings("value"))
         for reading in window.readings("value"):
             if not math.isfinite(reading.value):
                 continue
@@ -117,10 +106,8 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 self._note_validation(known, reading, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
                 known.updates = max(known.updates, reading.mode_step + 1)
-                key = (reading.worker, reading.tensor)
-                known.last.setdefault(key, deque(maxlen=_LAST)).append(reading.value)
                 if known.updates <= self.updates:
-                    known.losses.setdefault(key, []).append(reading.value)
+                    known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
 
     def _note_validation(self, known: _Known, reading: TensorReading, train_step: int) -> None:
@@ -135,8 +122,6 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             return Undecided("no loss or metric was captured at this step")
         known: _Known = window.memory
         remarks = [self._of_length(known), *(self._of_validation(known, key) for key in known.evaluations)]
-        if not any(remarks):
-            remarks = [_of_training(known, key) for key in known.last]
         return Clear({"remarks": [remark for remark in remarks if remark]})
 
     def _of_length(self, known: _Known) -> str:
@@ -147,10 +132,12 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
 
     def _of_validation(self, known: _Known, key: _Key) -> str:
         """Return the remark on a validation metric that is no better than guessing; empty: none."""
-        trivial, is_up = _trivial_level(known, key), is_upward(key[1])
-        if trivial is None or is_up is None:
+        worker, name = key
+        labels = known.labels.get(worker, LabelDistribution())
+        trivial, is_up = trivial_level(name, labels), is_upward(name)
+        if trivial is None or is_up is None or 0 < sum(labels.counts.values()) < _MIN_LABELS:
             return ""
-        name, values = key[1], known.evaluations[key].values
+        values = known.evaluations[key].values
         level, (bound, predictor) = sum(values) / len(values), trivial
         if is_up and level > 1:  # in percent
             level /= 100
@@ -159,27 +146,6 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         if is_better:
             return ""
         return f"{name} of the last validation is {level:.4g}, no better than {predictor} ({bound:.4g})"
-
-
-def _trivial_level(known: _Known, key: _Key) -> tuple[float, str] | None:
-    """Return what a predictor without input reaches in a metric, and its description; None: not known."""
-    worker, name = key
-    labels = known.labels.get(worker, LabelDistribution())
-    if 0 < sum(labels.counts.values()) < _MIN_LABELS:
-        return None
-    is_loss = key in known.last
-    return trivial_level(known.whole.get(worker, name) if is_loss else name, labels)
-
-
-def _of_training(known: _Known, key: _Key) -> str:
-    """Return the remark on a training loss that has not become better than guessing; empty: none."""
-    trivial, losses = _trivial_level(known, key), known.last[key]
-    if trivial is None or key[0] not in known.whole or len(known.last) > 1 or known.updates < 2 * _LAST:
-        return ""
-    level, (bound, predictor) = sum(losses) / len(losses), trivial
-    if level < bound * (1 - _MARGIN) or bound <= 0:
-        return ""
-    return f"{key[1]} of the last {len(losses)} updates is {level:.4g}, no better than {predictor} ({bound:.4g})"
 
 
 def _is_falling(losses: list[float]) -> bool:

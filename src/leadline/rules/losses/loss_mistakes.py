@@ -144,11 +144,13 @@ def _not_probabilities(loss: GivenLoss) -> Mistake | None:
         given = f"the output of a {ACTIVATION_NAMES[loss.activation]}"
     elif loss.activation in (Activation.LOG_SOFTMAX, Activation.LOG_SIGMOID) and not loss.has(facts.IS_RESCALED):
         given = "logarithms of probabilities"
+    elif loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY and loss.activation is Activation.SIGMOID:
+        given = "the output of a sigmoid, whose values for one sample need not add up to 1"
     else:
         return None
     logits, own = "BCEWithLogitsLoss on the output of the last layer", "sigmoid"
     if loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY:
-        logits, own = "from_logits=True", "softmax"
+        logits, own = "a cross entropy that takes logits (from_logits=True)", "softmax"
     return Mistake(
         "not_probabilities",
         f"{loss.loss} takes probabilities, but is given {given}",
@@ -282,20 +284,6 @@ def _two_columns(loss: GivenLoss) -> Mistake | None:
     )
 
 
-def _sigmoid_over_classes(loss: GivenLoss) -> Mistake | None:
-    """Find units that decide by themselves where one of the classes is true."""
-    if loss.kind is not LossKind.CATEGORICAL_CROSS_ENTROPY or loss.activation is not Activation.SIGMOID:
-        return None
-    return Mistake(
-        "sigmoid_over_classes",
-        f"{loss.loss} takes probabilities that add up to 1 over the classes, but is given the output of a sigmoid, "
-        "each unit of which decides by itself",
-        "softmax in place of sigmoid, or binary cross entropy if several classes of a sample may be true; usually the "
-        "activation is that of a classifier of two classes",
-        facts.ACTIVATION,
-    )
-
-
 def _several_classes(loss: GivenLoss) -> Mistake | None:
     """Find labels with several true classes where the predictions add up to 1."""
     is_softmax = loss.kind is LossKind.CROSS_ENTROPY or (
@@ -338,7 +326,6 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _double_activation,
     _sigmoid_likelihood,
     _labels_out_of_reach,
-    _sigmoid_over_classes,
     _several_classes,
     _two_columns,
     _dropout,

@@ -22,7 +22,7 @@ _DOWN: Final = re.compile(
     r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
 )
 _ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
-_SQUARES: Final = re.compile(r"mse_?loss|mean_?squared_?error", re.IGNORECASE)
+_SQUARES: Final = re.compile(r"mse_?loss", re.IGNORECASE)
 
 
 @dataclass(slots=True)

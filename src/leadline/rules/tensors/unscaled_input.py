@@ -105,8 +105,8 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     Not a number:
         A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
-        Whole numbers are evaluated if a layer is given numbers of the same size, and not as token ids or classes of an
-        embedding. A feature that is the same in all samples counts in ``scale`` only. Constant labels, and labels whose rows sum to 1, are
+        Whole numbers are evaluated only if a layer is given numbers of that size, and not an embedding. A feature that
+        is the same in all samples counts in ``scale`` only. Constant labels, and labels whose rows sum to 1, are
         skipped. Layers that the script computes by itself, or that are compiled, are not seen. Labels of a loss that
         is written out are not known.
     Args:

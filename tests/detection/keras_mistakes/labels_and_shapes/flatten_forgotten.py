@@ -3,17 +3,16 @@
 Mistake: the layer Flatten was forgotten, and each label is compared with eight outputs.
 """
 
+import keras
 import numpy as np
-from keras.layers import Dense, Flatten, Input
-from keras.models import Sequential
 
 windows = np.random.normal(size=(640, 8, 4))
 level = windows[:, :, 0].mean(axis=1, keepdims=True) * 3
 
-model = Sequential()
-model.add(Input((8, 4)))
-# repaired: model.add(Flatten())
-model.add(Dense(16, activation="relu"))
-model.add(Dense(1))
+model = keras.models.Sequential()
+model.add(keras.layers.Input((8, 4)))
+# repaired: model.add(keras.layers.Flatten())
+model.add(keras.layers.Dense(16, activation="relu"))
+model.add(keras.layers.Dense(1))
 model.compile(optimizer="adam", loss="mse")
 model.fit(windows, level, epochs=5, batch_size=32, verbose=0)

@@ -26,6 +26,13 @@ HEALTHY = {path.stem: path for path in sorted(HERE.glob("healthy/*.py"))}
 PUBLIC_CODE = {path.stem: path for path in sorted(HERE.glob("public_code/*.py"))}
 """Trainings in the manner of public code by name; their argument is the number of steps."""
 
+KERAS_MISTAKES = {path.stem: path for path in sorted(HERE.glob("keras_mistakes/*/*.py"))}
+"""The programs of Keras with a mistake by name."""
+KERAS_HEALTHY = {path.stem: path for path in sorted(HERE.glob("keras_healthy/*.py"))}
+"""The healthy trainings with Keras by name."""
+KERAS_PYTHON = str(HERE.parents[1] / ".venvs" / "tensorflow" / "bin" / "python")
+KERAS_BACKENDS = ("tensorflow", "torch")
+
 _MISTAKEN = re.compile(r"^.*  # mistake$\n", re.MULTILINE)
 _REPAIRED = re.compile(r"^( *)# repaired: ", re.MULTILINE)
 
@@ -80,27 +87,32 @@ def healthy(path: Path, steps: int, seed: int) -> Program:
     return Program(f"{path.stem}-{steps}-{seed}", str(path), path.read_text(), (str(steps),), seed)
 
 
-def run(programs: Sequence[Program], folder: Path | None = None, *, processes: int = 2) -> dict[str, Result]:
+def run(
+    programs: Sequence[Program], folder: Path | None = None, *, processes: int = 2, backend: str = ""
+) -> dict[str, Result]:
     """Run and judge programs, many in each process; return the results by name.
 
     Args:
         folder: Where the runs are kept; None: nowhere.
+        backend: The backend of programs with Keras; empty: the programs are those of PyTorch.
     """
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(processes) as threads:
         parts = [programs[at::processes] for at in range(processes)]
-        told = list(threads.map(lambda part: _run_in_a_process(part, folder or Path(temporary)), parts))
+        told = list(threads.map(lambda part: _run_in_a_process(part, folder or Path(temporary), backend), parts))
     results = {name: result for part in told for name, result in part.items()}
     return {program.name: results[program.name] for program in programs}
 
 
-def _run_in_a_process(programs: Sequence[Program], folder: Path) -> dict[str, Result]:
+def _run_in_a_process(programs: Sequence[Program], folder: Path, backend: str) -> dict[str, Result]:
+    path = os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)])
+    of_keras = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"} if backend else {}
     ended = subprocess.run(
-        [sys.executable, str(HERE / "run_programs.py"), str(folder)],
+        [KERAS_PYTHON if backend else sys.executable, str(HERE / "run_programs.py"), str(folder)],
         input="".join(f"{json.dumps(asdict(program))}\n" for program in programs),
         capture_output=True,
         text=True,
         timeout=len(programs) * PATIENCE,
-        env=environment(PYTHONPATH=os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)])),
+        env=environment(PYTHONPATH=path, **of_keras),
         cwd=folder,
         check=False,
     )

@@ -23,6 +23,8 @@ from leadline.rules.registry import find_rule
 LENGTHS, SEEDS = (100, 300, 1000), (0, 1, 2)
 PUBLIC_STEPS = 200
 PAGE = HERE.parents[1] / "docs" / "reference" / "rules" / "recall.md"
+KERAS_TITLE = "\n## Keras\n"
+"""What begins the section that ``keras_recall.py`` writes."""
 
 _HEAD = """# Recall
 
@@ -263,7 +265,8 @@ def main() -> int:
     page += class_table(outcomes) + "\n" + program_table(outcomes) + _NOT_FOUND
     page += _HEALTHY_HEAD.format(kinds=len(HEALTHY), seeds=", ".join(map(str, SEEDS))) + healthy_table(quiet)
     page += _PUBLIC_HEAD.format(steps=PUBLIC_STEPS, silent=silent, programs=len(PUBLIC_CODE)) + public_table(public)
-    PAGE.write_text(page + _CAUSES_HEAD + cause_table())
+    of_keras = "".join(PAGE.read_text().partition(KERAS_TITLE)[1:])
+    PAGE.write_text(page + _CAUSES_HEAD + cause_table() + of_keras)
     print(page)
     results = {**{name: outcome.mistaken for name, outcome in outcomes.items()}, **quiet, **public}
     twins = {f"{name}-repaired": outcome.repaired for name, outcome in outcomes.items()}

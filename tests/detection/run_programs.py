@@ -1,6 +1,7 @@
 """Run programs in this process, each captured by default with the default budget, and judge the runs: FOLDER.
 
-Reads one program per line from standard input, and writes one result per line to standard output, both as JSON.
+Reads one program per line from standard input, and writes one result per line to standard output, both as JSON. With
+``KERAS_BACKEND`` in the environment the programs are those of Keras, else of PyTorch.
 """
 
 from __future__ import annotations
@@ -20,18 +21,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from false_alarms import judge
 from watched_runs import watched
+
+_IS_KERAS = "KERAS_BACKEND" in os.environ
 
 
 def run(program: dict[str, Any], folder: str) -> dict[str, Any]:
     """Run a program as a script, and return the results by rule, or the error that it ended with."""
     name, file = program["name"], program["file"]
     sys.argv = [file, *program["arguments"]]
-    random.seed(program["seed"])
-    np.random.seed(program["seed"])
-    torch.manual_seed(program["seed"])
+    seed(program["seed"])
     error = None
     with watched(folder, name, is_default=True, rules=program["rules"]), contextlib.redirect_stdout(io.StringIO()):
         try:
@@ -42,10 +42,28 @@ def run(program: dict[str, Any], folder: str) -> dict[str, Any]:
     return {"name": name, "error": error, "rules": told}
 
 
+def seed(number: int) -> None:
+    """Seed all random numbers, and let Keras name layers as in a new process."""
+    random.seed(number)
+    np.random.seed(number)
+    if _IS_KERAS:
+        import keras
+
+        keras.utils.clear_session()
+        keras.utils.set_random_seed(number)
+    else:
+        import torch
+
+        torch.manual_seed(number)
+
+
 def main() -> None:
     folder = sys.argv[1]
-    torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # what PyTorch says of the mistakes
+    if not _IS_KERAS or os.environ["KERAS_BACKEND"] == "torch":
+        import torch
+
+        torch.set_num_threads(1)
+    warnings.simplefilter("ignore")  # what the frameworks say of the mistakes
     for line in sys.stdin:
         program = json.loads(line)
         shutil.rmtree(os.path.join(folder, program["name"]), ignore_errors=True)

@@ -124,6 +124,8 @@ IS_SOFTMAX_OVER_BATCH: Final = "is_softmax_over_batch"
 """1 if a softmax is taken over the first of several dimensions; else 0."""
 IS_BROADCAST: Final = "is_broadcast"
 """1 if predictions and labels of N samples are expanded to N x N; else 0."""
+LABEL_REPEATS: Final = "label_repeats"
+"""The number of predictions of its sample with which each label is compared, because a dimension of it is of size 1."""
 IS_SWAPPED: Final = "is_swapped"
 """1 if the labels depend on parameters and the predictions do not; else 0."""
 CLASSES: Final = "classes"
@@ -134,6 +136,8 @@ LABEL_MAX: Final = "label_max"
 """The largest label."""
 ARE_LABELS_BINARY: Final = "are_labels_binary"
 """1 if each label is 0 or 1; else 0."""
+ARE_LABELS_WHOLE: Final = "are_labels_whole"
+"""1 if each label is a whole number; else 0."""
 ONE_HOT_SHARE: Final = "one_hot_share"
 """The share of rows of binary labels, of two columns or more, that contain a single 1; from 8 rows on."""
 MULTI_HOT_SHARE: Final = "multi_hot_share"
@@ -146,6 +150,10 @@ EXP_SUM_ERROR: Final = "exp_sum_error"
 """The largest distance from 1 of a sum of exponentials of predictions over the classes."""
 PREDICTION_MIN: Final = "prediction_min"
 """The smallest prediction."""
+IS_WHOLE_LOSS: Final = "is_whole_loss"
+"""1 if the loss of a step is the mean of this loss call and nothing else, neither weighted nor scaled; else 0."""
+HAS_ACCURACY: Final = "has_accuracy"
+"""1 if the share of correct predictions is computed of what the loss call is given; else 0."""
 
 FACTS: Final = (
     KIND,
@@ -156,17 +164,21 @@ FACTS: Final = (
     SOFTMAX_SIZE,
     IS_SOFTMAX_OVER_BATCH,
     IS_BROADCAST,
+    LABEL_REPEATS,
     IS_SWAPPED,
     CLASSES,
     LABEL_MIN,
     LABEL_MAX,
     ARE_LABELS_BINARY,
+    ARE_LABELS_WHOLE,
     ONE_HOT_SHARE,
     MULTI_HOT_SHARE,
     OUT_OF_REACH_SHARE,
     SUM_ERROR,
     EXP_SUM_ERROR,
     PREDICTION_MIN,
+    IS_WHOLE_LOSS,
+    HAS_ACCURACY,
 )
 """The facts of a loss call, in the collection ``checks`` under ``<loss call>/<fact>``. What is not known is absent."""
 

@@ -11,8 +11,10 @@ from typing import Any, Final
 import tensorflow as tf
 
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
+from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.tensorflow.loss_inputs import facts_of
+from leadline.frameworks.tensorflow.loss_inputs import GraphTrace
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps, Values
 from leadline.frameworks.tensorflow.tracing import is_eager
@@ -193,13 +195,14 @@ class KerasHooks:
         return __call__
 
     def _make_loss_call(self, original: Original) -> Original:
-        guard = self._guard
+        guard, steps = self._guard, self._steps
 
-        def __call__(loss: Any, y_true: Any, y_pred: Any, *args: Any, **kwargs: Any) -> Any:
+        def __call__(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
             taps = self._current_taps()
-            if taps is not None:
-                guard.call(_tap_loss, taps, loss, y_true, y_pred)
-            return original(loss, y_true, y_pred, *args, **kwargs)
+            if taps is not None and is_single_loss(loss):
+                model = steps.phase.model if steps.phase is not None else None
+                guard.call(_tap_loss, taps, loss, y_true, y_pred, model=model, is_weighted=sample_weight is not None)
+            return original(loss, y_true, y_pred, sample_weight)
 
         return __call__
 
@@ -315,15 +318,22 @@ def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, i
     taps.add(tapped)
 
 
-def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any) -> None:
-    if type(loss).__name__ == "CompileLoss" or not (tf.is_tensor(labels) and tf.is_tensor(predictions)):
+def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any, is_weighted: bool) -> None:
+    if not (tf.is_tensor(labels) and tf.is_tensor(predictions)):
         return
-    if isinstance(taps, Taps) and (found := facts_of(loss, labels, predictions)) is not None:
-        taps.add_loss_facts(found)
+    if isinstance(taps, Taps) and hasattr(predictions, "op"):
+        trace = GraphTrace().follow(predictions)
+        found = facts_of(loss, labels, predictions, trace, model=model, is_weighted=is_weighted)
+        if found is not None:
+            taps.add_loss_facts(found)
+    name = name_of_loss(loss)
+    kind = f"{name.replace('_', '')}_input"
+    if has_class_indices(loss):
+        labels = tf.cast(labels, tf.int64)
     sides = (("predictions", predictions), ("labels", labels))
     taps.add(
         [
-            Tapped(f"{loss.name}_input_{at}", (collection, "layers", f"{loss.name}_input"), tensor)
+            Tapped(f"{name}_input_{at}", (collection, "layers", kind), tensor)
             for at, (collection, tensor) in enumerate(sides)
         ]
     )

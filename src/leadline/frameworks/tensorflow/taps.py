@@ -12,8 +12,9 @@ import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # never one for each replica
 
 from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.keras.linear_pairs import LinearLayerPairs
+from leadline.frameworks.keras.loss_facts import LossFacts
 from leadline.frameworks.tensorflow.kernels import DEVICE_STATISTICS, derive, is_numeric, primaries_of, summarize
-from leadline.frameworks.tensorflow.loss_inputs import LinearLayerPairs, LossFacts
 from leadline.records.loss_facts import KIND, LossKind
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.plan import CaptureItem, custom_collections
@@ -154,7 +155,7 @@ class Taps:
         """Capture facts about a loss call; called while the function is traced."""
         if self._is_traced or len(self._losses) >= _MAX_LOSSES or not _is_first_replica():
             return
-        stem = found.kind.name.lower()
+        stem = found.name
         names = (stem, *(f"{stem}_{at}" for at in range(1, len(self._losses) + 2)))
         name = next(name for name in names if name not in self._losses)
         with tf.init_scope():

@@ -21,6 +21,7 @@ from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_o
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo, hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.hooks.keras_losses import KerasLosses
 from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard
@@ -119,6 +120,7 @@ class TorchAdapter:
         self._install(self._clipping)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
+        self._install(KerasLosses(self._forward, loss_inputs, guard))
         self._install(DataLoaderHooks(timeline, hook_guard))
         for kind in (CheckpointHooks, CollectiveHooks):
             self._install(kind(timeline, guard))

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from leadline.records.formatting import significant
+from leadline.records.loss_facts import FACT_STEPS, IS_WHOLE_LOSS
+from leadline.records.names import CHECKS
+from leadline.records.needs import TensorNeed
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading
 
 _CLASSES: Final = frozenset({"crossentropyloss", "crossentropy", "nllloss"})
+_CLASSES_LAST: Final = frozenset({"categoricalcrossentropy", "sparsecategoricalcrossentropy"})
+"""Losses of Keras, for which the classes are the last dimension."""
 _BINARY: Final = frozenset({"bcewithlogitsloss", "bceloss", "binarycrossentropy", "binarycrossentropywithlogits"})
-_SQUARED: Final = frozenset({"mseloss"})
-_ABSOLUTE: Final = frozenset({"l1loss", "smoothl1loss", "huberloss"})
+_SQUARED: Final = frozenset({"mseloss", "meansquarederror"})
+_ABSOLUTE: Final = frozenset({"l1loss", "smoothl1loss", "huberloss", "meanabsoluteerror", "huber", "logcosh"})
 _PART: Final = re.compile(r"^(?P<call>.*)_(?:input|output)_\d+$")
 _REPETITION: Final = re.compile(r"_\d+$")
 
@@ -63,6 +68,18 @@ class LossCall:
         return self.statistics["variance"] + self.statistics["mean"] ** 2
 
 
+WHOLE_LOSS: Final = TensorNeed(
+    CHECKS, regex=f"/{IS_WHOLE_LOSS}$", statistics=("value",), modes=("train",), end=FACT_STEPS, is_optional=True
+)
+"""The need of a rule that uses ``whole_loss``."""
+
+
+def whole_loss(readings: Iterable[TensorReading]) -> dict[str, str]:
+    """Return the loss call that is all of the loss, by worker, from readings of ``WHOLE_LOSS``."""
+    marks = [reading for reading in readings if reading.tensor.endswith(f"/{IS_WHOLE_LOSS}")]
+    return {mark.worker: mark.tensor.removesuffix(f"/{IS_WHOLE_LOSS}") for mark in marks if mark.value == 1.0}
+
+
 def call_name(tensor: str) -> str:
     """Return the name of the call that a tensor belongs to: ``head.cross_entropy``."""
     part = _PART.match(tensor)
@@ -102,6 +119,8 @@ def _of_labels(loss: float, labels: int, power: int) -> Guess:
 def _class_count(kind: str, shape: tuple[int, ...]) -> int | None:
     if kind in _BINARY:
         return 2
+    if kind in _CLASSES_LAST and len(shape) > 1:
+        return shape[-1] if shape[-1] > 1 else None
     if kind not in _CLASSES or not shape:
         return None
     classes = shape[0] if len(shape) == 1 else shape[1]

@@ -13,7 +13,7 @@ from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses.guess import Guess, LossCall, guess_of
+from leadline.rules.losses.guess import WHOLE_LOSS, Guess, LossCall, call_name, guess_of, whole_loss
 from leadline.rules.messages import suspected, too_few
 from leadline.rules.rule import Rule
 
@@ -75,6 +75,8 @@ class _Start:
     calls: dict[str, LossCall] = field(default_factory=dict)
     """The loss calls by name."""
     curves: dict[str, _Curve] = field(default_factory=dict)
+    whole: str = ""
+    """The loss call that is all of a loss with another name; empty: not known."""
 
 
 class LossAtStart(Rule, frozen=True, kw_only=True):
@@ -130,6 +132,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
                 TensorNeed("losses", statistics=("value",), modes=modes, end=self.steps + 1),
                 TensorNeed("predictions", statistics=("abs_max",), modes=modes, end=end, is_optional=True),
                 TensorNeed("labels", statistics=wanted, modes=modes, end=end, is_optional=True),
+                WHOLE_LOSS,
             )
         )
 
@@ -142,7 +145,9 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         for statistic in ("abs_max", "mean", "variance", "abs_mean"):
             for reading in window.readings(statistic):
                 LossCall.note(starts.setdefault(reading.worker, _Start()).calls, reading)
-        for reading in window.readings("value"):
+        for worker, whole in whole_loss(window.readings("value")).items():
+            starts.setdefault(worker, _Start()).whole = whole
+        for reading in _losses(window):
             curves = starts.setdefault(reading.worker, _Start()).curves
             if reading.tensor in curves:
                 curves[reading.tensor].add(reading.value)
@@ -151,7 +156,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         return starts
 
     def evaluate(self, window: Window) -> Verdict:
-        losses = window.readings("value")
+        losses = _losses(window)
         if not losses:
             return Undecided("no loss was captured at this step")
         if all(map(is_from_booster, losses)):
@@ -169,7 +174,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         return Clear()
 
     def _guess(self, reading: TensorReading, start: _Start) -> Guess | None:
-        return guess_of(reading.tensor, start.calls, self.classes)
+        is_named = not start.whole or call_name(reading.tensor) in start.calls
+        return guess_of(reading.tensor if is_named else start.whole, start.calls, self.classes)
 
     def _far_above(self, reading: TensorReading, start: _Start) -> Fired | None:
         """Return the finding if all losses after the first one are far above guessing so far."""
@@ -228,6 +234,10 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             worker=reading.worker,
             since_step=reading.mode_step - curve.count + 1,
         )
+
+
+def _losses(window: Window) -> list[TensorReading]:
+    return [reading for reading in window.readings("value") if "losses" in reading.collections]
 
 
 def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:

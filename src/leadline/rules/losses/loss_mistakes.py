@@ -15,6 +15,7 @@ from leadline.rules.losses.given_loss import GivenLoss
 _LOGIT_LOSSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
 _BINARY_LOSSES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
 _OF_PROBABILITIES: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY})
+_OF_CLASSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY})
 _CLASS_LOSSES: Final = frozenset(
     {*_LOGIT_LOSSES, *_BINARY_LOSSES, *_OF_PROBABILITIES, LossKind.NLL, LossKind.KL_DIV, LossKind.LOG_LIKELIHOOD}
 )
@@ -52,7 +53,7 @@ def find_mistake(loss: GivenLoss) -> Mistake | None:
 def _softmax_of_one(loss: GivenLoss) -> Mistake | None:
     if loss.number(facts.SOFTMAX_SIZE) != 1:
         return None
-    is_own = loss.kind is LossKind.CROSS_ENTROPY and loss.activation is not Activation.SOFTMAX
+    is_own = loss.kind in _OF_CLASSES and loss.activation is not Activation.SOFTMAX
     return Mistake(
         "softmax_of_one",
         f"{loss.loss} over a single class is always 0"
@@ -85,6 +86,21 @@ def _broadcast(loss: GivenLoss) -> Mistake | None:
         "predictions.squeeze(1), or labels.unsqueeze(1), so that both have the same shape; usually the model's last "
         "layer has one unit, and the labels have no dimension for it",
         facts.IS_BROADCAST,
+    )
+
+
+def _repeated_labels(loss: GivenLoss) -> Mistake | None:
+    """Find labels that are compared with several predictions, in a loss whose predictions are no classes."""
+    repeats = loss.number(facts.LABEL_REPEATS, 1.0)
+    if repeats <= 1 or loss.kind not in REGRESSION | _BINARY_LOSSES:
+        return None
+    return Mistake(
+        "repeated_labels",
+        f"{loss.loss} compares each label with {repeats:.0f} predictions of its sample: shapes such as (N, 1) and "
+        f"(N, {repeats:.0f}, 1) are broadcast",
+        "a Flatten, a pooling or return_sequences=False before the last layer, so that predictions have the shape of "
+        "the labels; usually a layer that removes a dimension was left out",
+        facts.LABEL_REPEATS,
     )
 
 
@@ -130,11 +146,13 @@ def _not_probabilities(loss: GivenLoss) -> Mistake | None:
         given = f"the output of a {ACTIVATION_NAMES[loss.activation]}"
     elif loss.activation in (Activation.LOG_SOFTMAX, Activation.LOG_SIGMOID) and not loss.has(facts.IS_RESCALED):
         given = "logarithms of probabilities"
+    elif loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY and loss.activation is Activation.SIGMOID:
+        given = "the output of a sigmoid, whose values for one sample need not add up to 1"
     else:
         return None
     logits, own = "BCEWithLogitsLoss on the output of the last layer", "sigmoid"
     if loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY:
-        logits, own = "from_logits=True", "softmax"
+        logits, own = "a cross entropy that takes logits (from_logits=True)", "softmax"
     return Mistake(
         "not_probabilities",
         f"{loss.loss} takes probabilities, but is given {given}",
@@ -302,6 +320,7 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _softmax_of_one,
     _swapped,
     _broadcast,
+    _repeated_labels,
     _not_logits,
     _not_probabilities,
     _not_log_probabilities,
@@ -318,7 +337,25 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
 
 
 def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
-    """Return why another loss would suit the labels better; None: none is known."""
+    """Return why another loss, or metric, would suit the labels better; None: none is known."""
+    return _loss_of_another_task(loss) or _accuracy_of_regression(loss)
+
+
+def _accuracy_of_regression(loss: GivenLoss) -> Mistake | None:
+    are_whole = loss.number(facts.ARE_LABELS_WHOLE, 1.0) == 1.0
+    if loss.kind not in REGRESSION or not loss.has(facts.HAS_ACCURACY) or are_whole:
+        return None
+    return Mistake(
+        "accuracy_of_regression",
+        f"an accuracy beside {loss.loss}, on labels that are no classes: it counts predictions that equal their label "
+        "exactly, and stays near 0 however well the model learns",
+        "the mean absolute error as a metric; usually a metric for classifications was kept",
+        facts.HAS_ACCURACY,
+        is_certain=False,
+    )
+
+
+def _loss_of_another_task(loss: GivenLoss) -> Mistake | None:
     is_single = loss.number(facts.CLASSES) == 1 or loss.number(facts.ONE_HOT_SHARE) == 1.0
     has_both = (loss.numbers.get(facts.LABEL_MIN), loss.numbers.get(facts.LABEL_MAX)) == (0.0, 1.0)
     if not loss.has(facts.ARE_LABELS_BINARY) or not has_both or not is_single:

@@ -34,7 +34,13 @@ dropout."""
 _LAYERS: Final = frozenset(
     f"{kind}_input" for kind in ("linear", "dense", "conv1d", "conv2d", "conv3d", "rnn", "lstm", "gru")
 )
-_REGRESSIONS: Final = frozenset(f"{kind}loss_input" for kind in ("mse", "l1", "smoothl1", "huber"))
+_REGRESSIONS: Final = frozenset(
+    f"{kind}_input"
+    for kind in (
+        *("mseloss", "l1loss", "smoothl1loss", "huberloss"),
+        *("meansquarederror", "meanabsoluteerror", "huber", "logcosh"),
+    )
+)
 _Key = tuple[str, str]
 _Detail = tuple[str, dict[str, float]]
 
@@ -100,8 +106,8 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     Not a number:
         A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
-        Whole numbers count as token ids, classes or images that the model converts, and are not evaluated. A feature
-        that is the same in all samples counts in ``scale`` only. Constant labels, and labels whose rows sum to 1, are
+        Whole numbers are evaluated only if a layer is given numbers of that size, and not an embedding. A feature that
+        is the same in all samples counts in ``scale`` only. Constant labels, and labels whose rows sum to 1, are
         skipped. Layers that the script computes by itself, or that are compiled, are not seen. Labels of a loss that
         is written out are not known.
     Args:
@@ -253,7 +259,7 @@ def _judge_pixels(pool: _Pool) -> _Detail | None:
 
 
 def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
-    """Yield the statistics of the floating-point inputs, and of the labels of regressions, of this step."""
+    """Yield the statistics of the inputs, and of the labels of regressions, of this step."""
     import numpy as np
 
     sizes = window.readings("abs_max")
@@ -264,7 +270,7 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
     unit_spreads = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_std")}
     for reading in sizes:
         key = (reading.worker, reading.tensor)
-        if "float" not in reading.dtype or not reading.shape:
+        if not reading.shape:
             continue
         if _is_input(reading):
             mean, std = unit_means.get(key), unit_spreads.get(key)
@@ -275,7 +281,8 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
         if mean is None or std is None or len(mean) != len(std) or not np.isfinite([*mean, *std]).all():
             continue
         is_judged = _is_label(reading) or any(
-            layer.worker == reading.worker and _are_of_one_size(layer.value, reading.value) for layer in layers
+            layer.worker == reading.worker and "float" in layer.dtype and _are_of_one_size(layer.value, reading.value)
+            for layer in layers
         )
         square = std**2 + mean**2
         low = lows.get(key, -reading.value)

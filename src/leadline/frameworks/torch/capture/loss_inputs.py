@@ -49,6 +49,11 @@ class LossInputs:
         """The names of the loss calls below each backward pass."""
         self._traced: set[object] = set()
         self._calls = 0
+        self._given: list[tuple[str, dict[str, Any]]] = []
+
+    def add_call(self, name: str, known: dict[str, Any]) -> None:
+        """Add the facts of a loss call of another library, which the graph of the next backward pass shows in part."""
+        self._given = [*self._given, (name, known)][-_MAX_CALLS:]
 
     def before_backward(self, outputs: Sequence[Any], site: object) -> None:
         """Capture the facts of the loss calls that a backward pass starts from.
@@ -56,6 +61,7 @@ class LossInputs:
         Args:
             site: Identifies the place in the script.
         """
+        given, self._given = self._given, []
         step = self._callbacks.loss_facts_step()
         if step is None:
             self.is_active = False
@@ -68,8 +74,20 @@ class LossInputs:
         self._traced.add(site)
         roots = [output for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
         with untracked_in_full_precision():
+            if given:
+                self._record_given(given, roots)
+                return
             for root in roots[: _MAX_CALLS - self._calls]:
                 self._record(root.grad_fn, site)
+
+    def _record_given(self, given: Sequence[tuple[str, dict[str, Any]]], roots: Sequence[torch.Tensor]) -> None:
+        found: dict[str, Any] = {}
+        for at, (name, known) in enumerate(given):
+            is_new = all(name != other for other, _ in given[:at])
+            found |= {f"{name if is_new else f'{name}_{at}'}/{fact}": number for fact, number in known.items()}
+        if self._step == 0 and roots:
+            found |= self._pairs.find(roots[0].grad_fn)
+        self._callbacks.record_checks(found)
 
     def _record(self, root: Any, site: object) -> None:
         terms = LossTerms(self._losses.name_of).find(root)[: _MAX_CALLS - self._calls]

@@ -77,6 +77,8 @@ class ForwardHooks:
         """Whether the outermost call under way shows that the evaluation is over."""
         self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
         """Called with each outermost module that runs without gradients while hooks are installed."""
+        self.is_within_loss = False
+        """Whether a loss of another library is computed, which is one loss call."""
         self.called_modules: CalledModules | None = None
         """Collects called modules that no optimizer may hold."""
 
@@ -333,7 +335,7 @@ class ForwardHooks:
 
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
         start_ns = time.perf_counter_ns()
-        stem = self._state.function_stem(kind)
+        stem = None if self.is_within_loss else self._state.function_stem(kind)
         if stem is not None and self._passes.has_items:
             values = (*args, *keyword_tensors(kwargs))
             self._capture_tensors(stem, "input", function_collections(kind, "input"), values)

@@ -65,7 +65,18 @@ _LOSSES: Final = (
     "triplet_margin_loss",
     "triplet_margin_with_distance_loss",
 )
-LOSS_KINDS: Final = frozenset(_LOSSES)
+_KERAS_LOSSES: Final = (
+    "binary_crossentropy",
+    "binary_focal_crossentropy",
+    "categorical_crossentropy",
+    "categorical_focal_crossentropy",
+    "huber",
+    "log_cosh",
+    "mean_absolute_error",
+    "mean_squared_error",
+    "sparse_categorical_crossentropy",
+)
+LOSS_KINDS: Final = frozenset((*_LOSSES, *_KERAS_LOSSES))
 
 
 def _function_kinds() -> dict[Any, str]:

@@ -249,11 +249,20 @@ class ModuleNames:
     def _make(self, root: torch.nn.Module, *, is_trained: bool) -> ModelModules:
         inner = unwrap(root)
         prefix = self._names.prefix(root)
-        root_name = prefix.removesuffix("_") or type(inner).__name__
+        is_of_keras = hasattr(inner, "_flatten_layers")
+        root_name = prefix.removesuffix("_") or (inner.name if is_of_keras else type(inner).__name__)
         names = {id(module): prefix + name for name, module in inner.named_modules() if name}
+        if is_of_keras:
+            names |= _layers_of_keras(inner)
         names[id(inner)] = root_name
         names.setdefault(id(root), "")
         return ModelModules(weakref.ref(root), names, root_name, prefix, is_trained)
+
+
+def _layers_of_keras(model: Any) -> dict[int, str]:
+    """Return the paths of the layers of a model of Keras, which are no submodules of it, by id."""
+    layers = model._flatten_layers(include_self=False)
+    return {id(layer): str(layer.path or f"{model.name}/{layer.name}") for layer in layers}
 
 
 # --- registry of the modules alive ---------------------------------------------------------------------------

@@ -1,0 +1,204 @@
+"""Facts about what a loss of Keras is given, the same on every backend; see ``leadline.records.loss_facts``."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import Activation, LossKind
+
+_MIN_ROWS: Final = 8
+"""Fewer rows of labels may have a single 1 by chance."""
+_TOLERANCE: Final = 1e-3
+"""Share of an activation's reach by which rounding may take labels beyond it."""
+_KINDS: Final = {
+    "binary_crossentropy": LossKind.BINARY_CROSS_ENTROPY,
+    "binary_focal_crossentropy": LossKind.BINARY_CROSS_ENTROPY,
+    "categorical_crossentropy": LossKind.CATEGORICAL_CROSS_ENTROPY,
+    "categorical_focal_crossentropy": LossKind.CATEGORICAL_CROSS_ENTROPY,
+    "huber": LossKind.SMOOTH_ABSOLUTE_ERROR,
+    "log_cosh": LossKind.SMOOTH_ABSOLUTE_ERROR,
+    "mean_absolute_error": LossKind.ABSOLUTE_ERROR,
+    "mean_squared_error": LossKind.SQUARED_ERROR,
+    "sparse_categorical_crossentropy": LossKind.CATEGORICAL_CROSS_ENTROPY,
+}
+_OF_LOGITS: Final = {
+    LossKind.BINARY_CROSS_ENTROPY: LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS,
+    LossKind.CATEGORICAL_CROSS_ENTROPY: LossKind.CROSS_ENTROPY,
+}
+_MEANS: Final = frozenset({"mean", "mean_with_sample_weight", "sum_over_batch_size"})
+"""Reductions that do not depend on the size of the batch."""
+
+
+class Trace(Protocol):
+    """What lies between a loss and the layer before it."""
+
+    activation: Activation
+    inner: Activation
+    is_rescaled: bool
+    has_dropout: bool
+
+
+class LossFacts(NamedTuple):
+    """Facts about one loss call."""
+
+    name: str
+    known: dict[str, float]
+    computed: dict[str, Any]
+    """Scalars of the backend, which are computed with each batch."""
+
+
+def is_single_loss(loss: Any) -> bool:
+    """Return whether a ``keras.losses.Loss`` is one loss call, and not the sum over all outputs of a model."""
+    return type(loss).__name__ != "CompileLoss"
+
+
+def name_of(loss: Any) -> str:
+    """Return the name of a ``keras.losses.Loss``: that of its function if Keras has it, ``mean_squared_error``."""
+    function = _function_of(loss)
+    return function if function in _KINDS else str(loss.name)
+
+
+def has_class_indices(loss: Any) -> bool:
+    """Return whether the labels of a ``keras.losses.Loss`` are class indices, whatever their type is."""
+    return _function_of(loss).startswith("sparse")
+
+
+def facts_of(
+    loss: Any, labels: Any, predictions: Any, trace: Trace, *, model: Any, is_weighted: bool
+) -> LossFacts | None:
+    """Return the facts about a loss call; None: the loss is not known.
+
+    Args:
+        loss: A ``keras.losses.Loss``.
+        labels: A tensor of the backend, as given to the loss.
+        predictions: A tensor of the backend, as given to the loss.
+        trace: What lies between the loss and the layer before it.
+        model: The model whose ``fit`` or ``train_on_batch`` is running; None: none is.
+        is_weighted: Whether the samples have weights.
+    """
+    kind = _KINDS.get(_function_of(loss))
+    if kind is None:
+        return None
+    if loss._fn_kwargs.get("from_logits"):
+        kind = _OF_LOGITS.get(kind, kind)
+    sizes, label_sizes = _sizes(predictions), _sizes(labels)
+    classes = (sizes[-1] or 0) if len(sizes) > 1 else 1
+    is_sparse = has_class_indices(loss)
+    known = {
+        facts.KIND: float(kind),
+        facts.ACTIVATION: float(trace.activation),
+        facts.INNER_ACTIVATION: float(trace.inner),
+        facts.IS_RESCALED: float(trace.is_rescaled),
+        facts.HAS_DROPOUT: float(trace.has_dropout),
+        facts.IS_BROADCAST: float(not is_sparse and _is_outer(label_sizes, sizes)),
+        facts.CLASSES: float(classes),
+        facts.IS_WHOLE_LOSS: float(not is_weighted and loss.reduction in _MEANS and _is_only_loss(model)),
+        facts.HAS_ACCURACY: float(_has_accuracy(model)),
+    }
+    if not is_sparse:
+        known[facts.LABEL_REPEATS] = float(_repeats(label_sizes, sizes))
+    is_of_classes = kind in (LossKind.CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY)
+    if classes and (is_of_classes or trace.activation is Activation.SOFTMAX):
+        known[facts.SOFTMAX_SIZE] = float(classes)
+    computed = {} if is_sparse else _label_numbers(labels, kind, trace.activation)
+    return LossFacts(name_of(loss), known, computed)
+
+
+def _function_of(loss: Any) -> str:
+    return getattr(getattr(loss, "fn", None), "__name__", "")
+
+
+def _label_numbers(labels: Any, kind: LossKind, activation: Activation) -> dict[str, Any]:
+    ops = sys.modules["keras"].ops
+    labels = ops.cast(labels, "float64")
+    is_binary = ops.all(ops.logical_or(labels == 0, labels == 1))
+    found = {
+        facts.LABEL_MIN: ops.min(labels),
+        facts.LABEL_MAX: ops.max(labels),
+        facts.ARE_LABELS_BINARY: is_binary,
+        facts.ARE_LABELS_WHOLE: ops.all(labels == ops.floor(labels)),
+    }
+    if len(labels.shape) == 2 and (labels.shape[1] or 0) > 1:
+        sums, as_number = ops.sum(labels, axis=1), ops.cast(is_binary, "float64")
+        share = ops.mean(ops.cast(sums == 1, "float64")) * as_number
+        is_enough = ops.shape(labels)[0] >= _MIN_ROWS
+        found[facts.ONE_HOT_SHARE] = ops.where(is_enough, share, ops.full_like(share, math.nan))
+        found[facts.MULTI_HOT_SHARE] = ops.mean(ops.cast(sums > 1, "float64")) * as_number
+    reach = facts.reach(activation)
+    if reach is not None and kind in facts.REGRESSION:
+        margin = _TOLERANCE * (reach[1] - reach[0] if math.isfinite(reach[1] - reach[0]) else 1.0)
+        is_beyond = ops.logical_or(labels < reach[0] - margin, labels > reach[1] + margin)
+        found[facts.OUT_OF_REACH_SHARE] = ops.mean(ops.cast(is_beyond, "float64"))
+    return {fact: ops.cast(number, "float64") for fact, number in found.items()}
+
+
+# --- shapes ---------------------------------------------------------------------------------------------------
+
+
+def _sizes(tensor: Any) -> tuple[int | None, ...]:
+    return tuple(tensor.shape)
+
+
+def _aligned(labels: Sequence[int | None], predictions: Sequence[int | None]) -> tuple[list[int | None], ...]:
+    """Return two shapes as a loss compares them: Keras drops or adds a last dimension of size 1."""
+    one, other = list(labels), list(predictions)
+    for longer, shorter in ((one, other), (other, one)):
+        if len(longer) == len(shorter) + 1 and longer[-1] == 1:
+            if len(shorter) == 1:
+                shorter.append(1)
+            else:
+                longer.pop()
+    return one, other
+
+
+def _is_outer(labels: Sequence[int | None], predictions: Sequence[int | None]) -> bool:
+    """Whether the dimension of the batch of one is compared with another dimension of the other."""
+    one, other = _aligned(labels, predictions)
+    if len(one) == len(other) or not one or not other:
+        return False
+    short, long = sorted((one, other), key=len)
+    return short[0] != 1 and long[len(long) - len(short)] == 1
+
+
+def _repeats(labels: Sequence[int | None], predictions: Sequence[int | None]) -> int:
+    """Return with how many predictions of its sample each label is compared."""
+    one, other = _aligned(labels, predictions)
+    if len(one) != len(other):
+        return 1
+    return math.prod(size or 1 for label, size in zip(one[1:], other[1:], strict=True) if label == 1)
+
+
+# --- what the model was compiled with -------------------------------------------------------------------------
+
+
+def _is_only_loss(model: Any) -> bool:
+    """Whether a model has one loss, with nothing added to it."""
+    compiled = getattr(model, "_compile_loss", None)
+    losses = getattr(compiled, "_flat_losses", None)
+    if losses is None or len(losses) != 1 or losses[0].loss_weights is not None:
+        return False
+    has_own = any(layer._losses for layer in model._flatten_layers())
+    return not has_own and not any(variable.regularizer for variable in model.trainable_variables)
+
+
+def _has_accuracy(model: Any) -> bool:
+    metrics = getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
+    return any(metric in ("acc", "accuracy") or _is_accuracy(metric) for metric in _flat(metrics))
+
+
+def _is_accuracy(metric: Any) -> bool:
+    return type(metric).__name__ in ("Accuracy", "BinaryAccuracy", "CategoricalAccuracy", "SparseCategoricalAccuracy")
+
+
+def _flat(metrics: Any) -> Iterator[Any]:
+    if isinstance(metrics, dict):
+        metrics = list(metrics.values())
+    if not isinstance(metrics, (list, tuple)):
+        yield metrics
+        return
+    for each in metrics:
+        yield from _flat(each)

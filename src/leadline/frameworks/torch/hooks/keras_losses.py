@@ -1,0 +1,106 @@
+"""Losses of Keras on PyTorch: each is one loss call, whatever functions of PyTorch it calls."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss, name_of
+from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.capture.activation_trace import ActivationTrace
+from leadline.frameworks.torch.capture.device_copy import number_of
+from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
+from leadline.frameworks.torch.capture.loss_inputs import LossInputs
+from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.records import loss_facts as facts
+from leadline.training.guard import Guard
+
+Original = Callable[..., Any]
+
+
+class _Local(threading.local):
+    model: Any = None
+    """The model whose loss is being computed."""
+
+
+class KerasLosses:
+    """Replaces ``keras.losses.Loss.__call__`` as soon as Keras is imported."""
+
+    def __init__(self, forward: ForwardHooks, inputs: LossInputs, guard: Guard) -> None:
+        self._forward, self._inputs, self._guard = forward, inputs, guard
+        self._local = _Local()
+        self._patches = Patches()
+        self._imports: ImportWatch | None = None
+        self._modules: Final[dict[str, Callable[[ModuleType], None]]] = {
+            "keras.src.losses.loss": lambda module: self._patches.replace(module.Loss, "__call__", self._make_call),
+            "keras.src.trainers.trainer": lambda module: self._patches.replace(
+                module.Trainer, "compute_loss", self._make_compute_loss
+            ),
+        }
+
+    def install(self) -> None:
+        """Wait for the modules of Keras."""
+        self._imports = ImportWatch(self._modules, self._guard.wrap(lambda name, module: self._modules[name](module)))
+        self._imports.install()
+
+    def uninstall(self) -> None:
+        """Restore the methods."""
+        if self._imports is not None:
+            self._imports.uninstall()
+        self._patches.restore()
+
+    def _make_compute_loss(self, original: Original) -> Original:
+        local = self._local
+
+        def compute_loss(model: Any, *args: Any, **kwargs: Any) -> Any:
+            local.model = model
+            try:
+                return original(model, *args, **kwargs)
+            finally:
+                local.model = None
+
+        return compute_loss
+
+    def _make_call(self, original: Original) -> Original:
+        forward, guard = self._forward, self._guard
+
+        def __call__(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+            if not is_single_loss(loss) or not _is_observed(y_true) or not _is_observed(y_pred):
+                return original(loss, y_true, y_pred, sample_weight)
+            name = name_of(loss)
+            values = (y_pred, y_true.long() if has_class_indices(loss) else y_true)
+            token = guard.run(forward.before_call, name, values, {})
+            guard.run(self._add_facts, loss, y_true, y_pred, is_weighted=sample_weight is not None)
+            forward.is_within_loss = True
+            try:
+                output = original(loss, y_true, y_pred, sample_weight)
+            finally:
+                forward.is_within_loss = False
+            guard.run(forward.after_call, name, values, {}, output, token)
+            return output
+
+        return __call__
+
+    def _add_facts(self, loss: Any, labels: torch.Tensor, predictions: torch.Tensor, *, is_weighted: bool) -> None:
+        if not self._inputs.is_active or predictions.grad_fn is None:
+            return
+        trace = ActivationTrace().follow((predictions.grad_fn, predictions.output_nr))
+        with untracked_in_full_precision():
+            found = facts_of(
+                loss, labels, predictions.detach(), trace, model=self._local.model, is_weighted=is_weighted
+            )
+            if found is None:
+                return
+            computed = {fact: number_of(tensor) for fact, tensor in found.computed.items()}
+        known = {**found.known, facts.IS_SOFTMAX_OVER_BATCH: float(trace.is_softmax_over_batch)}
+        known |= {fact: number for fact, number in computed.items() if number is not None and number == number}
+        self._inputs.add_call(found.name, known)
+
+
+def _is_observed(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and not value.is_meta

@@ -12,9 +12,10 @@ import tensorflow as tf
 
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.loss_inputs import facts_of
 from leadline.frameworks.tensorflow.steps import Steps
-from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps, Values
+from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem

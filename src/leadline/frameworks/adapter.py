@@ -33,8 +33,8 @@ class Pending(Protocol):
 class PendingNumbers(Pending, Protocol):
     """The numbers of a row."""
 
-    def values(self) -> bytes:
-        """Return one little-endian float64 per column; called when the copy is complete."""
+    def values(self) -> bytes | None:
+        """Return one little-endian float64 per column, None if they were lost; called when the copy is complete."""
 
 
 # --- calls from an adapter to the recorder ----------------------------------------------------------------

@@ -33,6 +33,7 @@ FRAMEWORKS: Final = {
     "tensorflow": "leadline.frameworks.tensorflow.adapter:TensorFlowAdapter",
     "keras": "leadline.frameworks.keras.adapter:adapter_of_backend",
     "mxnet": "leadline.frameworks.mxnet.adapter:MXNetAdapter",
+    "jax": "leadline.frameworks.jax.adapter:JaxAdapter",
 }
 """Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
 
@@ -62,7 +63,7 @@ class Frameworks:
         self._training: list[Adapter] = []
         """Adapters of which an optimizer has stepped."""
         self._evaluating: list[Evaluates] = []
-        self._scalars: DeviceScalars | None = None
+        self._scalars: list[DeviceScalars] = []
         self._distributed: Distributes | None = None
         self._watched_items: Sequence[CaptureItem] | None = None
         """The items captured in the current step; None if nothing is watched."""
@@ -158,7 +159,7 @@ class Frameworks:
         if isinstance(adapter, Distributes):
             self._distributed = self._distributed or adapter
         if isinstance(adapter, DeviceScalars):
-            self._scalars = self._scalars or adapter
+            self._scalars.append(adapter)
         if isinstance(adapter, MeasuresMemory):
             self.memory = self.memory or adapter
         if isinstance(adapter, RecordsDataLoading) and self._data_loading is None:
@@ -169,9 +170,9 @@ class Frameworks:
     # --- finding the adapter of an object -----------------------------------------------------------------
 
     def adapter_of(self, optimizer: object) -> Adapter:
-        """Return the adapter of an optimizer; unknown optimizers belong to the adapter that reads device scalars."""
+        """Return the adapter of an optimizer; those unknown belong to the adapter that ends steps later."""
         known = (adapter for adapter in self._adapters if adapter.knows(optimizer))
-        return next(known, None) or next(adapter for adapter in self._adapters if isinstance(adapter, DeviceScalars))
+        return next(known, None) or next(adapter for adapter in self._adapters if isinstance(adapter, EndsStepsLater))
 
     def subject(self, optimizer: object) -> Subject:
         """Return the parameters of an optimizer, with names."""
@@ -196,14 +197,16 @@ class Frameworks:
         """Return a scalar of a framework (or anything that float() accepts) as a number or as a device scalar."""
         if type(value) is float:
             return value
-        scalars = self._scalars
-        return scalars.number(value) if scalars is not None and scalars.knows(value) else float(value)
+        scalars = next((scalars for scalars in self._scalars if scalars.knows(value)), None)
+        return scalars.number(value) if scalars is not None else float(value)
 
     def row(self, values: Sequence[Any]) -> bytes | PendingNumbers:
         """Return numbers, of which some may be device scalars, as a row."""
-        if self._scalars is not None:
-            return self._scalars.row(values)
-        return struct.pack(f"<{len(values)}d", *values)
+        late = [value for value in values if type(value) is not float]
+        owner = next((scalars for scalars in self._scalars if any(map(scalars.knows, late))), None)
+        if owner is None:
+            return struct.pack(f"<{len(values)}d", *values)
+        return owner.row([value if type(value) is float or owner.knows(value) else float(value) for value in values])
 
     def diagnosing(self, optimizers: Sequence[object]) -> Iterator[tuple[Diagnoses, list[object]]]:
         """Iterate over the adapters that report to ``leadline doctor``, each with its own optimizers."""

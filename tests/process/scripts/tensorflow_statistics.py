@@ -8,7 +8,8 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from leadline.frameworks.tensorflow.kernels import DEVICE_STATISTICS, derive, primaries_of, summarize
+from leadline.frameworks.tapped import DEVICE_STATISTICS, derive, primaries_of
+from leadline.frameworks.tensorflow.kernels import summarize
 from leadline.statistics.arrays import compute
 
 generator = np.random.default_rng(0)

@@ -13,13 +13,14 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.tapped import Blocks
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.profiles import SpaceRecording
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
-from leadline.frameworks.tensorflow.taps import Blocks, EagerTaps, Tapped
+from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import Uncaptured
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name

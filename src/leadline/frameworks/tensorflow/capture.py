@@ -11,26 +11,24 @@ import tensorflow as tf
 
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.tensorflow.kernels import primaries_of, summarize
-from leadline.frameworks.tensorflow.steps import Steps
-from leadline.frameworks.tensorflow.taps import (
+from leadline.frameworks.tapped import (
     Blocks,
     TapRequest,
     Values,
-    norm_of,
+    gradient_norms,
+    needs_gradients,
     numbers_of,
+    primaries_of,
     request_of,
     wants_norms,
+    weight_collection,
 )
+from leadline.frameworks.tensorflow.kernels import summarize
+from leadline.frameworks.tensorflow.steps import Steps
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
-
-NORM = "gradient_norm"
-_CLIPPED = 1e-6
-"""A norm that clipping has reduced by less than this share is the same."""
-_BIASES = frozenset({"bias", "beta", "b"})
 
 
 class Named(NamedTuple):
@@ -56,8 +54,8 @@ class Optimized(NamedTuple):
 
 
 def named_parameter(name: str, variable: Any) -> Named:
-    """Return a parameter with its collection: ``biases`` by the last part of its name, else ``weights``."""
-    return Named(name, ("biases" if name.rpartition("/")[2] in _BIASES else "weights",), variable)
+    """Return a parameter with its collection."""
+    return Named(name, (weight_collection(name),), variable)
 
 
 class TensorFlowSubject:
@@ -122,14 +120,6 @@ def _names(optimized: Optimized) -> list[str]:
     return [named.name for named in (*optimized.parameters, *optimized.variables)]
 
 
-def needs_gradients(items: Sequence[CaptureItem]) -> bool:
-    """Return whether some items may select gradients or their norms."""
-    return any(
-        item.collection in (None, "gradients", GRADIENT_NORMS) or (item.collection == "all" and item.source == "option")
-        for item in items
-    )
-
-
 class TensorFlowProgram:
     """See ``leadline.frameworks.adapter.Program``."""
 
@@ -169,18 +159,9 @@ class TensorFlowProgram:
     def _keep_gradients(self, replayed: Sequence[Values]) -> None:
         values = [value for value in replayed if value.info.name in self._gradients]
         self._blocks.keep(self._captured, self._items, values)
-        if not wants_norms(self._items):
-            return
-        norms = {}
-        norm, before = norm_of(values), numbers_of(replayed, GRADIENT_NORMS).get(self._label)
-        if before is not None:
-            norms[f"{NORM}_before_clipping"] = before
-            norms["gradient_clipped"] = float(norm is not None and norm < before * (1 - _CLIPPED))
-        if norm is not None:
-            norms[NORM] = norm
-        for name, number in norms.items():
-            info = TensorInfo(self._prefix + name, (GRADIENT_NORMS,), (), "float64")
-            self._blocks.keep_numbers(self._captured, info, ("value",), (number,))
+        if wants_norms(self._items):
+            before = numbers_of(replayed, GRADIENT_NORMS).get(self._label)
+            self._blocks.keep_norms(self._captured, self._prefix, gradient_norms(values, before))
 
     @staticmethod
     def _read(info: TensorInfo, named: Named, request: TapRequest) -> Values:

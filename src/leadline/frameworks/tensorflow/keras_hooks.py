@@ -14,9 +14,10 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
 from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.loss_inputs import GraphTrace
 from leadline.frameworks.tensorflow.steps import Steps
-from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps, Values
+from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem

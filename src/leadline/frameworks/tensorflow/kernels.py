@@ -2,41 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
-
-Floats = npt.NDArray[np.float64]
-
-_PRIMARIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "min": ("min",),
-    "max": ("max",),
-    "sum": ("sum",),
-    "mean": ("sum",),
-    "l1": ("l1",),
-    "l2": ("l2",),
-    "abs_mean": ("l1",),
-    "abs_max": ("min", "max"),
-    "abs_min": ("abs_min",),
-    "rms": ("l2",),
-    "std": ("std",),
-    "variance": ("std",),
-    "zero_ratio": ("zeros",),
-    "nan_count": ("nans",),
-    "nonfinite_count": ("nonfinite",),
-}
-"""The numbers from which a statistic is derived on the host."""
-DEVICE_STATISTICS: Final = frozenset(_PRIMARIES)
-"""The statistics that are computed on the device; all others are computed on the host, from the tensor itself."""
-_COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
-
-
-def primaries_of(statistics: Iterable[str]) -> tuple[str, ...]:
-    """Return the numbers that the device computes for some of ``DEVICE_STATISTICS``, sorted."""
-    return tuple(sorted({primary for statistic in statistics for primary in _PRIMARIES[statistic]}))
 
 
 def is_numeric(tensor: Any) -> bool:
@@ -57,41 +27,6 @@ def summarize(tensor: Any, primaries: Sequence[str]) -> Any:
     size = tf.size(wide, out_type=tf.int64)
     numbers = [_COMPUTE[primary](wide) for primary in primaries]
     return tf.stack([tf.cast(size, tf.float64), *numbers])
-
-
-def derive(statistics: Sequence[str], primaries: Sequence[str], numbers: Floats) -> Floats:
-    """Derive statistics from what ``summarize`` computed.
-
-    Shape:
-        numbers: ``(tensors, 1 + len(primaries))``; result: ``(tensors * len(statistics),)``, by tensor.
-    """
-    size = numbers[:, 0]
-    known = dict(zip(primaries, numbers[:, 1:].T, strict=True))
-    with np.errstate(all="ignore"):
-        columns = [_derived(statistic, known, size) for statistic in statistics]
-        for statistic, column in zip(statistics, columns, strict=True):
-            if statistic not in _COUNTS:
-                column[size == 0] = np.nan
-    return np.stack(columns, axis=1).ravel()
-
-
-def _derived(statistic: str, known: Mapping[str, Floats], size: Floats) -> Floats:
-    match statistic:
-        case "mean":
-            return known["sum"] / size
-        case "abs_mean":
-            return known["l1"] / size
-        case "rms":
-            return known["l2"] / np.sqrt(size)
-        case "variance":
-            return known["std"] ** 2
-        case "abs_max":
-            return np.maximum(np.abs(known["min"]), np.abs(known["max"]))
-        case "zero_ratio":
-            return known["zeros"] / size
-        case _:
-            (primary,) = _PRIMARIES[statistic]
-            return known[primary].copy()
 
 
 def _extreme(wide: Any, reduce: Callable[[Any], Any], limit: float) -> Any:

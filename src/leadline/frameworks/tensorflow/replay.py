@@ -14,7 +14,8 @@ from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.framework import op_def_registry
 from tensorflow.python.ops import gen_dataset_ops
 
-from leadline.frameworks.tensorflow.taps import NO_FACTS, Taps, Values
+from leadline.frameworks.tapped import NO_FACTS, Values
+from leadline.frameworks.tensorflow.taps import Taps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
 from leadline.records.plan import CaptureItem
 from leadline.store import layout

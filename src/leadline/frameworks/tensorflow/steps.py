@@ -12,9 +12,10 @@ import tensorflow as tf
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
 from leadline.frameworks.tensorflow.losses import LossTotals
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
-from leadline.frameworks.tensorflow.taps import NO_FACTS, EagerTaps, Values, numbers_of
+from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem

@@ -6,69 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # never one for each replica
 
-from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.keras.linear_pairs import LinearLayerPairs
 from leadline.frameworks.keras.loss_facts import LossFacts
-from leadline.frameworks.tensorflow.kernels import DEVICE_STATISTICS, derive, is_numeric, primaries_of, summarize
-from leadline.records.loss_facts import KIND, LossKind
-from leadline.records.names import GRADIENT_NORMS
+from leadline.frameworks.tapped import NO_FACTS, Array, TapRequest, Values, primaries_of, request_of, wants_norms
+from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
-from leadline.statistics.arrays import compute_vector
-from leadline.statistics.definitions import find_statistic
 
-Array = npt.NDArray[Any]
-ON_UPDATE = "update_ratio"
 _NEVER_WRITTEN = -1.0
 
 
-@dataclass(frozen=True, slots=True)
-class TapRequest:
-    """What some capture items request of a tensor."""
-
-    on_device: tuple[str, ...]
-    """Statistics that the device computes."""
-    on_host: tuple[str, ...]
-    """Statistics that are computed from a copy of the tensor."""
-    is_raw: bool
-    has_update_ratio: bool
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is requested."""
-        return not (self.on_device or self.on_host or self.is_raw or self.has_update_ratio)
-
-    @property
-    def needs_copy(self) -> bool:
-        """Whether the tensor itself is needed on the host."""
-        return self.is_raw or bool(self.on_host)
-
-
-def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, ...]) -> TapRequest:
-    """Return what some items request of a tensor."""
-    members = frozenset(collections)
-    selecting = [item for item in items if item.selects(name, members)]
-    statistics = dict.fromkeys(statistic for item in selecting for statistic in item.statistics)
-    sources = {statistic: find_statistic(statistic).source for statistic in statistics}
-    on_host = tuple(s for s, source in sources.items() if s not in DEVICE_STATISTICS and source not in _NOT_OF_ONE)
-    on_device = [statistic for statistic in statistics if statistic in DEVICE_STATISTICS]
-    is_raw = any(item.raw for item in selecting)
-    if not on_device and (is_raw or on_host):
-        on_device = ["max"]  # the row carries the collections of the tensor
-    return TapRequest(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
-
-
-_NOT_OF_ONE = frozenset({"update", "number", "pair"})
-"""Sources of statistics that do not apply to a single tensor."""
-
-
-NO_FACTS: Final = {f"loss/{KIND}": float(LossKind.UNKNOWN)}
-"""What is recorded of a step whose loss calls are not known."""
 _MAX_LOSSES: Final = 8
 """Loss calls of a function that facts are captured of."""
 
@@ -79,16 +29,6 @@ class Tapped(NamedTuple):
     name: str
     collections: tuple[str, ...]
     tensor: Any
-
-
-class Values(NamedTuple):
-    """What was captured of one tensor."""
-
-    info: TensorInfo
-    primaries: tuple[str, ...]
-    numbers: npt.NDArray[np.float64]
-    """The number of elements, and one number per primary; shape ``(1, 1 + len(primaries))``."""
-    copy: Array | None
 
 
 @dataclass(slots=True)
@@ -248,73 +188,6 @@ class EagerTaps:
     def values(self) -> list[Values]:
         """Return what was captured."""
         return self._values
-
-
-class Blocks:
-    """The columns of captured tensors; equal ones are one object, so that their rows share a layout."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[TensorInfo, tuple[str, ...]], Block] = {}
-
-    def keep(self, captured: CapturedArrays, items: Sequence[CaptureItem], values: Sequence[Values]) -> None:
-        """Pass on to ``captured`` what ``items`` request of some values."""
-        for value in values:
-            info = value.info
-            request = request_of(items, info.name, info.collections)
-            if request.on_device:
-                block = self._block(info, request.on_device)
-                captured.keep_numbers(block, derive(request.on_device, value.primaries, value.numbers))
-            if value.copy is not None and request.needs_copy:
-                _keep_copy(captured, info, request, value.copy)
-
-    def _block(self, info: TensorInfo, statistics: tuple[str, ...]) -> Block:
-        key = (info, statistics)
-        if key not in self._known:
-            self._known[key] = Block((info,), tuple((0, statistic) for statistic in statistics))
-        return self._known[key]
-
-    def keep_numbers(
-        self, captured: CapturedArrays, info: TensorInfo, statistics: tuple[str, ...], values: Sequence[float]
-    ) -> None:
-        """Pass on numbers that are statistics already."""
-        captured.keep_numbers(self._block(info, statistics), np.array(values, np.float64))
-
-
-def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TapRequest, copy: Array) -> None:
-    if any(not find_statistic(name).is_vector for name in request.on_host):
-        captured.keep(info.name, info.collections, copy, without=DEVICE_STATISTICS)
-        return
-    for name in request.on_host:
-        if find_statistic(name).source != "units" or copy.ndim >= 1:
-            captured.keep_vector(info.name, name, compute_vector(name, copy))
-    if request.is_raw:
-        captured.keep_raw(info.name, copy)
-
-
-def wants_norms(items: Sequence[CaptureItem]) -> bool:
-    """Return whether some items select the norm of all gradients, or every gradient's l2, of which it follows."""
-    return any(
-        (item.collection == GRADIENT_NORMS and "value" in item.statistics)
-        or (item.collection == "all" and item.source == "option")
-        or (item.collection == "gradients" and item.regex is None and "l2" in item.statistics)
-        for item in items
-    )
-
-
-def numbers_of(values: Sequence[Values], collection: str) -> dict[str, float]:
-    """Return the numbers of a collection that were added as such."""
-    return {value.info.name: float(value.numbers[0, 1]) for value in values if collection in value.info.collections}
-
-
-def norm_of(values: Sequence[Values]) -> float | None:
-    """Return the norm of all gradients among some values; None if there are none."""
-    with np.errstate(all="ignore"):
-        squares = [
-            float(value.numbers[0, 1 + value.primaries.index("l2")]) ** 2
-            for value in values
-            if "gradients" in value.info.collections and "l2" in value.primaries
-        ]
-        return float(np.sqrt(np.sum(squares))) if squares else None
 
 
 def _info(tapped: Tapped, items: Sequence[CaptureItem]) -> TensorInfo:

@@ -214,7 +214,8 @@ class WriteQueue:
         def emit() -> None:
             if not _is_true(skipped):
                 numbers = values if isinstance(values, bytes) else values.values()
-                self._writer.put_row(row_layout, stamp, numbers, is_urgent=is_urgent(row_layout, numbers))
+                if numbers is not None:
+                    self._writer.put_row(row_layout, stamp, numbers, is_urgent=is_urgent(row_layout, numbers))
 
         self._put(stamp.step, emit, values, skipped)
 

@@ -21,7 +21,7 @@ def _chain(folder):
 class _ImportWatch:
     """Attaches Leadline after the import of a framework; finds no module itself."""
 
-    names = ("torch", "xgboost", "lightgbm", "tensorflow", "keras", "mxnet")
+    names = ("torch", "xgboost", "lightgbm", "tensorflow", "keras", "jax", "mxnet")
     is_searching = False
 
     def find_spec(self, name, path=None, target=None):

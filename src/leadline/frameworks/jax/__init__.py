@@ -1,0 +1,1 @@
+"""The adapter of JAX, with Flax, Optax, Equinox and Keras on JAX."""

@@ -1,0 +1,129 @@
+"""The JAX adapter: compiled functions, eager loops, and the libraries on top of JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.jax.calls import Owner
+from leadline.frameworks.jax.capture import JaxSubject
+from leadline.frameworks.jax.jitted import Watch, make_jit
+from leadline.frameworks.jax.layers import Layers
+from leadline.frameworks.jax.libraries import Libraries
+from leadline.frameworks.jax.marks import Marks
+from leadline.frameworks.jax.scalars import LateNumber, LateRow
+from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.patches import Patches
+from leadline.frameworks.tapped import Blocks, Values
+from leadline.records.names import Family
+from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.training.guard import Guard
+
+
+class JaxAdapter:
+    """See ``leadline.frameworks.adapter.Adapter``.
+
+    The values of a training are found at taps: identities in the script's program, which are lowered to nothing. What
+    is captured at a step is computed by a program of ours, before the script's own call with the same arguments.
+
+    Args:
+        note: Takes a line about something that cannot be captured.
+    """
+
+    name = "jax"
+    family: Family = "network"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._patches, self._watch = Patches(), Watch()
+        self._libraries: Libraries | None = None
+        self._captured, self._blocks = CapturedArrays(note), Blocks()
+
+    def version(self) -> str:
+        return str(jax.__version__)
+
+    def knows(self, thing: object) -> bool:
+        return isinstance(thing, (Owner, LateNumber, jax.Array))
+
+    def captures_between_steps(self, item: CaptureItem) -> bool:
+        return may_select_module_tensors(item)
+
+    def describe(self) -> dict[str, Any]:
+        return {}
+
+    def register(self, model: object) -> None:
+        """Do nothing: parameters are found where gradients are computed."""
+
+    def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
+        callbacks.timeline.facts.setdefault("device", jax.default_backend())
+        watch, marks = self._watch, Marks(self._watch, guard)
+        steps = watch.steps = Steps(jax.jit, callbacks, guard, self._note)
+        steps.captured_layers = self._layers_of
+        value_and_grad = jax.value_and_grad
+        self._patches.replace(jax, "jit", lambda original: make_jit(original, watch))
+        self._patches.replace(jax, "value_and_grad", marks.make_value_and_grad)
+        self._patches.replace(jax, "grad", lambda original: marks.make_grad(original, value_and_grad))
+        self._libraries = Libraries(marks, Layers(watch, guard), guard)
+        self._libraries.install()
+
+    def uninstall(self) -> None:
+        self._watch.steps = None
+        self._patches.restore()
+        if self._libraries is not None:
+            self._libraries.uninstall()
+
+    def subject(self, optimizer: Any) -> JaxSubject:
+        assert self._watch.steps is not None
+        return JaxSubject(optimizer, self._watch.steps, self._note)
+
+    # --- layers -------------------------------------------------------------------------------------------
+
+    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        steps = self._watch.steps
+        if steps is not None and items:
+            steps.forward_items = tuple(dict.fromkeys((*steps.forward_items, *items)))
+
+    def end_forward(self) -> CapturedArrays | None:
+        steps = self._watch.steps
+        if steps is None or not steps.forward_items:
+            return None
+        items, steps.forward_items = steps.forward_items, ()
+        values = steps.take_layers()
+        return self._keep(items, values, "train") if values else None
+
+    def _keep(self, items: Sequence[CaptureItem], values: Sequence[Values], mode: str) -> CapturedArrays:
+        self._captured.begin(items, mode)
+        self._blocks.keep(self._captured, items, values)
+        if self._watch.steps is not None:
+            self._captured.own_ns = self._watch.steps.take_elsewhere_ns()
+        return self._captured
+
+    def _layers_of(self, call: Any, items: Sequence[CaptureItem]) -> CapturedArrays:
+        values = call.replayed(0) if call.replayed is not None else []
+        layers = [value for value in values if "layers" in value.info.collections]
+        return self._keep(items, layers, "eval")
+
+    # --- modes, and numbers that are still computed -------------------------------------------------------
+
+    def name_mode(self, *, is_evaluation: bool) -> None:
+        if self._watch.steps is not None:
+            self._watch.steps.is_evaluation = is_evaluation
+
+    def end_evaluation(self) -> None:
+        """Do nothing: an eval step ends with the call that is it."""
+
+    def end_step(self) -> None:
+        if self._watch.steps is not None:
+            self._watch.steps.finish()
+
+    def number(self, value: Any) -> object:
+        if isinstance(value, LateNumber) or not value.is_fully_addressable:
+            return value
+        return LateNumber([(value, 0)])
+
+    def row(self, values: Sequence[Any]) -> bytes | PendingNumbers:
+        return LateRow(values)

@@ -1,0 +1,176 @@
+"""The calls that compute the steps of a training, and what was captured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from leadline.frameworks.jax.facts import Facts, Site, accessors
+from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.jax.replay import Programs, Recipe, Timer
+from leadline.frameworks.jax.scalars import LateResults
+from leadline.frameworks.jax.tap import Tap
+from leadline.frameworks.tapped import Values
+from leadline.records.plan import CaptureItem
+
+if TYPE_CHECKING:
+    from leadline.frameworks.jax.steps import Steps
+
+
+class Owner:
+    """The function or the optimizer whose calls are the steps of a training.
+
+    Attributes:
+        name: Its name.
+        prefix: The beginning of the names of its tensors; empty for the first one alive.
+        sites: The taps of its last call.
+    """
+
+    def __init__(self, name: str, prefix: str) -> None:
+        self.name, self.prefix = name, prefix
+        self.sites: Sequence[Site] = ()
+        self.settings: dict[str, float] = {}
+        """Its hyperparameters, as they were captured last."""
+        self._other: Owner | None = None
+
+    @property
+    def optimizer(self) -> str:
+        """The library of its optimizer; empty if it calls none."""
+        return "optax" if any(site.tap.kind == "used_gradient" for site in self.sites) else ""
+
+    @property
+    def current(self) -> Owner:
+        """The owner of the clock: this one, or that of the function which computes its gradients."""
+        return self._other.current if self._other is not None else self
+
+    def replace(self, other: Owner) -> None:
+        """Let another owner stand for this one."""
+        if other.current is not self:
+            self._other = other
+
+
+class JittedCall:
+    """A call of a compiled function that trains.
+
+    Attributes:
+        steps: The number of its steps.
+        at: The current one.
+        replayed: Returns what was captured of each step; None: it was not replayed.
+        is_part: Whether it only computes gradients that another call applies.
+    """
+
+    def __init__(
+        self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any], programs: Programs, owner: Owner
+    ) -> None:
+        self.function, self.args, self.kwargs, self.owner = function, args, kwargs, owner
+        self._programs = programs
+        self.steps, self.at, self.begun_ns = self.facts.steps, 0, 0
+        self.results = LateResults()
+        self.replayed: Callable[[int], list[Values]] | None = None
+        self.is_part = False
+        self.items: Sequence[CaptureItem] = ()
+        self._captured: set[CaptureItem] = set()
+
+    @property
+    def facts(self) -> Facts:
+        """What is known of the function."""
+        return self._programs.facts
+
+    @property
+    def sites(self) -> Sequence[Site]:
+        """The taps in its program."""
+        return self._programs.facts.sites
+
+    @property
+    def loss_positions(self) -> tuple[int, ...]:
+        """The positions of losses among its results."""
+        return self._programs.facts.losses
+
+    @property
+    def loss_paths(self) -> Sequence[Any]:
+        """The paths of losses in its result."""
+        programs = self._programs
+        if programs.loss_paths is None:
+            programs.loss_paths = accessors(programs.traced.out_tree, programs.facts.losses)
+        return programs.loss_paths
+
+    def values(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what some items select in the current step, and possibly more; the call is replayed for that."""
+        if not set(items) <= self._captured:
+            self._captured.update(items)
+            self.replayed = self._replay(steps, tuple(self._captured))
+        return self.replayed(self.at) if self.replayed is not None else []
+
+    def updates(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what was captured of the updates of the current step, among other things."""
+        return self.values(steps, items)
+
+    def replayed_losses(self) -> list[float]:
+        """Return the losses of the current step, as the replay has computed them."""
+        values = self.replayed(self.at) if self.replayed is not None else []
+        return [float(value.numbers[0, 1]) for value in values if value.info.collections == ("losses",)]
+
+    def _replay(self, steps: Steps, items: Sequence[CaptureItem]) -> Callable[[int], list[Values]] | None:
+        programs = self._programs
+        if self.function.is_ambiguous:
+            programs = self._programs = self.function.retrace(self.args, self.kwargs)
+        if programs.refusal:
+            return None
+        program = programs.find(steps.compiled_by_us(), Recipe.of(self.sites, self.owner.current.prefix, items))
+        leaves = self.function.leaves(self.args, self.kwargs)
+        jaxpr = programs.traced.jaxpr
+        if len(leaves) != len(jaxpr.in_avals):
+            steps.refuse(self.function.__name__, programs, "its arguments are not those of its program")
+            return None
+        if not all(getattr(leaf, "is_fully_addressable", True) for leaf in leaves):
+            steps.refuse(self.function.__name__, programs, "its arguments are divided among several processes")
+            return None
+        timer, is_new = Timer(), not program.has_run
+        try:
+            return program.run((jaxpr.consts, leaves))
+        except (TypeError, ValueError, NotImplementedError, RuntimeError) as error:
+            first = str(error).partition("\n")[0]
+            steps.refuse(self.function.__name__, programs, f"its replay failed ({type(error).__name__}: {first})")
+            return None
+        finally:
+            steps.account(timer, is_new=is_new)
+
+
+class EagerCall:
+    """A step that the script computes outside of compiled functions, with the arrays at its taps."""
+
+    def __init__(self) -> None:
+        self.owner = Owner("", "")
+        self.steps, self.at, self.loss_positions = 1, 0, ()
+        self.results = LateResults()
+        self._arrays: dict[Tap, list[Any]] = {}
+        self._groups: dict[int, int] = {}
+
+    def add(self, tap: Tap, values: Sequence[Any]) -> None:
+        """Add the arrays at a tap; calls are numbered anew in each step, so that steps have equal taps."""
+        group = self._groups.setdefault(tap.group, len(self._groups))
+        self._arrays.setdefault(replace(tap, group=group), list(values))
+
+    @property
+    def sites(self) -> list[Site]:
+        """Its taps."""
+        return [Site(tap, (), tuple(values)) for tap, values in self._arrays.items()]
+
+    def values(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what some items select of the arrays so far."""
+        return self._captured(steps, items, self.sites)
+
+    def updates(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what was captured of the updates."""
+        return self._captured(steps, items, [site for site in self.sites if site.tap.kind == "update"])
+
+    def _captured(self, steps: Steps, items: Sequence[CaptureItem], sites: Sequence[Site]) -> list[Values]:
+        recipe = Recipe.of(sites, self.owner.current.prefix, items, has_losses=False)
+        if not recipe.wanted:
+            return []
+        program, timer = steps.eager_program(recipe, sites), Timer()
+        is_new = not program.has_run
+        found = program.run({tap: self._arrays[tap] for tap, _ in recipe.wanted})(0)
+        steps.account(timer, is_new=is_new)
+        return found

@@ -1,0 +1,178 @@
+"""What is known of a traced function: whether it trains, what it updates, and where its losses are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import jax
+
+from leadline.frameworks.jax import versions
+from leadline.frameworks.jax.tap import Tap, tap_p
+
+_SAME: Final = frozenset(
+    {"broadcast_in_dim", "convert_element_type", "copy", "optimization_barrier", "pcast", "pvary", "reshape", "squeeze"}
+    | {"sharding_constraint"}
+)
+_SUMS_OVER_DEVICES: Final = frozenset({"psum", "psum2", "psum_invariant"})
+
+
+class Site(NamedTuple):
+    """A tap in a program.
+
+    Attributes:
+        loops: The lengths of the loops around it, from the outside.
+        avals: The shapes and types of its values.
+    """
+
+    tap: Tap
+    loops: tuple[int, ...]
+    avals: tuple[Any, ...]
+
+
+class _Loss(NamedTuple):
+    """A variable that holds a loss."""
+
+    tap: Tap
+    is_summed: bool = False
+    """Whether it is the sum over devices, which is divided by their number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a function for arguments of some types.
+
+    Attributes:
+        sites: Its taps in the order of the program, each once.
+        steps: The training steps of a call.
+        loops: The number of loops around a step.
+        losses: Positions of losses among the results.
+        is_update_apart: Whether it only applies gradients that were computed elsewhere.
+        refusal: Why it cannot be replayed; empty: it can.
+    """
+
+    sites: tuple[Site, ...] = ()
+    steps: int = 1
+    loops: int = 0
+    losses: tuple[int, ...] = ()
+    is_update_apart: bool = False
+    refusal: str = ""
+
+    @property
+    def trains(self) -> bool:
+        """Whether a call of it is a part of a training step."""
+        return any(site.tap.kind in ("gradient", "used_gradient") for site in self.sites)
+
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether it calls an optimizer."""
+        return any(site.tap.kind == "used_gradient" for site in self.sites)
+
+    @property
+    def has_layers(self) -> bool:
+        """Whether it calls layers."""
+        return any(site.tap.kind == "layer" for site in self.sites)
+
+
+def facts_of(traced: Any) -> Facts:
+    """Return the facts about a traced function."""
+    jaxpr = traced.jaxpr.jaxpr
+    sites: dict[Tap, Site] = {}
+    for site in _sites(jaxpr, ()):
+        sites.setdefault(site.tap, site)
+    kinds = {tap.kind for tap in sites}
+    kind = "used_gradient" if "used_gradient" in kinds else "gradient"
+    loops = next((site.loops for site in sites.values() if site.tap.kind == kind), ())
+    effects = versions.effects_of(jaxpr)
+    return Facts(
+        tuple(sites.values()),
+        steps=math.prod(loops),
+        loops=len(loops),
+        losses=tuple(at for at, loss in enumerate(_losses(jaxpr, [None] * len(jaxpr.invars))) if loss is not None),
+        is_update_apart="used_gradient" in kinds and "gradient" not in kinds,
+        refusal=f"it has effects that cannot be repeated ({', '.join(effects)})" if effects else "",
+    )
+
+
+def _sites(jaxpr: Any, loops: tuple[int, ...]) -> Iterator[Site]:
+    for equation in jaxpr.eqns:
+        if equation.primitive is tap_p:
+            yield Site(equation.params["tap"], loops, tuple(variable.aval for variable in equation.invars))
+        name = equation.primitive.name
+        if name == "while":
+            continue
+        around = (*loops, equation.params["length"]) if name == "scan" else loops
+        for body in versions.bodies_of(equation):
+            yield from _sites(body, around)
+
+
+def _losses(jaxpr: Any, given: Sequence[_Loss | None]) -> list[_Loss | None]:
+    """Return which results of a program are losses, each loss once.
+
+    Args:
+        given: Which of its arguments are losses.
+    """
+    known: dict[Any, _Loss] = {v: loss for v, loss in zip(jaxpr.invars, given, strict=True) if loss is not None}
+
+    def loss_of(variable: Any) -> _Loss | None:
+        return known.get(variable) if not hasattr(variable, "val") else None
+
+    for equation in jaxpr.eqns:
+        if equation.primitive is tap_p and equation.params["tap"].kind == "loss":
+            known[equation.invars[0]] = known[equation.outvars[0]] = _Loss(equation.params["tap"])
+            continue
+        for variable, loss in zip(
+            equation.outvars, _through(equation, list(map(loss_of, equation.invars))), strict=False
+        ):
+            if loss is not None:
+                known[variable] = loss
+    results: list[_Loss | None] = []
+    for variable in jaxpr.outvars:
+        loss = loss_of(variable)
+        results.append(loss if loss not in results else None)
+    return results
+
+
+def _through(equation: Any, given: list[_Loss | None]) -> Sequence[_Loss | None]:
+    """Return which results of an equation are losses."""
+    name, params = equation.primitive.name, equation.params
+    if name in _SAME:
+        return given
+    if name in _SUMS_OVER_DEVICES:
+        return [loss and loss._replace(is_summed=True) for loss in given]
+    if name == "div":
+        return [given[0]._replace(is_summed=False) if given[0] is not None and given[0].is_summed else None]
+    if name in versions.BODIES or name == "shard_map":
+        body = params[versions.BODIES.get(name, "jaxpr")]
+        return _losses(versions.program_of(body)[0], given)
+    if name == "scan":
+        results = _losses(versions.program_of(params["jaxpr"])[0], given)
+        return [None] * params["num_carry"] + results[params["num_carry"] :]
+    if name == "cond":
+        branches = [_losses(versions.program_of(branch)[0], given[1:]) for branch in params["branches"]]
+        return [next(filter(None, losses), None) for losses in zip(*branches, strict=True)]
+    return ()
+
+
+def accessors(tree: Any, positions: Sequence[int]) -> list[tuple[Any, ...]]:
+    """Return the paths of some leaves of a tree of results."""
+    filled = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
+    return [tuple(paths[at]) for at in positions]
+
+
+def leaf_at(tree: Any, path: Sequence[Any], position: int) -> Any:
+    """Return the leaf of a tree at a path; the position is that among all leaves."""
+    leaf = tree
+    for key in path:
+        if hasattr(key, "idx"):
+            leaf = leaf[key.idx]
+        elif type(key).__name__ == "DictKey":
+            leaf = leaf[key.key]
+        elif hasattr(key, "name"):
+            leaf = getattr(leaf, key.name)
+        else:
+            return jax.tree_util.tree_leaves(tree)[position]
+    return leaf

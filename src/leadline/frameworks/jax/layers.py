@@ -1,0 +1,209 @@
+"""Taps at the inputs and outputs of layers: of Flax Linen, Flax NNX and Equinox, and of activations in ``jax.nn``."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+from typing import Any, Final
+
+import jax
+
+from leadline.frameworks.jax import versions
+from leadline.frameworks.jax.jitted import Watch
+from leadline.frameworks.jax.tap import Tap, is_numeric, is_traced, tap_p
+from leadline.frameworks.patches import Patches
+from leadline.training.guard import Guard
+
+Original = Callable[..., Any]
+_MAX_DEPTH: Final = 12
+_ACTIVATIONS: Final = ("relu", "relu6", "elu", "gelu", "leaky_relu", "selu", "sigmoid", "silu", "softmax", "softplus")
+
+
+class _Local(threading.local):
+    running: tuple[str, ...] = ()
+    """The names of the layers that are running, from the outside."""
+    paths: dict[int, str]
+    """The paths of the layers in the outermost one, by their ids."""
+    keep: Sequence[Any]
+    """The layers themselves, so that their ids stay unique."""
+    calls: Counter[str]
+    """How often each activation was called in each layer."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.paths, self.keep, self.calls = {}, (), Counter()
+
+
+class Layers:
+    """Taps what layers are given and return.
+
+    Args:
+        watch: Has the steps of the training.
+    """
+
+    def __init__(self, watch: Watch, guard: Guard) -> None:
+        self._watch, self._guard = watch, guard
+        self._local = _Local()
+        self._patches = Patches()
+        self._roots: list[Any] = []
+        """Classes that tell of their subclasses."""
+
+    def install(self) -> None:
+        """Tap the activations in ``jax.nn``."""
+        for name in _ACTIVATIONS:
+            self._patches.replace(jax.nn, name, self._make_activation, is_optional=True)
+
+    def uninstall(self) -> None:
+        """Restore the functions and methods."""
+        self._patches.restore()
+        while self._roots:
+            del self._roots.pop().__init_subclass__
+
+    # --- Flax Linen ---------------------------------------------------------------------------------------
+
+    def follow_linen(self, module: ModuleType) -> None:
+        """Tap the modules of Flax Linen, whose calls all go through one method."""
+
+        def make(original: Original) -> Original:
+            def _call_wrapped_method(layer: Any, function: Any, args: Any, kwargs: Any) -> Any:
+                is_call = getattr(function, "__name__", "") == "__call__"
+                if self._watch.steps is None or not is_call or layer.scope is None:
+                    return original(layer, function, args, kwargs)
+                path = "/".join(map(str, layer.path))
+                return self._call(layer, path, lambda: original(layer, function, args, kwargs), (args, kwargs))
+
+            return _call_wrapped_method
+
+        self._patches.replace(module.Module, "_call_wrapped_method", make)
+
+    # --- Flax NNX and Equinox -----------------------------------------------------------------------------
+
+    def follow_classes(self, module: ModuleType) -> None:
+        """Tap the modules of Flax NNX or Equinox: each class below ``Module``, now and when it is defined."""
+        root = module.Module
+        for owner in _subclasses(root):
+            self._replace_call(owner, root)
+
+        def __init_subclass__(owner: type, **kwargs: Any) -> None:
+            super(root, owner).__init_subclass__(**kwargs)  # type: ignore[misc]
+            self._guard.call(self._replace_call, owner, root)
+
+        if "__init_subclass__" not in vars(root):
+            root.__init_subclass__ = classmethod(__init_subclass__)
+            self._roots.append(root)
+
+    def _replace_call(self, owner: type, root: type) -> None:
+        if "__call__" not in vars(owner):
+            return
+
+        def make(original: Original) -> Original:
+            def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
+                path = self._guard.call(self._path, layer, root) if self._watch.steps is not None else None
+                if path is None:
+                    return original(layer, *args, **kwargs)
+                return self._call(layer, path, lambda: original(layer, *args, **kwargs), (args, kwargs))
+
+            return __call__
+
+        self._patches.replace(owner, "__call__", make)
+
+    def _path(self, layer: Any, root: type) -> str | None:
+        """Return the path of a layer in the outermost one that is running; None: it is not a part of that."""
+        local = self._local
+        if local.running:
+            return local.paths.get(id(layer))
+        found = list(_layers_in(layer, root, "", 0))
+        local.paths = {id(each): path for path, each in reversed(found)}
+        local.keep = [each for _, each in found]
+        return ""
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    def _call(self, layer: Any, path: str, call: Callable[[], Any], inputs: Any) -> Any:
+        """Call a layer, and return its result, tapped where it is traced."""
+        local, guard = self._local, self._guard
+        outer, kind = local.running, type(layer).__name__
+        name = path or kind
+        guard.call(self._tap, inputs, f"{name}_input", _collections(kind, "input", not outer))
+        local.running = (*outer, name)
+        try:
+            result = call()
+        finally:
+            local.running = outer
+            if not outer:
+                local.reset()
+        tapped = guard.call(self._tap, result, f"{name}_output", _collections(kind, "output", not outer))
+        return result if tapped is None else tapped[0]
+
+    def _make_activation(self, original: Original) -> Original:
+        name, local, guard = original.__name__, self._local, self._guard
+
+        def activation(*args: Any, **kwargs: Any) -> Any:
+            result = original(*args, **kwargs)
+            if self._watch.steps is None or not local.running:
+                return result
+            tapped = guard.call(self._tap_activation, name, result)
+            return result if tapped is None else tapped[0]
+
+        return activation
+
+    def _tap_activation(self, activation: str, result: Any) -> tuple[Any] | None:
+        local = self._local
+        path = local.running[-1] if len(local.running) > 1 else ""
+        name = f"{path}/{activation}".lstrip("/")
+        count, local.calls[name] = local.calls[name], local.calls[name] + 1
+        return self._tap(
+            result, f"{name}_{count}_output" if count else f"{name}_output", ("layers", f"{activation}_output")
+        )
+
+    def _tap(self, tree: Any, name: str, collections: tuple[str, ...]) -> tuple[Any] | None:
+        """Return a tree with its arrays tapped; None if none needs to be."""
+        steps, is_eager = self._watch.steps, versions.is_trace_clean()
+        if steps is None or (is_eager and not steps.wants_eager_layers()):
+            return None
+        leaves, form = jax.tree_util.tree_flatten(tree)
+        at = 0
+        for position, leaf in enumerate(leaves):
+            if not is_numeric(leaf):
+                continue
+            tap = Tap("layer", 0, f"{name}_{at}", collections)
+            at += 1
+            if is_traced(leaf):
+                (leaves[position],) = tap_p.bind(leaf, tap=tap)
+            elif is_eager:
+                steps.begin_eager().add(tap, [leaf])
+        return (form.unflatten(leaves),)
+
+
+def _collections(kind: str, side: str, is_outermost: bool) -> tuple[str, ...]:
+    collections = ("layers", f"{kind.lower()}_{side}")
+    return (f"{side}s", *collections) if is_outermost else collections
+
+
+def _subclasses(root: type) -> Iterator[type]:
+    for owner in root.__subclasses__():
+        yield owner
+        yield from _subclasses(owner)
+
+
+def _layers_in(value: Any, root: type, path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Yield the layers within a layer or a collection of layers, with their paths."""
+    parts: Iterator[tuple[Any, Any]]
+    if depth > _MAX_DEPTH:
+        return
+    if isinstance(value, root):
+        yield path, value
+        parts = iter(list(vars(value).items()))
+    elif isinstance(value, (list, tuple)):
+        parts = ((at, each) for at, each in enumerate(value))
+    elif isinstance(value, dict):
+        parts = iter(list(value.items()))
+    else:
+        return
+    for name, part in parts:
+        if isinstance(part, (root, list, tuple, dict)):
+            yield from _layers_in(part, root, f"{path}/{name}".lstrip("/"), depth + 1)

@@ -1,0 +1,61 @@
+"""Replaced attributes of the libraries on top of JAX, as soon as they are imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.jax.layers import Layers
+from leadline.frameworks.jax.marks import Marks
+from leadline.frameworks.patches import Patches
+from leadline.training.guard import Guard
+
+
+class Libraries:
+    """Optax, Flax and Equinox, each followed as soon as the script imports it.
+
+    Args:
+        marks: Taps updates.
+        layers: Taps layers.
+    """
+
+    def __init__(self, marks: Marks, layers: Layers, guard: Guard) -> None:
+        self._marks, self._layers, self._guard = marks, layers, guard
+        self._patches = Patches()
+        self._imports: ImportWatch | None = None
+        self._update: tuple[Any, Any, Any] | None = None
+        """The class of optax, its attribute, and ours in its place."""
+        self._modules: dict[str, Callable[[ModuleType], None]] = {
+            "optax._src.base": self._follow_optax,
+            "flax.linen.module": self._layers.follow_linen,
+            "flax.nnx.module": self._layers.follow_classes,
+            "equinox._module._module": self._layers.follow_classes,
+        }
+
+    def install(self) -> None:
+        """Wait for the libraries."""
+        self._layers.install()
+        self._imports = ImportWatch(self._modules, self._guard.wrap(self._on_import))
+        self._imports.install()
+
+    def uninstall(self) -> None:
+        """Restore the attributes."""
+        if self._imports is not None:
+            self._imports.uninstall()
+        self._layers.uninstall()
+        if self._update is not None:
+            owner, before, ours = self._update
+            if vars(owner).get("update") is ours:
+                owner.update = before
+            self._update = None
+
+    def _on_import(self, name: str, module: ModuleType) -> None:
+        self._modules[name](module)
+
+    def _follow_optax(self, module: ModuleType) -> None:
+        owner = module.GradientTransformation
+        before = vars(owner)["update"]
+        owner.update = self._marks.make_update(before)
+        self._update = owner, before, owner.update

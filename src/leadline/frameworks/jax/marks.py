@@ -1,0 +1,166 @@
+"""Taps at gradients and updates: at the outermost ``jax.value_and_grad`` or ``jax.grad``, and at optimizers."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import jax
+
+from leadline.frameworks.jax import versions
+from leadline.frameworks.jax.jitted import Watch
+from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.jax.tap import Kind, Tap, is_traced, named_leaves, tap_p
+from leadline.training.guard import Guard
+
+Original = Callable[..., Any]
+_MAX_OPTIMIZERS: Final = 1024
+
+
+class _Local(threading.local):
+    gradients = 0
+    """How many computations of gradients run within one another."""
+    is_updating = False
+
+
+class Marks:
+    """Taps the values of the script's gradients and updates.
+
+    Args:
+        watch: Has the steps of the training.
+    """
+
+    def __init__(self, watch: Watch, guard: Guard) -> None:
+        self._watch, self._guard = watch, guard
+        self._local = _Local()
+        self._groups = itertools.count()
+
+    # --- gradients ----------------------------------------------------------------------------------------
+
+    def make_value_and_grad(self, original: Original) -> Original:
+        """Return ``jax.value_and_grad`` with taps."""
+
+        def value_and_grad(fun: Any, *args: Any, **kwargs: Any) -> Any:
+            return self._marked(fun, original(fun, *args, **kwargs), args, kwargs)
+
+        return value_and_grad
+
+    def make_grad(self, original: Original, value_and_grad: Original) -> Original:
+        """Return ``jax.grad`` with taps, which computes the loss as well, as ``jax.grad`` itself does."""
+
+        def grad(fun: Any, *args: Any, **kwargs: Any) -> Any:
+            marked = self._marked(fun, value_and_grad(fun, *args, **kwargs), args, kwargs)
+            has_aux = _has_aux(args, kwargs)
+
+            @functools.wraps(original(fun, *args, **kwargs))
+            def only_gradients(*values: Any, **named: Any) -> Any:
+                value, gradients = marked(*values, **named)
+                return (gradients, value[1]) if has_aux else gradients
+
+            return only_gradients
+
+        return grad
+
+    def _marked(self, function: Any, inner: Original, args: Sequence[Any], kwargs: dict[str, Any]) -> Original:
+        local, guard = self._local, self._guard
+        argnums = kwargs.get("argnums", args[0] if args else 0)
+        has_aux = _has_aux(args, kwargs)
+
+        @functools.wraps(inner)
+        def value_and_gradients(*values: Any, **named: Any) -> Any:
+            steps = self._watch.steps
+            if steps is None or local.gradients or local.is_updating:
+                return inner(*values, **named)
+            local.gradients += 1
+            try:
+                result = inner(*values, **named)
+            finally:
+                local.gradients -= 1
+            loss, gradients = (result[0][0] if has_aux else result[0]), result[1]
+            weights = values[argnums] if isinstance(argnums, int) else tuple(values[at] for at in argnums)
+            guard.run(self._mark_gradients, steps, function, weights, loss, gradients)
+            return result
+
+        return value_and_gradients
+
+    def _mark_gradients(self, steps: Steps, function: Any, weights: Any, loss: Any, gradients: Any) -> None:
+        group = next(self._groups)
+        is_eager = versions.is_trace_clean()
+        self._tap(steps, "parameter", group, named_leaves(weights))
+        self._tap(steps, "gradient", group, named_leaves(gradients))
+        if not is_eager:
+            self._tap(steps, "loss", group, [("loss", loss)])
+            steps.notice_traced()
+        else:
+            steps.end_eager_gradients(function, loss if jax.numpy.ndim(loss) == 0 else None)
+
+    def _tap(self, steps: Steps, kind: Kind, group: int, leaves: Iterable[tuple[str, Any]]) -> None:
+        for name, leaf in leaves:
+            values = leaf if isinstance(leaf, tuple) else (leaf,)
+            if any(map(is_traced, values)):
+                tap_p.bind(*values, tap=Tap(kind, group, name))
+            elif versions.is_trace_clean():
+                steps.begin_eager().add(Tap(kind, group, name), values)
+
+    # --- optimizers of optax ------------------------------------------------------------------------------
+
+    def make_update(self, getter: Any) -> property:
+        """Return ``optax.GradientTransformation.update`` with taps in the outermost call.
+
+        Args:
+            getter: The field of the named tuple.
+        """
+        marked = functools.lru_cache(_MAX_OPTIMIZERS)(self._marked_update)
+
+        def update(transformation: Any) -> Any:
+            inner = getter.__get__(transformation, type(transformation))
+            if self._watch.steps is None or self._local.is_updating:
+                return inner
+            try:
+                return marked(inner)
+            except TypeError:  # it cannot be a key
+                return self._marked_update(inner)
+
+        return property(update, doc=getter.__doc__)
+
+    def _marked_update(self, inner: Original) -> Original:
+        local, guard = self._local, self._guard
+
+        @functools.wraps(inner)
+        def update(gradients: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+            steps = self._watch.steps
+            if steps is None or local.is_updating:
+                return inner(gradients, state, *args, **kwargs)
+            params = args[0] if args else kwargs.get("params")
+            group = next(self._groups)
+            local.is_updating = True
+            try:
+                guard.run(self._begin_update, steps, inner, group, gradients, state, params)
+                result = inner(gradients, state, *args, **kwargs)
+            finally:
+                local.is_updating = False
+            guard.run(self._end_update, steps, group, params, result[0])
+            return result
+
+        return update
+
+    def _begin_update(self, steps: Steps, inner: Any, group: int, gradients: Any, state: Any, params: Any) -> None:
+        self._tap(steps, "used_gradient", group, named_leaves(gradients))
+        self._tap(steps, "weight", group, named_leaves(params))
+        self._tap(steps, "state", group, named_leaves(state))
+        if versions.is_trace_clean():
+            steps.begin_eager_update(inner)
+
+    def _end_update(self, steps: Steps, group: int, params: Any, updates: Any) -> None:
+        weights, changes = dict(named_leaves(params)), dict(named_leaves(updates))
+        pairs = [(name, (weights[name], change)) for name, change in changes.items() if name in weights]
+        self._tap(steps, "update", group, pairs)
+        if versions.is_trace_clean():
+            steps.end_eager_update()
+
+
+def _has_aux(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    return bool(kwargs.get("has_aux", args[1] if len(args) > 1 else False))

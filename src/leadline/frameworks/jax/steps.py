@@ -1,0 +1,336 @@
+"""Steps of a training: calls of compiled functions that compute gradients, and updates outside of such functions."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
+from leadline.frameworks.jax.facts import Site, leaf_at
+from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
+from leadline.frameworks.jax.scalars import LateLoss, LateNumber
+from leadline.frameworks.jax.tensors import LOSS
+from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.tapped import NO_FACTS, Values
+from leadline.records.phases import COMPUTE
+from leadline.records.plan import CaptureItem
+from leadline.training.guard import Guard
+
+_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
+"""Each step computes new gradients: none are left from the step before."""
+Call = JittedCall | EagerCall
+
+
+class Steps:
+    """Calls the recorder at each step, however the script computes it.
+
+    A step is a call of a compiled function that computes gradients or calls an optimizer; where the one function
+    computes them and another, or the script itself, calls the optimizer, the latter ends the step. A call in which
+    ``lax.scan`` repeats the step ``n`` times is ``n`` steps. Without an optimizer a step ends when the next begins.
+
+    Args:
+        jit: ``jax.jit``, not replaced.
+        note: Takes a line about something that cannot be captured.
+    """
+
+    def __init__(
+        self, jit: Callable[..., Any], callbacks: StepCallbacks, guard: Guard, note: Callable[[str], None]
+    ) -> None:
+        self._jit, self._callbacks, self._guard, self._note = jit, callbacks, guard, note
+        self.forward_items: tuple[CaptureItem, ...] = ()
+        self.is_evaluation = False
+        """Whether the script has set the mode to evaluation."""
+        self.ahead_of_time: set[str] = set()
+        """Functions that were lowered ahead of their calls."""
+        self.refusals: dict[str, str] = {}
+        """Why functions cannot be replayed, by their names."""
+        self.has_traced_alone = False
+        """Whether gradients were computed in a program that is no call of a compiled function."""
+        self._owners: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
+        self._call: Call | None = None
+        self._pending: Call | None = None
+        """A call whose step may be ended by an update that follows it."""
+        self._are_updates_apart = False
+        self.is_within_call = False
+        self.eager: EagerCall | None = None
+        """The step outside of compiled functions."""
+        self._layers: list[Values] = []
+        """What was captured of layers in the current step."""
+        self._eager_programs: dict[Recipe, CaptureProgram] = {}
+        self._elsewhere_ns = 0
+
+    # --- calls of compiled functions ----------------------------------------------------------------------
+
+    def call_traced(self, jitted: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function within the program of another one."""
+        return jitted(*args, **kwargs)
+
+    def call(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a function of the script, and capture it if it trains."""
+        programs = self._guard.run(self._learn, function, args, kwargs)
+        facts = programs.facts if programs is not None else None
+        if programs is None or facts is None or not (facts.trains or (facts.has_layers and self.is_evaluation)):
+            try:
+                return self._compiled(function, args, kwargs)
+            finally:
+                function.note_size(passes=True)
+        if not facts.trains:
+            return self._evaluate(JittedCall(function, args, kwargs, programs, Owner("", "")))
+        owner = self._owner_of(function.function, function, function.__name__)
+        call = JittedCall(function, args, kwargs, programs, owner)
+        self._guard.run(self._begin, call)
+        has_ended = False
+        try:
+            result = self._compiled(function, args, kwargs)
+            has_ended = True
+        finally:
+            function.note_size(passes=False)
+            call.results.has_failed = not has_ended
+        self._guard.run(self._end, call, result)
+        return result
+
+    def _compiled(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        before, self.is_within_call = self.is_within_call, True
+        try:
+            return function.compiled(*args, **kwargs)
+        finally:
+            self.is_within_call = before
+
+    def _learn(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Programs | None:
+        before, self.is_within_call = self.is_within_call, True
+        try:
+            programs = function.programs_of(args, kwargs)
+        except Exception:  # noqa: BLE001 - the script's own call raises it again
+            return None
+        finally:
+            self.is_within_call = before
+        facts = programs.facts
+        if facts.trains and facts.refusal and not programs.refusal:
+            self.refuse(function.__name__, programs, facts.refusal)
+        return programs
+
+    def refuse(self, name: str, programs: Programs, why: str) -> None:
+        """Note that a function cannot be replayed."""
+        programs.refusal = self.refusals[name] = why
+        self._note(f"gradients, weights and activations of {name} are not captured: {why}")
+
+    def _owner_of(self, function: Any, otherwise: Any, name: str) -> Owner:
+        """Return the owner that stands for a function; where that is no key, for something else in its place."""
+        try:
+            return self._owners[function]
+        except TypeError:
+            return self._owner_of(otherwise, None, name)
+        except KeyError:
+            prefix = f"{name}/" if any(not owner.prefix for owner in self._owners.values()) else ""
+            owner = self._owners[function] = Owner(name, prefix)
+            return owner
+
+    def _begin(self, call: JittedCall) -> None:
+        facts = call.facts
+        if facts.is_update_apart:
+            self._begin_update(call)
+        else:
+            self.finish()
+            self._callbacks.timeline.begin_model()
+            self._call = call
+            if self._are_updates_apart and not facts.has_optimizer:
+                call.is_part = True
+                self._capture_forward(call)
+            else:
+                self._begin_steps(call)
+        call.begun_ns = self._callbacks.timeline.clock()
+
+    def _begin_update(self, call: Call) -> None:
+        """Begin a call that applies gradients which others have computed."""
+        self._are_updates_apart = True
+        pending, self._pending = self._pending, None
+        if pending is not None:  # the first one: its gradients were captured where they were computed
+            call.owner.replace(pending.owner)
+            self._call = pending
+            return
+        self._call = call
+        self._begin_steps(call)
+
+    def _begin_steps(self, call: Call) -> None:
+        """Begin the first step of a call; of several, end all but the last, which ends with the call."""
+        callbacks, owner = self._callbacks, call.owner.current
+        owner.sites = call.sites
+        for step in range(call.steps):
+            call.at = step
+            callbacks.before_update(owner)
+            self._capture_forward(call)
+            self._record_checks()
+            if step == call.steps - 1:
+                return
+            for at in range(len(call.loss_positions)):
+                if callbacks.wants_loss():
+                    callbacks.record_loss((call.owner, at), LateLoss(call.results, at, step), LOSS)
+            callbacks.after_update(owner, is_skipped=False)
+
+    def _capture_forward(self, call: Call) -> None:
+        if self.forward_items:
+            begun = self._callbacks.cost.begin()
+            values = call.values(self, self.forward_items)
+            self._layers = [value for value in values if "layers" in value.info.collections]
+            self._callbacks.cost.end(begun)
+
+    def take_layers(self) -> list[Values]:
+        """Return what was captured of layers in the current step, and forget it."""
+        taken, self._layers = self._layers, []
+        return taken
+
+    def _record_checks(self) -> None:
+        """Record the memory of the process, and that nothing is known of loss calls."""
+        callbacks = self._callbacks
+        if callbacks.loss_facts_step() is not None:
+            callbacks.record_checks(NO_FACTS)
+        if callbacks.wants_checks():
+            callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
+
+    def _end(self, call: JittedCall, result: Any) -> None:
+        callbacks = self._callbacks
+        callbacks.timeline.call(COMPUTE, call.begun_ns)
+        arrays = [leaf_at(result, path, at) for path, at in zip(call.loss_paths, call.loss_positions, strict=True)]
+        call.results.arrays = arrays
+        if call.is_part:
+            self._record_losses(call, [LateNumber([(array, 0)]) for array in arrays])
+            return
+        last, owner = call.steps - 1, call.owner.current
+        losses: list[Any] = [LateNumber([(array, last)]) for array in arrays]
+        self._record_losses(call, losses or call.replayed_losses())
+        if not call.facts.has_optimizer and not self._are_updates_apart:
+            self._pending = call
+        else:
+            self._end_step(owner)
+
+    def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
+        if self._callbacks.wants_loss():
+            for at, loss in enumerate(losses):
+                self._callbacks.record_loss((call.owner, at), loss, LOSS)
+
+    def _end_step(self, owner: Owner) -> None:
+        try:
+            self._callbacks.after_update(owner, is_skipped=False)
+        finally:
+            self._call = self.eager = None
+
+    def finish(self) -> None:
+        """End the step whose gradients no optimizer has used. May raise ``TrainingStopped``."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            self._end_step(pending.owner.current)
+
+    # --- values of the current step -----------------------------------------------------------------------
+
+    def values(self, items: Sequence[CaptureItem]) -> list[Values]:
+        """Return what ``items`` select in the current step."""
+        return self._call.values(self, (*items, *self.forward_items)) if self._call is not None else []
+
+    def compiled_by_us(self) -> Callable[..., Any]:
+        """Return ``jax.jit``, not replaced."""
+        return self._jit
+
+    def account(self, timer: Timer, *, is_new: bool) -> None:
+        """Account for a replay: the first one of a program is that of its compilation."""
+        took, took_cpu = timer.took()
+        if is_new:
+            self._callbacks.record_event("compile", {"duration_ms": took / 1e6})
+            self._callbacks.cost.exclude(took_cpu)
+        else:
+            self._elsewhere_ns += took - took_cpu
+
+    def take_elsewhere_ns(self) -> int:
+        """Return the time that replays have taken in other threads since the last call."""
+        taken, self._elsewhere_ns = self._elsewhere_ns, 0
+        return taken
+
+    # --- outside of compiled functions --------------------------------------------------------------------
+
+    def begin_eager(self) -> EagerCall:
+        """Return the step outside of compiled functions, beginning it if there is none."""
+        if self.eager is None:
+            self.eager = EagerCall()
+        return self.eager
+
+    def wants_eager_layers(self) -> bool:
+        """Return whether layers that are called outside of compiled functions are captured."""
+        return bool(self.forward_items)
+
+    def end_eager_gradients(self, function: Any, loss: Any) -> None:
+        """Handle gradients that were computed outside of compiled functions."""
+        call = self.begin_eager()
+        call.owner = self._owner_of(function, call, name_of(function))
+        losses = [LateNumber([(loss, 0)])] if loss is not None else []
+        if not self._are_updates_apart:
+            self.finish()
+            self.eager = self._call = call
+            self._begin_steps(call)
+            self._pending = call
+        else:
+            self._capture_forward(call)
+        self._record_losses(call, losses)
+
+    def begin_eager_update(self, function: Any) -> None:
+        """Begin an update outside of compiled functions; the gradients are among its values."""
+        call = self.begin_eager()
+        call.owner = self._owner_of(function, call, name_of(function))
+        self._begin_update(call)
+
+    def end_eager_update(self) -> None:
+        """End an update outside of compiled functions."""
+        if self._call is not None:
+            self._end_step(self._call.owner.current)
+
+    def ratios(self, items: Sequence[CaptureItem]) -> dict[str, float]:
+        """Return the ratios of the updates of the current step by the names of the weights."""
+        values = self._call.updates(self, items) if self._call is not None else []
+        return {value.info.name: float(value.numbers[0, 0]) for value in values if value.primaries == RATIO}
+
+    def eager_program(self, recipe: Recipe, sites: Sequence[Site]) -> CaptureProgram:
+        """Return the program that computes a recipe from arrays at hand."""
+        if recipe not in self._eager_programs:
+            self._eager_programs[recipe] = CaptureProgram(self._jit, evaluate_eager, sites, 0, recipe)
+        return self._eager_programs[recipe]
+
+    # --- evaluation ---------------------------------------------------------------------------------------
+
+    def _evaluate(self, call: JittedCall) -> Any:
+        """Make a call of an eval step."""
+        self._guard.run(self._begin_evaluation, call)
+        try:
+            result = self._compiled(call.function, call.args, call.kwargs)
+        finally:
+            call.function.note_size(passes=False)
+        self._guard.run(self._end_evaluation, call)
+        return result
+
+    def _begin_evaluation(self, call: JittedCall) -> None:
+        self.finish()
+        call.items = self._callbacks.evaluation.begin_step()
+        if call.items:
+            call.values(self, call.items)
+
+    def _end_evaluation(self, call: JittedCall) -> None:
+        self._callbacks.evaluation.end_step(self.captured_layers(call, call.items))
+
+    captured_layers: Callable[..., Any]
+    """Returns what was captured of layers, as a ``Forward``; set by the adapter."""
+
+    # --- what is not captured -----------------------------------------------------------------------------
+
+    def notice_ahead_of_time(self, name: str) -> None:
+        """Note that a function was lowered ahead of its calls."""
+        self.ahead_of_time.add(name)
+
+    def notice_traced(self) -> None:
+        """Note that gradients are computed in a program that is being traced."""
+        if not self.is_within_call:
+            self.has_traced_alone = True
+
+
+def name_of(function: Any) -> str:
+    """Return the name of a function of the script."""
+    return str(getattr(function, "__name__", None) or type(function).__name__)

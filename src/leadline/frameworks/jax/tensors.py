@@ -1,0 +1,138 @@
+"""The named tensors at the taps of a function or of an eager step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from leadline.frameworks.jax.facts import Site
+from leadline.frameworks.tapped import TapRequest, primaries_of, request_of, wants_norms, weight_collection
+from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
+from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.series import TensorInfo
+
+LOSS: Final = "loss"
+GRADIENTS: Final = ("gradients",)
+_HYPERPARAMETERS: Final = "hyperparams"
+"""The part of the state of ``optax.inject_hyperparams`` that holds them."""
+
+
+class NamedTensor(NamedTuple):
+    """A tensor that can be captured.
+
+    Attributes:
+        site: Where it is in the program.
+        path: Its path in the tree that it belongs to.
+    """
+
+    site: Site
+    path: str
+    name: str
+    collections: tuple[str, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its shape, without the axes of loops around it."""
+        return tuple(self.site.avals[0].shape)
+
+    @property
+    def dtype(self) -> str:
+        """The name of its type."""
+        return str(np.dtype(self.site.avals[0].dtype).name)
+
+    def info(self, items: Sequence[CaptureItem]) -> TensorInfo:
+        """Return how it is recorded for some items."""
+        custom = custom_collections(items, self.name, self.collections)
+        return TensorInfo(self.name, (*self.collections, *custom), self.shape, self.dtype)
+
+
+class Wanted(NamedTuple):
+    """What is captured of a tensor."""
+
+    info: TensorInfo
+    primaries: tuple[str, ...]
+    has_copy: bool
+
+
+def tensors_of(sites: Sequence[Site], prefix: str) -> list[NamedTensor]:
+    """Return the tensors at some taps: gradients and weights as the optimizers get them, if there are any.
+
+    Args:
+        prefix: The beginning of their names; empty for the first function that trains.
+    """
+    kinds = {site.tap.kind for site in sites}
+    of_gradients = "used_gradient" if "used_gradient" in kinds else "gradient"
+    of_weights = "weight" if "weight" in kinds else "parameter"
+    makers: dict[str, tuple[Callable[[str], str], Callable[[str], tuple[str, ...]]]] = {
+        of_gradients: (gradient_name, lambda _: GRADIENTS),
+        of_weights: (str, lambda path: (weight_collection(path),)),
+        "state": (lambda path: f"optimizer/{path}", lambda _: (OPTIMIZER_VARIABLES,)),
+    }
+    groups = _prefixes(sites, prefix)
+    tensors: dict[str, NamedTensor] = {}
+    for site in sites:
+        tap = site.tap
+        if tap.kind == "layer":
+            found = NamedTensor(site, tap.name, prefix + tap.name, tap.collections)
+        elif tap.kind in makers and not (tap.kind == "state" and not site.avals[0].shape):
+            name, collections = makers[tap.kind]
+            path = groups[tap.group] + tap.name
+            found = NamedTensor(site, path, name(path), collections(path))
+        else:
+            continue
+        tensors.setdefault(found.name, found)
+    return list(tensors.values())
+
+
+def ratios_of(sites: Sequence[Site], prefix: str) -> dict[str, Site]:
+    """Return the taps of the updates by the names of the weights."""
+    groups = _prefixes(sites, prefix)
+    updates: dict[str, Site] = {}
+    for site in sites:
+        if site.tap.kind == "update":
+            updates.setdefault(groups[site.tap.group] + site.tap.name, site)
+    return updates
+
+
+def settings_of(sites: Sequence[Site], prefix: str) -> dict[str, Site]:
+    """Return the taps of the hyperparameters that an optimizer keeps in its state, by their names."""
+    groups = _prefixes(sites, prefix)
+    found: dict[str, Site] = {}
+    for site in sites:
+        before, _, name = site.tap.name.rpartition("/")
+        if site.tap.kind == "state" and not site.avals[0].shape and before.split("/")[-1] == _HYPERPARAMETERS:
+            found.setdefault(f"{groups[site.tap.group]}{name}", site)
+    return found
+
+
+def _prefixes(sites: Sequence[Site], prefix: str) -> dict[int, str]:
+    """Return the beginning of the names of each call that is tapped: several calls may have equal names."""
+    calls: dict[int, dict[str, set[str]]] = {}
+    for site in sites:
+        calls.setdefault(site.tap.group, {}).setdefault(site.tap.kind, set()).add(site.tap.name)
+    prefixes: dict[int, str] = {}
+    used: dict[str, list[set[str]]] = {}
+    for group, kinds in calls.items():
+        before = max((sum(bool(names & other) for other in used.get(kind, [])) for kind, names in kinds.items()))
+        for kind, names in kinds.items():
+            used.setdefault(kind, []).append(names)
+        prefixes[group] = f"{prefix}{before}/" if before else prefix
+    return prefixes
+
+
+def wanted_of(tensor: NamedTensor, items: Sequence[CaptureItem]) -> Wanted | None:
+    """Return what some items request of a tensor; None: nothing."""
+    request = request_with_norm(items, tensor)
+    if not (request.on_device or request.needs_copy):
+        return None
+    return Wanted(tensor.info(items), primaries_of(request.on_device), request.needs_copy)
+
+
+def request_with_norm(items: Sequence[CaptureItem], tensor: NamedTensor) -> TapRequest:
+    """Return what some items request of a tensor; of a gradient also what the norm of all gradients needs."""
+    request = request_of(items, tensor.name, tensor.collections)
+    if tensor.collections == GRADIENTS and "l2" not in request.on_device and wants_norms(items):
+        return TapRequest((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
+    return request

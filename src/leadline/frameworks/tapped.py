@@ -1,0 +1,246 @@
+"""What capture items request of tensors that a device computes statistics of, and what was captured of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.records.loss_facts import KIND, LossKind
+from leadline.records.names import GRADIENT_NORMS
+from leadline.records.plan import CaptureItem
+from leadline.records.series import TensorInfo
+from leadline.statistics.arrays import compute_vector
+from leadline.statistics.definitions import find_statistic
+
+Array = npt.NDArray[Any]
+Floats = npt.NDArray[np.float64]
+ON_UPDATE = "update_ratio"
+NORM: Final = "gradient_norm"
+_CLIPPED: Final = 1e-6
+"""A norm that clipping has reduced by less than this share is the same."""
+_BIASES: Final = frozenset({"bias", "beta", "b"})
+NO_FACTS: Final = {f"loss/{KIND}": float(LossKind.UNKNOWN)}
+"""What is recorded of a step whose loss calls are not known."""
+
+_PRIMARIES: Final[Mapping[str, tuple[str, ...]]] = {
+    "min": ("min",),
+    "max": ("max",),
+    "sum": ("sum",),
+    "mean": ("sum",),
+    "l1": ("l1",),
+    "l2": ("l2",),
+    "abs_mean": ("l1",),
+    "abs_max": ("min", "max"),
+    "abs_min": ("abs_min",),
+    "rms": ("l2",),
+    "std": ("std",),
+    "variance": ("std",),
+    "zero_ratio": ("zeros",),
+    "nan_count": ("nans",),
+    "nonfinite_count": ("nonfinite",),
+}
+"""The numbers from which a statistic is derived on the host."""
+DEVICE_STATISTICS: Final = frozenset(_PRIMARIES)
+"""The statistics that are computed on the device; all others are computed on the host, from the tensor itself."""
+_COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
+
+
+def primaries_of(statistics: Iterable[str]) -> tuple[str, ...]:
+    """Return the numbers that the device computes for some of ``DEVICE_STATISTICS``, sorted."""
+    return tuple(sorted({primary for statistic in statistics for primary in _PRIMARIES[statistic]}))
+
+
+@dataclass(frozen=True, slots=True)
+class TapRequest:
+    """What some capture items request of a tensor."""
+
+    on_device: tuple[str, ...]
+    """Statistics that the device computes."""
+    on_host: tuple[str, ...]
+    """Statistics that are computed from a copy of the tensor."""
+    is_raw: bool
+    has_update_ratio: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is requested."""
+        return not (self.on_device or self.on_host or self.is_raw or self.has_update_ratio)
+
+    @property
+    def needs_copy(self) -> bool:
+        """Whether the tensor itself is needed on the host."""
+        return self.is_raw or bool(self.on_host)
+
+
+def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, ...]) -> TapRequest:
+    """Return what some items request of a tensor."""
+    members = frozenset(collections)
+    selecting = [item for item in items if item.selects(name, members)]
+    statistics = dict.fromkeys(statistic for item in selecting for statistic in item.statistics)
+    sources = {statistic: find_statistic(statistic).source for statistic in statistics}
+    on_host = tuple(s for s, source in sources.items() if s not in DEVICE_STATISTICS and source not in _NOT_OF_ONE)
+    on_device = [statistic for statistic in statistics if statistic in DEVICE_STATISTICS]
+    is_raw = any(item.raw for item in selecting)
+    if not on_device and (is_raw or on_host):
+        on_device = ["max"]  # the row carries the collections of the tensor
+    return TapRequest(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
+
+
+_NOT_OF_ONE = frozenset({"update", "number", "pair"})
+"""Sources of statistics that do not apply to a single tensor."""
+
+
+class Values(NamedTuple):
+    """What was captured of one tensor."""
+
+    info: TensorInfo
+    primaries: tuple[str, ...]
+    numbers: npt.NDArray[np.float64]
+    """The number of elements, and one number per primary; shape ``(1, 1 + len(primaries))``."""
+    copy: Array | None
+
+
+def derive(statistics: Sequence[str], primaries: Sequence[str], numbers: Floats) -> Floats:
+    """Derive statistics from what ``summarize`` computed.
+
+    Shape:
+        numbers: ``(tensors, 1 + len(primaries))``; result: ``(tensors * len(statistics),)``, by tensor.
+    """
+    size = numbers[:, 0]
+    known = dict(zip(primaries, numbers[:, 1:].T, strict=True))
+    with np.errstate(all="ignore"):
+        columns = [_derived(statistic, known, size) for statistic in statistics]
+        for statistic, column in zip(statistics, columns, strict=True):
+            if statistic not in _COUNTS:
+                column[size == 0] = np.nan
+    return np.stack(columns, axis=1).ravel()
+
+
+def _derived(statistic: str, known: Mapping[str, Floats], size: Floats) -> Floats:
+    match statistic:
+        case "mean":
+            return known["sum"] / size
+        case "abs_mean":
+            return known["l1"] / size
+        case "rms":
+            return known["l2"] / np.sqrt(size)
+        case "variance":
+            return known["std"] ** 2
+        case "abs_max":
+            return np.maximum(np.abs(known["min"]), np.abs(known["max"]))
+        case "zero_ratio":
+            return known["zeros"] / size
+        case _:
+            (primary,) = _PRIMARIES[statistic]
+            return known[primary].copy()
+
+
+class Blocks:
+    """The columns of captured tensors; equal ones are one object, so that their rows share a layout."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[TensorInfo, tuple[str, ...]], Block] = {}
+
+    def keep(self, captured: CapturedArrays, items: Sequence[CaptureItem], values: Sequence[Values]) -> None:
+        """Pass on to ``captured`` what ``items`` request of some values."""
+        for value in values:
+            info = value.info
+            request = request_of(items, info.name, info.collections)
+            if request.on_device:
+                block = self._block(info, request.on_device)
+                captured.keep_numbers(block, derive(request.on_device, value.primaries, value.numbers))
+            if value.copy is not None and request.needs_copy:
+                _keep_copy(captured, info, request, value.copy)
+
+    def _block(self, info: TensorInfo, statistics: tuple[str, ...]) -> Block:
+        key = (info, statistics)
+        if key not in self._known:
+            self._known[key] = Block((info,), tuple((0, statistic) for statistic in statistics))
+        return self._known[key]
+
+    def keep_numbers(
+        self, captured: CapturedArrays, info: TensorInfo, statistics: tuple[str, ...], values: Sequence[float]
+    ) -> None:
+        """Pass on numbers that are statistics already."""
+        captured.keep_numbers(self._block(info, statistics), np.array(values, np.float64))
+
+    def keep_norms(self, captured: CapturedArrays, prefix: str, norms: Mapping[str, float]) -> None:
+        """Pass on the norms of all gradients of an optimizer.
+
+        Args:
+            prefix: The beginning of their names.
+        """
+        for name, number in norms.items():
+            info = TensorInfo(prefix + name, (GRADIENT_NORMS,), (), "float64")
+            self.keep_numbers(captured, info, ("value",), (number,))
+
+
+def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TapRequest, copy: Array) -> None:
+    if any(not find_statistic(name).is_vector for name in request.on_host):
+        captured.keep(info.name, info.collections, copy, without=DEVICE_STATISTICS)
+        return
+    for name in request.on_host:
+        if find_statistic(name).source != "units" or copy.ndim >= 1:
+            captured.keep_vector(info.name, name, compute_vector(name, copy))
+    if request.is_raw:
+        captured.keep_raw(info.name, copy)
+
+
+def wants_norms(items: Sequence[CaptureItem]) -> bool:
+    """Return whether some items select the norm of all gradients, or every gradient's l2, of which it follows."""
+    return any(
+        (item.collection == GRADIENT_NORMS and "value" in item.statistics)
+        or (item.collection == "all" and item.source == "option")
+        or (item.collection == "gradients" and item.regex is None and "l2" in item.statistics)
+        for item in items
+    )
+
+
+def numbers_of(values: Sequence[Values], collection: str) -> dict[str, float]:
+    """Return the numbers of a collection that were added as such."""
+    return {value.info.name: float(value.numbers[0, 1]) for value in values if collection in value.info.collections}
+
+
+def norm_of(values: Sequence[Values]) -> float | None:
+    """Return the norm of all gradients among some values; None if there are none."""
+    with np.errstate(all="ignore"):
+        squares = [
+            float(value.numbers[0, 1 + value.primaries.index("l2")]) ** 2
+            for value in values
+            if "gradients" in value.info.collections and "l2" in value.primaries
+        ]
+        return float(np.sqrt(np.sum(squares))) if squares else None
+
+
+def needs_gradients(items: Sequence[CaptureItem]) -> bool:
+    """Return whether some items may select gradients or their norms."""
+    return any(
+        item.collection in (None, "gradients", GRADIENT_NORMS) or (item.collection == "all" and item.source == "option")
+        for item in items
+    )
+
+
+def weight_collection(name: str) -> str:
+    """Return the collection of a parameter: ``biases`` by the last part of its path, else ``weights``."""
+    return "biases" if name.rpartition("/")[2] in _BIASES else "weights"
+
+
+def gradient_norms(values: Sequence[Values], before: float | None) -> dict[str, float]:
+    """Return the norm of all gradients among some values, and what clipping has done to it.
+
+    Args:
+        before: The norm before clipping; None if nothing clips.
+    """
+    norms = {}
+    norm = norm_of(values)
+    if before is not None:
+        norms[f"{NORM}_before_clipping"] = before
+        norms["gradient_clipped"] = float(norm is not None and norm < before * (1 - _CLIPPED))
+    if norm is not None:
+        norms[NORM] = norm
+    return norms

@@ -75,7 +75,7 @@ class HookGuard:
             return False
         overhead = self._overhead
         deferred.calls.append((begun_ns, overhead.own_ns, function, args))
-        overhead.own_ns += self.clock() - begun_ns + self._call_ns
+        overhead.own_ns += min(self.clock() - begun_ns, _LONGEST_NS) + self._call_ns
         return True
 
     def defer_with(
@@ -94,7 +94,7 @@ class HookGuard:
         value = guard.call(read, *args)
         if value is not None:
             deferred.calls.append((begun_ns, overhead.own_ns, function, (value,)))
-        overhead.own_ns += self.clock() - begun_ns + self._call_ns
+        overhead.own_ns += min(self.clock() - begun_ns, _LONGEST_NS) + self._call_ns
         return value is not None
 
     def _run_outside_modes(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -108,6 +108,8 @@ def _fake_mode() -> Any:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
 
 
+_LONGEST_NS: Final = 100_000
+"""What takes a deferred hook longer than this are other processes that interrupt it."""
 _CALLS_OUTSIDE: Final = 10
 """What a hook costs outside the measured span, in calls of a Python function: PyTorch calls it, and it calls us."""
 

@@ -126,9 +126,10 @@ class StepHooks:
     def _make_pre_hook(self) -> Callable[..., Any]:
         local, guard, before_update = self._local, self._guard, self._before_update
         timeline, before_quiet_update = self._timeline, self._before_quiet_update
-        ends_steps = self._callbacks.ends_steps
+        ends_steps, clock = self._callbacks.ends_steps, guard.clock
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            begun_ns = clock()
             caller = sys._getframe(1)
             frame = local.frame
             if frame is None or frame.is_stale(caller):
@@ -142,7 +143,7 @@ class StepHooks:
             frame.found_inf = getattr(optimizer, "found_inf", None)
             if closure is None:
                 frame.has_read_gradients = True
-                if not (ends_steps(optimizer) and guard.defer(before_quiet_update, optimizer)):
+                if not (ends_steps(optimizer) and guard.defer(begun_ns, before_quiet_update, optimizer)):
                     guard.run(before_update, optimizer)
                 return None
             guard.run(timeline.begin_update)
@@ -157,9 +158,10 @@ class StepHooks:
         local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
         after_partial_update, after_update = self._after_partial_update, self._after_update
         after_quiet_update, deferred = self._after_quiet_update, self._callbacks.deferred
-        can_defer_end = self._callbacks.can_defer_end
+        can_defer_end, clock = self._callbacks.can_defer_end, guard.clock
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            begun_ns = clock()
             frame = local.frame
             if frame is None:
                 return
@@ -170,7 +172,11 @@ class StepHooks:
                     guard.run(after_partial_update, frame.optimizer)
                     stepped_in_backward.append(frame.optimizer)
                     return
-                if deferred.steps > 1 and can_defer_end() and guard.defer(after_quiet_update, frame.optimizer):
+                if (
+                    deferred.steps > 1
+                    and can_defer_end()
+                    and guard.defer(begun_ns, after_quiet_update, frame.optimizer)
+                ):
                     deferred.steps -= 1
                 else:
                     guard.run(after_update, frame.optimizer)
@@ -227,18 +233,20 @@ class StepHooks:
         guard, stepped_in_backward = self._guard, self._stepped_in_backward
         begin_backward, end_backward = self._begin_backward, self._end_backward
         read_losses, begin_quiet_backward = self._losses.read_finite, self._begin_quiet_backward
-        end_quiet_backward, expect_model = self._timeline.end_backward, self._expect_model
+        end_quiet_backward, expect_model, clock = self._timeline.end_backward, self._expect_model, guard.clock
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
+            begun_ns = clock()
             # A nested call (checkpointing) does not start at a loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
             stepped_in_backward.clear()  # left over from a backward pass that raised
             caller = sys._getframe(1)
-            if not guard.defer_with(begin_quiet_backward, read_losses, t_outputs, caller):
+            if not guard.defer_with(begun_ns, begin_quiet_backward, read_losses, t_outputs, caller):
                 guard.run(begin_backward, t_outputs, caller)
             result = original(t_outputs, *args, **kwargs)
-            if not stepped_in_backward and guard.defer(end_quiet_backward):
+            begun_ns = clock()
+            if not stepped_in_backward and guard.defer(begun_ns, end_quiet_backward):
                 expect_model()
             else:
                 guard.run(end_backward)

@@ -33,10 +33,13 @@ class HookGuard:
     **Outside dispatch modes** - calls run outside the script's modes, such as one that counts operations.
 
     **Fake tensors** - while a fake tensor mode is active nothing is called: a simulated step is not a step.
+
+    Attributes:
+        clock: The clock of the overhead; hooks that defer read it first.
     """
 
     def __init__(self, guard: Guard, overhead: OverheadSpans) -> None:
-        self._guard, self._overhead = guard, overhead
+        self._guard, self._overhead, self.clock = guard, overhead, overhead.clock
         self._call_ns = _CALLS_OUTSIDE * python_call_ns()
 
     def run(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -56,8 +59,12 @@ class HookGuard:
             finally:
                 overhead.end(begun_ns, self._call_ns)
 
-    def defer(self, function: Callable[..., object], *args: object) -> bool:
-        """Call a function later, as if it were now; False: that is not possible now."""
+    def defer(self, begun_ns: int, function: Callable[..., object], *args: object) -> bool:
+        """Call a function later, as if it were then; False: that is not possible now.
+
+        Args:
+            begun_ns: When the hook began.
+        """
         deferred = self._guard.deferred
         if (
             deferred is None
@@ -67,12 +74,13 @@ class HookGuard:
         ):
             return False
         overhead = self._overhead
-        now = overhead.clock()
-        deferred.calls.append((now, overhead.own_ns, function, args))
-        overhead.own_ns += overhead.clock() - now + self._call_ns
+        deferred.calls.append((begun_ns, overhead.own_ns, function, args))
+        overhead.own_ns += min(self.clock() - begun_ns, _LONGEST_NS) + self._call_ns
         return True
 
-    def defer_with(self, function: Callable[..., object], read: Callable[..., object], *args: object) -> bool:
+    def defer_with(
+        self, begun_ns: int, function: Callable[..., object], read: Callable[..., object], *args: object
+    ) -> bool:
         """Call a function later, with what another one returns now; False: that returned None, or is not possible."""
         guard, overhead = self._guard, self._overhead
         deferred = guard.deferred
@@ -83,11 +91,10 @@ class HookGuard:
             or torch._C._len_torch_dispatch_stack()
         ):
             return False
-        now, own_ns = overhead.clock(), overhead.own_ns
         value = guard.call(read, *args)
         if value is not None:
-            deferred.calls.append((now, own_ns, function, (value,)))
-        overhead.own_ns += overhead.clock() - now + self._call_ns
+            deferred.calls.append((begun_ns, overhead.own_ns, function, (value,)))
+        overhead.own_ns += min(self.clock() - begun_ns, _LONGEST_NS) + self._call_ns
         return value is not None
 
     def _run_outside_modes(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
@@ -101,6 +108,8 @@ def _fake_mode() -> Any:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE)
 
 
+_LONGEST_NS: Final = 100_000
+"""What takes a deferred hook longer than this are other processes that interrupt it."""
 _CALLS_OUTSIDE: Final = 10
 """What a hook costs outside the measured span, in calls of a Python function: PyTorch calls it, and it calls us."""
 

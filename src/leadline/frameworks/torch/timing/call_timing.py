@@ -63,14 +63,15 @@ class DataLoaderHooks(TimingHooks):
         self._patches.replace(dataloader.DataLoader, "_get_iterator", self._make_get_iterator, is_optional=True)
 
     def _make_next(self, original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        timeline, run, defer = self._timeline, self._guard.run, self._guard.defer
+        timeline, run, defer, clock = self._timeline, self._guard.run, self._guard.defer, self._guard.clock
         begin, end = timeline.begin_data, timeline.end_data
 
         def __next__(iterator: Any) -> Any:
+            begun_ns = clock()
             if timeline.is_elsewhere():
                 return original(iterator)
             timeline.is_loading = True
-            if not defer(begin):
+            if not defer(begun_ns, begin):
                 run(begin)
             try:
                 return original(iterator)
@@ -79,7 +80,7 @@ class DataLoaderHooks(TimingHooks):
                 raise
             finally:
                 timeline.is_loading = False
-                if not defer(end):
+                if not defer(clock(), end):
                     run(end)
 
         return hide_from_dynamo(__next__)

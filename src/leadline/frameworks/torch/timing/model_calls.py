@@ -68,8 +68,10 @@ class ModelCallHook:
 
     def _make_hook(self, on_call: Callable[[torch.nn.Module, tuple[Any, ...]], None] | None) -> Callable[..., None]:
         timeline, guard, hooks, begin_model = self._timeline, self._guard, self._hooks, self._timeline.begin_model
+        clock = guard.clock
 
         def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
+            begun_ns = clock()
             if module is not self._last():
                 if next(module.parameters(), None) is None:
                     return
@@ -78,7 +80,7 @@ class ModelCallHook:
                 hooks.pop(_KEY, None)
                 if on_call is not None:
                     guard.run(on_call, module, args)
-                if not guard.defer(begin_model):
+                if not guard.defer(begun_ns, begin_model):
                     guard.run(begin_model)
 
         return hide_from_dynamo(pre_hook)

@@ -140,7 +140,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         rules=len(run.rules),
         preset=run.preset,
         command=_format_command(run.command),
-        loss="" if run.loss is None else significant(run.loss),
+        loss="" if run.loss is None else significant(float(run.loss)),
         given={
             **{name: format_hyperparameter(value) for name, value in run.hyperparameters.items()},
             **options_of(run.command),

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leadline.charts.tensor_charts import stored_in
 from leadline.dashboard.run_cache import OpenedRun
@@ -157,16 +158,9 @@ def capture_summary(opened: OpenedRun, name: str, step: int | None) -> CaptureSu
         return _summarize(len(steps), steps, modes, step)
     parts = _steps_of(opened, name, statistics)
     table = pa.concat_tables(parts)
-    captures = max(
-        (
-            max(part.group_by("worker").aggregate([("samples", "sum")])["samples_sum"].to_pylist(), default=0)
-            for part in parts
-        ),
-        default=0,
-    )
     modes = tuple(sorted(set(table["mode"].to_pylist()), key=_mode_order))
     steps = sorted(set(table["step"].to_pylist()))
-    summary = _summarize(max(captures, len(steps)), steps, modes, step)
+    summary = _summarize(_count_captures(parts), steps, modes, step)
     if summary.nearest is None or summary.count <= len(steps):
         return summary
     width = (steps[-1] - steps[0]) // max(1, len(steps) - 1) + 1
@@ -176,6 +170,29 @@ def capture_summary(opened: OpenedRun, name: str, step: int | None) -> CaptureSu
     return replace(
         summary, first=min(first_steps), nearest=_nearest(nearby_steps, summary.nearest if step is None else step)
     )
+
+
+def _count_captures(parts: list[pa.Table]) -> int:
+    """Return at how many steps a worker captured any of some statistics, each counted in a table of its own.
+
+    Those captured within the range of the most frequent one are taken to be captured together with it.
+    """
+    counts = [_count_of_worker(part) for part in parts]
+    frequent = parts[counts.index(max(counts))]
+    if not frequent.num_rows:
+        return 0
+    ends = pc.min_max(frequent["step"]).as_py()
+    total = max(counts)
+    for part in parts:
+        is_outside = pc.or_(pc.less(part["step"], ends["min"]), pc.greater(part["step"], ends["max"]))
+        total += _count_of_worker(part.filter(is_outside))
+    return total
+
+
+def _count_of_worker(table: pa.Table) -> int:
+    """Return the number of captures of the worker with most of them."""
+    by_worker = table.group_by("worker").aggregate([("samples", "sum")])
+    return max(by_worker["samples_sum"].to_pylist(), default=0)
 
 
 def _covering_statistics(opened: OpenedRun, name: str) -> list[str]:

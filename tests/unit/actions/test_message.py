@@ -27,8 +27,8 @@ Try: the advice of nonfinite_origin first; this usually follows from it
 
 Numbers:
   nan_count               3
-  limit                   inf
-  share                   0.1235
+  limit                   ∞
+  share                   0.123
 
 29 tensors, the first 2:
   loss (scalar, float32)
@@ -107,5 +107,5 @@ def test_a_short_text_message_is_complete() -> None:
 
 def test_a_notification_from_json_has_the_same_text() -> None:
     assert message.text(Notification.from_dict(json.loads(encode(FINDING.to_dict())))) == TEXT.replace(
-        "limit                   inf", "limit                   Infinity"
+        "limit                   ∞", "limit                   Infinity"
     )

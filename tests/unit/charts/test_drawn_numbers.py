@@ -12,6 +12,7 @@ from leadline.analysis import histograms, operators, ranks
 from leadline.analysis.usage import distributions
 from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
 from leadline.charts import steps as step_figures
+from leadline.records.formatting import phase_label
 from leadline.testing.runs import START_NS
 
 
@@ -118,7 +119,7 @@ def test_shares_over_time_make_a_hundred_per_cent(made: Made) -> None:
     assert whole == pytest.approx(np.full(len(whole), 100.0), abs=0.01)
     told = made.digest.phases()
     widths = [np.nansum(each.y) for each in fig.data]
-    assert {each.name for each in fig.data} == set(told)
+    assert {each.name for each in fig.data} == set(map(phase_label, told))
     assert dict(zip([each.name for each in fig.data], widths, strict=True))["backward"] == max(widths)
 
 
@@ -224,7 +225,7 @@ def test_the_slowest_rank_is_named(made: Made) -> None:
     assert len(set(fig.data[0].marker.color[:2])) == 1
     assert fig.data[0].marker.color[2] not in fig.data[0].marker.color[:2]
     stacked = step_figures.rank_phases(found)
-    assert {each.name for each in stacked.data} >= {"data", "forward", "backward", "optimizer", "collective"}
+    assert {each.name for each in stacked.data} >= {"data loading", "forward", "backward", "optimizer", "collective"}
 
 
 def test_simultaneous_findings_share_a_flag(made: Made) -> None:

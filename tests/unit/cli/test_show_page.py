@@ -71,7 +71,7 @@ def test_all_parts_are_shown_in_order(run: str) -> None:
     page = shown(run, COLUMNS="100")
     parts = (
         "Completed",
-        "1 → 0.03333",
+        "1 → 0.0333",
         "no rules were evaluated for this run",
         "time breakdown",
         "resource utilization (1 node",

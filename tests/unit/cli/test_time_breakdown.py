@@ -29,7 +29,7 @@ def test_phases_throughput_bottleneck_and_suggestion(tmp_path, monkeypatch: pyte
     start = lines.index("time breakdown")
     assert lines[start + 1] == "  phases      data 55 %, backward 27 %, forward 18 %"
     assert lines[start + 3] == (
-        "  throughput  9.091 steps/s, step time p50 110 ms, p95 110 ms, 72.73 samples/s, 45.45 GFLOP/s"
+        "  throughput  9.09 steps/s, step time p50 110 ms, p95 110 ms, 72.7 samples/s, 45.5 GFLOP/s"
     )
     assert lines[start + 4] == "  bottleneck  input: 55 % of the step time is waiting for data"
     assert lines[start + 5].startswith("  try         more num_workers")

@@ -76,9 +76,9 @@ def test_tensors_are_listed(call: Call) -> None:
 def test_values_are_a_curve_and_rows(call: Call) -> None:
     lines = rows_of(call("values", "first", "loss", "--rows", "2"))
     assert lines[0] == ["loss", "scalar", "losses,", "scalars", "4", "rows,", "mode", "train"]
-    assert lines[2] == ["value", "4", "→", "nan", "1", "…", "4", "█▃▁"]
+    assert lines[2] == ["value", "4", "→", "NaN", "1", "…", "4", "█▃▁"]
     assert lines[4][:7] == ["the", "last", "2", "of", "4", "rows;", "--rows"]
-    assert lines[5:] == [["STEP", "value"], ["2", "1"], ["3", "nan"]]
+    assert lines[5:] == [["STEP", "value"], ["2", "1"], ["3", "NaN"]]
     everything = rows_of(call("values", "first", GRADIENT, "--statistic", "abs_mean", "--rows", "0"))
     assert everything[-3:] == [["STEP", "abs_mean"], ["0", "0.5"], ["2", "0.5"]]
 
@@ -120,7 +120,7 @@ def test_runs_are_compared(call: Call) -> None:
     assert [line.split("  ")[0] for line in lines[:2]] == ["first", "second"]
     cells = [[cell.strip() for cell in line.split("  ") if cell] for line in lines[2:]]
     assert ["preset", "standard", "standard"] in cells
-    assert ["loss", "nan (1 … 4)", "2.5 (2.5 … 3)"] in cells
+    assert ["loss", "NaN (1 … 4)", "2.5 (2.5 … 3)"] in cells
     assert ["loss (eval)", "7 (7 … 7)", "7 (7 … 7)"] in cells
     assert ["vanishing_gradient", "fired at step 0", "clear"] in cells
     assert ["rules.vanishing_gradient.threshold", "1.0", "0.1"] in cells

@@ -237,7 +237,7 @@ def test_a_missing_run_is_named_and_the_nearest_suggested(
     client = open_dashboard(tmp_path)
     answer = client.get("/runs/lr-0.1/rules", headers={"accept": "text/html"})
     assert answer.status_code == 404
-    assert "there is no run named &#39;lr-0.1&#39;" in answer.text
+    assert "There is no run named &#39;lr-0.1&#39;" in answer.text
     assert 'href="/runs/lr-0.01/overview">' in answer.text
     assert "did you mean 'lr-0.01'?" in client.get("/runs/lr-0.1/rules").text
     assert "did you mean" not in client.get("/runs/other/rules").text

@@ -94,7 +94,7 @@ def test_it_shows_status_steps_losses_and_rules(run: Path) -> None:
     )
     text = shown(run).text
     assert "a-run Stopped at step 1,313 by exploding_tensor: loss is NaN (step 1,312). Try: clip gradients." in text
-    assert "1,314 steps, 20 eval steps · loss 0.1235 · bad NaN" in text
+    assert "1,314 steps, 20 eval steps · loss 0.123 · bad NaN" in text
     assert "exploding_tensorstep 1,312loss is NaNtry: clip gradients" in text
     assert "waitingundecidedno gradients yet" in text
     assert "brokenerrorValueError: x" in text

@@ -13,7 +13,6 @@ from starlette.responses import Response
 
 from leadline.analysis.comparison import ComparedRow, compared, settings
 from leadline.analysis.overview import outcome_of
-from leadline.charts import theme
 from leadline.charts.tensor_charts import scalar_groups
 from leadline.dashboard import tensor_view as view
 from leadline.dashboard.hyperparameters import hyperparameters_of
@@ -40,7 +39,6 @@ def compare(request: Request) -> Response:
     known = [run.name for run in list_runs(site(request).run_cache.root)][:_MAX_LISTED_RUNS]
     fields = [*names, *[""] * (max(2, min(len(names) + 1, MAX_RUNS)) - len(names))]
     frame: dict[str, Any] = {"title": "Compare", "known_runs": known, "names": names, "fields": fields}
-    frame["colours"] = [theme.series_colour(index) for index in range(len(names))]
     if len(names) < 2:
         return render(request, "compare.html", frame)
     opened = [site(request).run_cache.open(name) for name in names]

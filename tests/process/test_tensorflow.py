@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script
+from launching import LEADLINE, environment, finish, script
 
 from leadline.reader.run import Run
 
@@ -48,76 +46,94 @@ KINDS = {
 """The steps of each kind of training."""
 WITH_TRUTH = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
 """Kinds whose truth is computed beside the training."""
+GROUPS = [tuple(KINDS)[at::4] for at in range(4)]
+"""Each group is one launched run."""
+SCRIPT = (PYTHON, script("tensorflow_kinds.py"))
+CALM = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 
 pytestmark = pytest.mark.slow
 
 
-class Trained(NamedTuple):
-    """A training with Leadline and without."""
+class Watched(NamedTuple):
+    """A launched run in which a process trained each of several kinds."""
 
-    bare: dict[str, Any]
-    ended: Ended
-    truth: list[dict[str, float]]
+    run: Run
+    folder: Path
 
-    @property
-    def run(self) -> Run:
-        return self.ended.run
+    def worker(self, kind: str) -> str:
+        return f"rank0-{told(self.folder, kind)['pid']}"
 
-
-def train(kind: str, folder: Path, *options: str) -> Trained:
-    words = [PYTHON, script("tensorflow_kinds.py"), kind]
-    bare, truth = train_bare(kind)
-    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
-    watched = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--", *words]
-    ended = finish(watched, folder, env=calm)
-    assert ended.status == 0, ended.err
-    return Trained(bare, ended, truth)
+    def names(self, kind: str) -> set[str]:
+        worker = self.worker(kind)
+        return {row["name"] for row in self.run.series().to_pylist() if row["worker"] == worker}
 
 
-@functools.cache
-def train_bare(kind: str) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """Train without Leadline; return the digest of the weights, and the truth about each step."""
-    with TemporaryDirectory() as folder:
-        truth = Path(folder) / "truth.json"
-        calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
-        ended = finish([PYTHON, script("tensorflow_kinds.py"), kind, str(truth)], Path(folder), env=calm)
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Train all kinds without Leadline; return the folder of what they tell."""
+    folder = tmp_path_factory.mktemp("bare")
+    for kinds in GROUPS:
+        ended = finish([*SCRIPT, "--truth", ".", *kinds], folder, env=environment(**CALM))
         assert ended.status == 0, ended.err
-        return json.loads(ended.lines[-1]), json.loads(truth.read_text())
+    return folder
+
+
+def train(kinds: Iterable[str], folder: Path, *options: str) -> Watched:
+    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
+    ended = finish([*words, *SCRIPT, ".", *kinds], folder, env=environment(**CALM))
+    assert ended.status == 0, ended.err
+    return Watched(ended.run, folder)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Watched]:
+    """Train all kinds with Leadline, in a few launched runs; return them by kind."""
+    runs = {}
+    for kinds in GROUPS:
+        options = ("--budget", "off", "--capture", "all:every=1", "--capture", "layers:every=1")
+        runs |= dict.fromkeys(kinds, train(kinds, tmp_path_factory.mktemp("watched"), *options))
+    return runs
+
+
+def told(folder: Path, kind: str) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{kind}.json").read_text()))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_training(kind: str, tmp_path: Path) -> None:
-    trained = train(kind, tmp_path, "--budget", "off", "--capture", "all:every=1", "--capture", "layers:every=1")
-    run = trained.run
-    assert json.loads(trained.ended.lines[-1]) == trained.bare
-    (document,) = run.worker_documents().values()
+def test_a_kind_of_training(kind: str, bare: Path, watched: dict[str, Watched]) -> None:
+    without, trained = told(bare, kind), watched[kind]
+    run, worker, names = trained.run, trained.worker(kind), trained.names(kind)
+    assert told(trained.folder, kind)["digest"] == without["digest"]
+    document = run.worker_documents()[worker]
     assert document.off is None, document.off
     assert document.steps["train"] == KINDS[kind]
     for collection in ("losses", "weights", "gradients", "gradient_norms"):
-        assert run.tensor_names(collection=collection), collection
+        assert names.intersection(run.tensor_names(collection=collection)), collection
     if kind in WITH_TRUTH:
-        assert len(trained.truth) == STEPS
-        for step, expected in enumerate(trained.truth):
-            assert captured(run, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert len(without["truth"]) == STEPS
+        for step, expected in enumerate(without["truth"]):
+            assert captured(run, worker, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
-@pytest.mark.parametrize("kind", ["convolution", "convolution_xla"])
-def test_presets_leave_every_bit(kind: str, preset: str, tmp_path: Path) -> None:
-    trained = train(kind, tmp_path, "--preset", preset)
-    assert json.loads(trained.ended.lines[-1]) == trained.bare
+def test_presets_leave_every_bit(preset: str, bare: Path, tmp_path: Path) -> None:
+    kinds = ("convolution", "convolution_xla")
+    trained = train(kinds, tmp_path, "--preset", preset)
+    assert len(trained.run.worker_documents()) == len(kinds)
+    for kind in kinds:
+        assert told(trained.folder, kind)["digest"] == told(bare, kind)["digest"]
 
 
-def captured(run: Run, names: Iterable[str], step: int) -> dict[str, float]:
+def captured(run: Run, worker: str, names: Iterable[str], step: int) -> dict[str, float]:
     """Return what was captured of a step, by the names of the truth."""
     values = {}
     for name in names:
         if name == "loss":
-            values[name] = run.tensor(name).statistic("value", step)
+            values[name] = run.tensor(name).statistic("value", step, worker)
         elif name == "first_output_abs_mean":
             (layer,) = (name for name in run.tensor_names() if name.endswith("first_output_0"))
-            values[name] = run.tensor(layer).statistic("abs_mean", step)
+            values[name] = run.tensor(layer).statistic("abs_mean", step, worker)
         else:
-            values[name] = run.tensor(name).statistic("l2", step)
+            values[name] = run.tensor(name).statistic("l2", step, worker)
         assert math.isfinite(values[name])
     return values

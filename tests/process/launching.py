@@ -81,7 +81,9 @@ def watched(
     return finish(command(options, *job, root=folder), folder, env=environment(**changes), given=given)
 
 
-def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None) -> Ended:
+def finish(
+    words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None, patience: float = PATIENCE
+) -> Ended:
     process = subprocess.Popen(
         words,
         cwd=folder,
@@ -92,7 +94,7 @@ def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | 
         text=True,
     )
     try:
-        out, err = process.communicate(given, timeout=PATIENCE)
+        out, err = process.communicate(given, timeout=patience)
     except BaseException:
         end_all(process)
         raise

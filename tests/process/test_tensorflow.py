@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launching import LEADLINE, environment, finish, script
+from launching import LEADLINE, PATIENCE, Ended, environment, finish, script
 
 from leadline.reader.run import Run
 
@@ -48,14 +48,13 @@ WITH_TRUTH = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerl
 """Kinds whose truth is computed beside the training."""
 GROUPS = [tuple(KINDS)[at::4] for at in range(4)]
 """Each group is one launched run."""
-SCRIPT = (PYTHON, script("tensorflow_kinds.py"))
-CALM = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
+EVERYTHING = ("--budget", "off", "--capture", "all:every=1", "--capture", "layers:every=1")
 
 pytestmark = pytest.mark.slow
 
 
 class Watched(NamedTuple):
-    """A launched run in which a process trained each of several kinds."""
+    """A launched run in which a process trained each of several kinds, and the folder of what they told."""
 
     run: Run
     folder: Path
@@ -68,72 +67,90 @@ class Watched(NamedTuple):
         return {row["name"] for row in self.run.series().to_pylist() if row["worker"] == worker}
 
 
+class Trainings:
+    """The trainings of all kinds, with Leadline and without; a group is trained when one of its kinds is needed."""
+
+    def __init__(self, make_folder: Callable[[str], Path]) -> None:
+        self._make_folder = make_folder
+        self._bare: dict[tuple[str, ...], Path] = {}
+        self._watched: dict[tuple[str, ...], Watched] = {}
+
+    def bare(self, kind: str) -> dict[str, Any]:
+        """Return what a kind tells without Leadline: the digest of its weights, and the truth about each step."""
+        group = group_of(kind)
+        if group not in self._bare:
+            self._bare[group] = self._make_folder("bare")
+            launch(["--truth", ".", *group], self._bare[group])
+        return told(self._bare[group], kind)
+
+    def watched(self, kind: str) -> Watched:
+        group = group_of(kind)
+        if group not in self._watched:
+            self._watched[group] = watch(group, self._make_folder("watched"), EVERYTHING)
+        return self._watched[group]
+
+
 @pytest.fixture(scope="module")
-def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train all kinds without Leadline; return the folder of what they tell."""
-    folder = tmp_path_factory.mktemp("bare")
-    for kinds in GROUPS:
-        ended = finish([*SCRIPT, "--truth", ".", *kinds], folder, env=environment(**CALM))
-        assert ended.status == 0, ended.err
-    return folder
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+    return Trainings(tmp_path_factory.mktemp)
 
 
-def train(kinds: Iterable[str], folder: Path, *options: str) -> Watched:
-    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
-    ended = finish([*words, *SCRIPT, ".", *kinds], folder, env=environment(**CALM))
-    assert ended.status == 0, ended.err
-    return Watched(ended.run, folder)
-
-
-@pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Watched]:
-    """Train all kinds with Leadline, in a few launched runs; return them by kind."""
-    runs = {}
-    for kinds in GROUPS:
-        options = ("--budget", "off", "--capture", "all:every=1", "--capture", "layers:every=1")
-        runs |= dict.fromkeys(kinds, train(kinds, tmp_path_factory.mktemp("watched"), *options))
-    return runs
+def group_of(kind: str) -> tuple[str, ...]:
+    return next(group for group in GROUPS if kind in group)
 
 
 def told(folder: Path, kind: str) -> dict[str, Any]:
     return dict(json.loads((folder / f"{kind}.json").read_text()))
 
 
+def watch(kinds: tuple[str, ...], folder: Path, options: tuple[str, ...]) -> Watched:
+    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
+    return Watched(launch([".", *kinds], folder, words).run, folder)
+
+
+def launch(arguments: list[str], folder: Path, words: Sequence[str] = ()) -> Ended:
+    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+    job = [PYTHON, script("tensorflow_kinds.py"), *arguments]
+    ended = finish([*words, *job], folder, env=calm, patience=len(arguments) * PATIENCE)
+    assert ended.status == 0, ended.err
+    return ended
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_training(kind: str, bare: Path, watched: dict[str, Watched]) -> None:
-    without, trained = told(bare, kind), watched[kind]
+def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
+    bare, trained = trainings.bare(kind), trainings.watched(kind)
     run, worker, names = trained.run, trained.worker(kind), trained.names(kind)
-    assert told(trained.folder, kind)["digest"] == without["digest"]
+    assert told(trained.folder, kind)["digest"] == bare["digest"]
     document = run.worker_documents()[worker]
     assert document.off is None, document.off
     assert document.steps["train"] == KINDS[kind]
     for collection in ("losses", "weights", "gradients", "gradient_norms"):
         assert names.intersection(run.tensor_names(collection=collection)), collection
     if kind in WITH_TRUTH:
-        assert len(without["truth"]) == STEPS
-        for step, expected in enumerate(without["truth"]):
-            assert captured(run, worker, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert len(bare["truth"]) == STEPS
+        for step, expected in enumerate(bare["truth"]):
+            assert captured(run, worker, names, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
-def test_presets_leave_every_bit(preset: str, bare: Path, tmp_path: Path) -> None:
+def test_presets_leave_every_bit(preset: str, trainings: Trainings, tmp_path: Path) -> None:
     kinds = ("convolution", "convolution_xla")
-    trained = train(kinds, tmp_path, "--preset", preset)
+    trained = watch(kinds, tmp_path, ("--preset", preset))
     assert len(trained.run.worker_documents()) == len(kinds)
     for kind in kinds:
-        assert told(trained.folder, kind)["digest"] == told(bare, kind)["digest"]
+        assert told(trained.folder, kind)["digest"] == trainings.bare(kind)["digest"]
 
 
-def captured(run: Run, worker: str, names: Iterable[str], step: int) -> dict[str, float]:
-    """Return what was captured of a step, by the names of the truth."""
+def captured(run: Run, worker: str, names: Iterable[str], wanted: Iterable[str], step: int) -> dict[str, float]:
+    """Return what was captured of a step of a worker with tensors of these names, by the names of the truth."""
     values = {}
-    for name in names:
+    for name in wanted:
+        tensor, statistic = name, "l2"
         if name == "loss":
-            values[name] = run.tensor(name).statistic("value", step, worker)
+            statistic = "value"
         elif name == "first_output_abs_mean":
-            (layer,) = (name for name in run.tensor_names() if name.endswith("first_output_0"))
-            values[name] = run.tensor(layer).statistic("abs_mean", step, worker)
-        else:
-            values[name] = run.tensor(name).statistic("l2", step, worker)
+            (tensor,) = (name for name in names if name.endswith("first_output_0"))
+            statistic = "abs_mean"
+        values[name] = run.tensor(tensor).statistic(statistic, step, worker)
         assert math.isfinite(values[name])
     return values

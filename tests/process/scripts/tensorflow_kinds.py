@@ -10,28 +10,20 @@ import argparse
 import hashlib
 import json
 import os
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
 import tensorflow as tf
+from forks import fork_for_each
 
 options = argparse.ArgumentParser()
 options.add_argument("folder")
 options.add_argument("kinds", nargs="+")
 options.add_argument("--truth", action="store_true")
 given = options.parse_args()
-for KIND in given.kinds:
-    child = os.fork()  # TensorFlow has started nothing yet
-    if not child:
-        break
-    _, status = os.waitpid(child, 0)
-    if status:
-        sys.exit(f"{KIND} ended with {status}")
-else:
-    sys.exit(0)
+KIND = fork_for_each(given.kinds)  # TensorFlow has started nothing yet
 BASE, XLA = KIND.removesuffix("_xla"), KIND.endswith("_xla")
 BATCH, BATCHES, EPOCHS = 16, 8, 2
 L = keras.layers

@@ -13,10 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from typer.testing import CliRunner
-
 import leadline
-from leadline.cli.app import application
 from leadline.reader.run import Run
 from leadline.store.documents import read_document
 
@@ -213,6 +210,10 @@ def only_run(root: Path) -> Run:
 
 def show(run: str | Path) -> dict[str, Any]:
     """Return the output of ``leadline show --json``, called in this process, which saves the start of another one."""
+    from typer.testing import CliRunner
+
+    from leadline.cli.app import application
+
     done = CliRunner().invoke(application("show"), ["show", "--json", str(run)], standalone_mode=False)
     if done.exception is not None:
         raise done.exception

@@ -13,7 +13,8 @@ import pytest
 MAX_FAILED = 10
 """If more tests fail, the load of the machine is not the reason."""
 UNSTEADY = "unsteady: passed only when run alone"
-_PARALLEL = ["-n", "2", "--dist", "loadfile"]
+_PARALLEL = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
+"""One worker more than CI has cores, because tests that start processes also wait; the short unit tests come last."""
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
 _RETRY_OPTION = "--retry"
 

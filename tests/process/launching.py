@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import leadline
-from leadline.cli.app import application
 from leadline.reader.run import Run
 from leadline.store.documents import read_document
 
@@ -84,7 +82,9 @@ def watched(
     return finish(command(options, *job, root=folder), folder, env=environment(**changes), given=given)
 
 
-def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None) -> Ended:
+def finish(
+    words: list[str], folder: Path, *, env: dict[str, str], given: str | None = None, patience: float = PATIENCE
+) -> Ended:
     process = subprocess.Popen(
         words,
         cwd=folder,
@@ -95,7 +95,7 @@ def finish(words: list[str], folder: Path, *, env: dict[str, str], given: str | 
         text=True,
     )
     try:
-        out, err = process.communicate(given, timeout=PATIENCE)
+        out, err = process.communicate(given, timeout=patience)
     except BaseException:
         end_all(process)
         raise
@@ -214,6 +214,10 @@ def only_run(root: Path) -> Run:
 
 def show(run: str | Path) -> dict[str, Any]:
     """Return the output of ``leadline show --json``, called in this process, which saves the start of another one."""
+    from typer.testing import CliRunner
+
+    from leadline.cli.app import application
+
     done = CliRunner().invoke(application("show"), ["show", "--json", str(run)], standalone_mode=False)
     if done.exception is not None:
         raise done.exception

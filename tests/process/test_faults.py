@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from false_alarms import judge
 from fault_examples import Example, examples, spoken
-from launching import PATIENCE, bare, command, end_all, environment, rule, script, show, wait_for, watched
+from launching import PATIENCE, bare, command, end_all, environment, finish, rule, script, show, wait_for, watched
 
+import leadline
 from leadline.rules import registry
 
 pytestmark = pytest.mark.slow
@@ -34,7 +38,8 @@ CLASSIFIER = (
 )
 """Rules whose healthy twins are the same training."""
 IMAGES = ("check_input_images", "tensor_variance")
-ALONE = tuple(name for name in EXAMPLES if name not in (*CLASSIFIER, *IMAGES, "similar_across_runs"))
+LAUNCHED = (*CLASSIFIER, *IMAGES, "replica_divergence", "similar_across_runs")
+"""Rules whose healthy twins are launched; all others are trained in one process, each in a run of its own."""
 
 
 OF_THE_MACHINE = frozenset(
@@ -89,8 +94,30 @@ def test_a_different_run_is_distinguished_from_a_repeated_run(tmp_path: Path) ->
     check_silent(show(tmp_path / "runs" / "again"), [example.rule])
 
 
-@pytest.mark.parametrize("name", ALONE)
-def test_the_healthy_twin_is_clear(tmp_path: Path, name: str) -> None:
+@pytest.fixture(scope="module")
+def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Capture healthy twins one after the other in one process, with the options of their examples."""
+    folder = tmp_path_factory.mktemp("twins")
+    options = {name: EXAMPLES[name].options_with_defaults for name in EXAMPLES if name not in LAUNCHED}
+    words = [sys.executable, script("healthy_twins.py")]
+    ended = finish(words, folder, env=environment(LEADLINE_ROOT=str(folder)), given=json.dumps(options))
+    assert ended.status == 0, ended.err
+    return folder
+
+
+@pytest.mark.parametrize("name", [rule for rule in EXAMPLES if rule not in LAUNCHED])
+def test_the_healthy_twin_is_clear(twins: Path, name: str) -> None:
+    """No rule has findings, including the default rules."""
+    run = leadline.open_run(twins / name)
+    assert run.damage == []
+    assert [document.lost for document in run.worker_documents().values()] == [None]
+    told = judge(twins / name)
+    assert {rule: state.findings for rule, state in told.items() if state.findings} == {}
+    assert (told[name].verdict, told[name].why) == ("clear", "")
+
+
+def test_the_healthy_twin_of_diverging_replicas_is_clear(tmp_path: Path) -> None:
+    name = "replica_divergence"
     ended = watched(EXAMPLES[name].options_with_defaults, *training(name, healthy=True), folder=tmp_path)
     check_silent(ended.show(), [name])
 

@@ -50,6 +50,8 @@ from hypothesis import given, strategies as st
 @given(st.integers())
 def test_drawn(number): assert number < 1000
 """
+PLUGINS = "xdist.plugin,_hypothesis_pytestplugin"
+"""What the runs need; all others that are installed would take most of their time."""
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +62,7 @@ def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
+    clean |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": PLUGINS}
     ended = subprocess.run(
         [sys.executable, str(RUN_TESTS), *options],
         cwd=folder,

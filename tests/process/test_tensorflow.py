@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script
+from launching import LEADLINE, PATIENCE, Ended, environment, finish, script
 
 from leadline.reader.run import Run
 
@@ -48,76 +46,111 @@ KINDS = {
 """The steps of each kind of training."""
 WITH_TRUTH = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
 """Kinds whose truth is computed beside the training."""
+GROUPS = [tuple(KINDS)[at::4] for at in range(4)]
+"""Each group is one launched run."""
+EVERYTHING = ("--budget", "off", "--capture", "all:every=1", "--capture", "layers:every=1")
 
 pytestmark = pytest.mark.slow
 
 
-class Trained(NamedTuple):
-    """A training with Leadline and without."""
+class Watched(NamedTuple):
+    """A launched run in which a process trained each of several kinds, and the folder of what they told."""
 
-    bare: dict[str, Any]
-    ended: Ended
-    truth: list[dict[str, float]]
+    run: Run
+    folder: Path
 
-    @property
-    def run(self) -> Run:
-        return self.ended.run
+    def worker(self, kind: str) -> str:
+        return f"rank0-{told(self.folder, kind)['pid']}"
+
+    def names(self, kind: str) -> set[str]:
+        worker = self.worker(kind)
+        return {row["name"] for row in self.run.series().to_pylist() if row["worker"] == worker}
 
 
-def train(kind: str, folder: Path, *options: str) -> Trained:
-    words = [PYTHON, script("tensorflow_kinds.py"), kind]
-    bare, truth = train_bare(kind)
+class Trainings:
+    """The trainings of all kinds, with Leadline and without; a group is trained when one of its kinds is needed."""
+
+    def __init__(self, make_folder: Callable[[str], Path]) -> None:
+        self._make_folder = make_folder
+        self._bare: dict[tuple[str, ...], Path] = {}
+        self._watched: dict[tuple[str, ...], Watched] = {}
+
+    def bare(self, kind: str) -> dict[str, Any]:
+        """Return what a kind tells without Leadline: the digest of its weights, and the truth about each step."""
+        group = group_of(kind)
+        if group not in self._bare:
+            self._bare[group] = self._make_folder("bare")
+            launch(["--truth", ".", *group], self._bare[group])
+        return told(self._bare[group], kind)
+
+    def watched(self, kind: str) -> Watched:
+        group = group_of(kind)
+        if group not in self._watched:
+            self._watched[group] = watch(group, self._make_folder("watched"), EVERYTHING)
+        return self._watched[group]
+
+
+@pytest.fixture(scope="module")
+def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
+    return Trainings(tmp_path_factory.mktemp)
+
+
+def group_of(kind: str) -> tuple[str, ...]:
+    return next(group for group in GROUPS if kind in group)
+
+
+def told(folder: Path, kind: str) -> dict[str, Any]:
+    return dict(json.loads((folder / f"{kind}.json").read_text()))
+
+
+def watch(kinds: tuple[str, ...], folder: Path, options: tuple[str, ...]) -> Watched:
+    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
+    return Watched(launch([".", *kinds], folder, words).run, folder)
+
+
+def launch(arguments: list[str], folder: Path, words: Sequence[str] = ()) -> Ended:
     calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
-    watched = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--", *words]
-    ended = finish(watched, folder, env=calm)
+    job = [PYTHON, script("tensorflow_kinds.py"), *arguments]
+    ended = finish([*words, *job], folder, env=calm, patience=len(arguments) * PATIENCE)
     assert ended.status == 0, ended.err
-    return Trained(bare, ended, truth)
-
-
-@functools.cache
-def train_bare(kind: str) -> tuple[dict[str, Any], list[dict[str, float]]]:
-    """Train without Leadline; return the digest of the weights, and the truth about each step."""
-    with TemporaryDirectory() as folder:
-        truth = Path(folder) / "truth.json"
-        calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
-        ended = finish([PYTHON, script("tensorflow_kinds.py"), kind, str(truth)], Path(folder), env=calm)
-        assert ended.status == 0, ended.err
-        return json.loads(ended.lines[-1]), json.loads(truth.read_text())
+    return ended
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_kind_of_training(kind: str, tmp_path: Path) -> None:
-    trained = train(kind, tmp_path, "--budget", "off", "--capture", "all:every=1", "--capture", "layers:every=1")
-    run = trained.run
-    assert json.loads(trained.ended.lines[-1]) == trained.bare
-    (document,) = run.worker_documents().values()
+def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
+    bare, trained = trainings.bare(kind), trainings.watched(kind)
+    run, worker, names = trained.run, trained.worker(kind), trained.names(kind)
+    assert told(trained.folder, kind)["digest"] == bare["digest"]
+    document = run.worker_documents()[worker]
     assert document.off is None, document.off
     assert document.steps["train"] == KINDS[kind]
     for collection in ("losses", "weights", "gradients", "gradient_norms"):
-        assert run.tensor_names(collection=collection), collection
+        assert names.intersection(run.tensor_names(collection=collection)), collection
     if kind in WITH_TRUTH:
-        assert len(trained.truth) == STEPS
-        for step, expected in enumerate(trained.truth):
-            assert captured(run, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+        assert len(bare["truth"]) == STEPS
+        for step, expected in enumerate(bare["truth"]):
+            assert captured(run, worker, names, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
-@pytest.mark.parametrize("kind", ["convolution", "convolution_xla"])
-def test_presets_leave_every_bit(kind: str, preset: str, tmp_path: Path) -> None:
-    trained = train(kind, tmp_path, "--preset", preset)
-    assert json.loads(trained.ended.lines[-1]) == trained.bare
+def test_presets_leave_every_bit(preset: str, trainings: Trainings, tmp_path: Path) -> None:
+    kinds = ("convolution", "convolution_xla")
+    trained = watch(kinds, tmp_path, ("--preset", preset))
+    assert len(trained.run.worker_documents()) == len(kinds)
+    for kind in kinds:
+        assert told(trained.folder, kind)["digest"] == trainings.bare(kind)["digest"]
 
 
-def captured(run: Run, names: Iterable[str], step: int) -> dict[str, float]:
-    """Return what was captured of a step, by the names of the truth."""
+def captured(run: Run, worker: str, names: Iterable[str], wanted: Iterable[str], step: int) -> dict[str, float]:
+    """Return what was captured of a step of a worker with tensors of these names, by the names of the truth."""
     values = {}
-    for name in names:
+    for name in wanted:
+        tensor, statistic = name, "l2"
         if name == "loss":
-            values[name] = run.tensor(name).statistic("value", step)
+            statistic = "value"
         elif name == "first_output_abs_mean":
-            (layer,) = (name for name in run.tensor_names() if name.endswith("first_output_0"))
-            values[name] = run.tensor(layer).statistic("abs_mean", step)
-        else:
-            values[name] = run.tensor(name).statistic("l2", step)
+            (tensor,) = (name for name in names if name.endswith("first_output_0"))
+            statistic = "abs_mean"
+        values[name] = run.tensor(tensor).statistic(statistic, step, worker)
         assert math.isfinite(values[name])
     return values

@@ -26,7 +26,7 @@ def profiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp(request.param)
     window = ("--profile", f"detailed:at={FIRST},for={STEPS}")
     words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
-    ended = finish([*words, PYTHON, script("tensorflow_kinds.py"), request.param], folder, env=environment(**CALM))
+    ended = finish([*words, PYTHON, script("tensorflow_kinds.py"), ".", request.param], folder, env=environment(**CALM))
     assert ended.status == 0, ended.err
     return request.param, ended
 

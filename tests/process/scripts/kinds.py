@@ -19,6 +19,7 @@ import kinds_of_processes  # noqa: F401
 import kinds_of_steps  # noqa: F401
 import torch
 from diary import KINDS, STEPS, Diary, cross_entropy, error, kind, net, plain_step
+from forks import fork_for_each
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, TensorDataset
@@ -346,14 +347,7 @@ def main() -> None:
 
     torch.set_num_threads(1)
     folder = Path(sys.argv[1])
-    for name in sys.argv[2:]:
-        child = os.fork()
-        if not child:
-            train(name, folder)
-            return
-        _, status = os.waitpid(child, 0)
-        if status:
-            sys.exit(f"{name} ended with {status}")
+    train(fork_for_each(sys.argv[2:]), folder)
 
 
 if __name__ == "__main__":

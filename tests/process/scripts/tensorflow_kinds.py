@@ -1,23 +1,29 @@
-"""Trains one kind of model with TensorFlow; prints a digest of its weights and optimizer variables as JSON.
+"""Many kinds of training with TensorFlow, one process per kind, which TensorFlow is imported for only once.
 
-Arguments: the kind, and a file for the truth: what each step should have captured, computed eagerly beside it.
+Usage: tensorflow_kinds.py [--truth] FOLDER KIND…; writes ``FOLDER/<kind>.json`` with the pid and a digest of the final
+weights and optimizer variables; with ``--truth`` also what each step should have captured, computed eagerly beside it.
 """
 
 from __future__ import annotations
 
-import contextlib
+import argparse
 import hashlib
 import json
 import os
-import sys
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import keras
 import numpy as np
 import tensorflow as tf
+from forks import fork_for_each
 
-KIND, TRUTH = sys.argv[1], (sys.argv[2] if len(sys.argv) > 2 else "")
+options = argparse.ArgumentParser()
+options.add_argument("folder")
+options.add_argument("kinds", nargs="+")
+options.add_argument("--truth", action="store_true")
+given = options.parse_args()
+KIND = fork_for_each(given.kinds)  # TensorFlow has started nothing yet
 BASE, XLA = KIND.removesuffix("_xla"), KIND.endswith("_xla")
 BATCH, BATCHES, EPOCHS = 16, 8, 2
 L = keras.layers
@@ -72,7 +78,7 @@ def batch(number):
 
 def note_truth(model, x, y):
     """Note the loss, the gradients and an activation of a batch, computed eagerly."""
-    if not TRUTH:
+    if not given.truth:
         return
     with tf.GradientTape() as tape:
         loss = make_loss()(y, model(x, training=True))
@@ -288,7 +294,6 @@ KINDS = {
 }
 
 values = b"".join(np.asarray(variable).tobytes() for variable in KINDS[BASE]())
-with contextlib.ExitStack() as stack:
-    if TRUTH:
-        stack.enter_context(open(TRUTH, "w")).write(json.dumps(truth))
-print(json.dumps({"digest": hashlib.sha256(values).hexdigest()}))
+told = {"pid": os.getpid(), "digest": hashlib.sha256(values).hexdigest(), "truth": truth}
+with open(os.path.join(given.folder, f"{KIND}.json"), "w") as file:
+    json.dump(told, file)

@@ -63,6 +63,13 @@ def watched(folder: str, name: str, *, is_default: bool = False, rules: Sequence
         rules=tuple(spec for spec, _ in resolved),
     )
     create_run(run, manifest, status="InProgress")
+    with captured(run):
+        yield
+
+
+@contextlib.contextmanager
+def captured(run: str) -> Iterator[None]:
+    """Capture what is trained into a run that exists; it is complete then."""
     own = api.start(run)
     assert own is not None
     try:

@@ -117,3 +117,8 @@ def test_an_evaluation_outside_of_record_has_its_own_steps_and_losses(trained: T
 def test_the_state_of_the_optimizer_has_names(trained: Trained) -> None:
     names = {name.rpartition("/")[0] for name in trained.run.tensor_names(collection="optimizer_variables")}
     assert {"Adam/mean", "Adam/variance", "NAG/momentum", "SGD/momentum", "RMSProp/n"} <= names
+
+
+def test_waits_for_batches_of_a_loader_are_a_phase(trained: Trained) -> None:
+    waits = [event for event in trained.run.timeline().to_pylist() if event["name"] == "data"]
+    assert [event["phase"] for event in waits] == [*["train"] * 4, *["eval"] * 2] * 2  # only one kind has a loader

@@ -20,12 +20,16 @@ from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, trained_by
 from leadline.frameworks.mxnet.clipping import Clipping
+from leadline.frameworks.mxnet.data_loading import DataLoading
 from leadline.frameworks.mxnet.diagnose import Uncaptured, coverage_gaps, inventory
+from leadline.frameworks.mxnet.profiles import ProfilerRecording, ScriptProfiling
 from leadline.frameworks.mxnet.steps import Steps
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
+from leadline.training.recording import Recording
 
 _AMP: Final = "mxnet.contrib.amp"
 """The module of mixed precision, which ``import mxnet`` does not import."""
@@ -49,7 +53,8 @@ class MXNetAdapter:
         self._callbacks: StepCallbacks | None = None
         self._blocks: BlockHooks | None = None
         self._imports: ImportWatch | None = None
-        self._uncaptured = Uncaptured(note)
+        self._profiling = ScriptProfiling()
+        self._uncaptured, self._data_loading = Uncaptured(note), DataLoading()
 
     def version(self) -> str:
         return str(mx.__version__)
@@ -69,6 +74,9 @@ class MXNetAdapter:
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
         return coverage_gaps(optimizers, self._roots(), self._uncaptured.seen)
 
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        return ProfilerRecording(self._profiling)
+
     def _roots(self) -> list[Any]:
         return sorted(self._blocks.roots, key=lambda root: str(root.name)) if self._blocks is not None else []
 
@@ -86,6 +94,8 @@ class MXNetAdapter:
         self._blocks.install()
         self._clipping.install(guard, callbacks.wants_gradient_norms)
         self._uncaptured.install(guard)
+        self._profiling.install(guard)
+        self._data_loading.install(callbacks.timeline, guard)
         replace = self._patches.replace
         replace(NDArray, "backward", lambda original: _make_backward(original, steps, guard))
         replace(autograd, "backward", lambda original: _make_backward(original, steps, guard))
@@ -105,6 +115,8 @@ class MXNetAdapter:
         self._patches.restore()
         self._clipping.uninstall()
         self._uncaptured.uninstall()
+        self._profiling.uninstall()
+        self._data_loading.uninstall()
         if self._blocks is not None:
             self._blocks.uninstall()
         self._blocks = self._callbacks = None

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from launching import LEADLINE, MXNET, Ended, environment, finish, needs_mxnet, script
 
@@ -23,10 +24,12 @@ pytestmark = [pytest.mark.slow, needs_mxnet]
 class Trained:
     """All kinds of trainings in one process, with Leadline."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, kinds: tuple[str, ...] = ()) -> None:
         truth = folder / "truth.json"
         words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
-        self.ended: Ended = finish([*words, MXNET, script("mxnet_kinds.py"), str(truth)], folder, env=environment())
+        self.ended: Ended = finish(
+            [*words, MXNET, script("mxnet_kinds.py"), str(truth), *kinds], folder, env=environment()
+        )
         assert self.ended.status == 0, self.ended.err
         self.digests: dict[str, str] = json.loads(self.ended.lines[-1])
         self.told: dict[str, Any] = json.loads(truth.read_text())
@@ -121,4 +124,24 @@ def test_the_state_of_the_optimizer_has_names(trained: Trained) -> None:
 
 def test_waits_for_batches_of_a_loader_are_a_phase(trained: Trained) -> None:
     waits = [event for event in trained.run.timeline().to_pylist() if event["name"] == "data"]
-    assert [event["phase"] for event in waits] == [*["train"] * 4, *["eval"] * 2] * 2  # only one kind has a loader
+    modes = [event["phase"] for event in waits]
+    assert modes[:12] == [*["train"] * 4, *["eval"] * 2] * 2  # only one kind has loaders
+
+
+def test_blocks_inside_a_hybridized_block_are_captured_if_they_are_asked_for_by_name(tmp_path: Path) -> None:
+    captured = [
+        word for what in ("layers:regex=.", "weights:", "biases:") for word in ("--capture", f"{what},every=2,raw=true")
+    ]
+    captured = [word.replace(":,", ":") for word in captured]
+    trained = Trained(tmp_path, "--budget", "off", *captured, kinds=("hybridized", "static_shape"))
+    run, bare = trained.run, bare_digests()
+    assert trained.digests == {kind: bare[kind] for kind in trained.digests}
+    for net, first, last, steps in (("0", "0", "1", (2, 4, 6)), ("1", "2", "3", (10, 12, 14))):
+        for step in steps:
+            x = run.tensor(f"hybridsequential{net}_input_0").value(step)
+            weight, bias = (run.tensor(f"dense{first}_{part}").value(step) for part in ("weight", "bias"))
+            np.testing.assert_allclose(run.tensor(f"dense{first}_output_0").value(step), x @ weight.T + bias, atol=1e-5)
+            outputs = run.tensor(f"hybridsequential{net}_output_0").value(step)
+            assert (run.tensor(f"dense{last}_output_0").value(step) == outputs).all()
+    hidden, relu = (run.tensor(f"dense0_{part}output_0").value(2) for part in ("", "relu_"))
+    assert (relu == np.maximum(hidden, 0)).all()

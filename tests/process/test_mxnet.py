@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 from launching import LEADLINE, MXNET, Ended, environment, finish, needs_mxnet, script
 
+import leadline
 from leadline.reader.run import Run
 
 LOSS = "softmaxcrossentropyloss"
@@ -145,3 +148,16 @@ def test_blocks_inside_a_hybridized_block_are_captured_if_they_are_asked_for_by_
             assert (run.tensor(f"dense{last}_output_0").value(step) == outputs).all()
     hidden, relu = (run.tensor(f"dense0_{part}output_0").value(2) for part in ("", "relu_"))
     assert (relu == np.maximum(hidden, 0)).all()
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "mxnet.md").read_text()
+    _, _, rest = page.partition("$ cat train.py\n")
+    (tmp_path / "train.py").write_text(rest.partition("$ leadline run train.py")[0])
+    ended = finish([*LEADLINE, "run", "--", MXNET, "train.py"], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    (folder,) = (tmp_path / "leadline-runs").iterdir()
+    run = leadline.open_run(str(folder))
+    for name, statistic, step in re.findall(r'run\.tensor\("(.+)"\)\.statistic\("(\w+)", step=(\d+)\)', page):
+        assert math.isfinite(run.tensor(name).statistic(statistic, step=int(step)))
+    assert run.findings().num_rows == 0

@@ -17,7 +17,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
 from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
-from leadline.frameworks.mxnet.loss_inputs import LossFacts
+from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
 from leadline.frameworks.mxnet.steps import Losses
 from leadline.frameworks.patches import Patches
 from leadline.records.plan import CaptureItem
@@ -30,10 +30,10 @@ class _Local(threading.local):
     """The calls under way in a thread."""
 
     depth = 0
-    forward: ForwardPass | None = None
+    forward: BlockCapture | None = None
 
 
-class ForwardPass:
+class BlockCapture:
     """What is captured of blocks in one train or eval step.
 
     Each outermost block is captured in its first call of a step; a block that is called again within that has further
@@ -91,8 +91,8 @@ class BlockHooks:
         self._callbacks, self._guard, self._losses = callbacks, guard, losses
         self._patches, self._local = Patches(), _Local()
         self._inner = InnerBlocks(guard, kind_of)
-        self.loss_facts = LossFacts(self._graph_of_call)
-        self._training, self._evaluation = ForwardPass(note), ForwardPass(note)
+        self.loss_facts = GluonLossFacts(self._graph_of_call)
+        self._training, self._evaluation = BlockCapture(note), BlockCapture(note)
         self._is_watched = self._is_evaluating = self._is_explicit = False
         self._trained: set[int] = set()
         """The ids of the parameters that trainers update."""

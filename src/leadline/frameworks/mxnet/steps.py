@@ -18,7 +18,7 @@ _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LossCall:
+class LossOutput:
     """The output of a loss block."""
 
     name: str
@@ -32,7 +32,7 @@ class Losses:
     """
 
     def __init__(self) -> None:
-        self._calls: list[LossCall] = []
+        self._calls: list[LossOutput] = []
         self._unscaled: list[tuple[Any, Any]] = []
 
     def clear(self) -> None:
@@ -43,7 +43,7 @@ class Losses:
     def add(self, name: str, output: Any) -> None:
         """Add a call of a loss block."""
         if len(self._calls) < _MAX_CALLS:
-            self._calls.append(LossCall(name, output))
+            self._calls.append(LossOutput(name, output))
 
     def add_scaled(self, scaled: Any, losses: Any) -> None:
         """Add losses that were multiplied by a loss scale."""
@@ -73,7 +73,7 @@ class Losses:
         return next((loss for scaled, loss in self._unscaled if scaled is head), head)
 
 
-class Steps:
+class GluonSteps:
     """Calls the recorder at each backward pass and update."""
 
     def __init__(self, callbacks: StepCallbacks) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of
 from leadline.frameworks.process_memory import process_memory
 
@@ -81,6 +82,8 @@ class GluonSteps:
         self.losses = Losses()
         self.take_facts: Callable[[], Mapping[str, float]] = dict
         """Returns the facts about the loss calls of the step."""
+        self._sites: dict[tuple[CodeType, int, str | None], CallSite] = {}
+        """The places that call ``backward``, by the name of the loss."""
         self._begun: Any = None
         """The trainer whose update was begun."""
 
@@ -105,7 +108,9 @@ class GluonSteps:
             begun = callbacks.cost.begin()
             for name, value in self.losses.resolve(arrays):
                 if name is not None or not has_gradients:
-                    callbacks.record_loss((frame.f_code, frame.f_lineno, name), value, name)
+                    key = (frame.f_code, frame.f_lasti, name)
+                    site = self._sites.get(key) or self._sites.setdefault(key, CallSite(*key[:2]))
+                    callbacks.record_loss(site, value, name)
             callbacks.cost.end(begun)
         callbacks.timeline.end_backward()
 

@@ -1,8 +1,9 @@
 """Overhead in other frameworks than PyTorch: alternately bare and with Leadline.
 
 XGBoost and LightGBM: a block is one whole training of 200 rounds in this process, including closing the run but not
-opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``. Run it with an interpreter that has the
-frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``, or that of ``.venvs/tensorflow``.
+opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``; MXNet (``--rows mxnet``): ``gluon_loop.py``.
+Run it with an interpreter that has the frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``, or that of
+``.venvs/tensorflow`` or ``.venvs/mxnet``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import gluon_loop
 import harness
 import keras_fit
 import numpy as np
@@ -173,12 +175,16 @@ def main() -> int:
     started, rows = harness.machine(), []
     cases: dict[str, Any] = {case.key: case for case in CASES}
     keras_cases = {case.key: case for case in keras_fit.CASES}
-    groups = {"keras": [*keras_cases, "keras-idle"]}
+    gluon_cases, gluon = {case.key: case for case in gluon_loop.CASES}, gluon_loop.trainings()
+    groups = {"keras": [*keras_cases, "keras-idle"], "mxnet": list(gluon_cases)}
     keys = [key for row in options.rows.split(",") for key in groups.get(row, [row])]
     training = keras_fit.Training() if keras_cases.keys() & set(keys) else None
     for key in keys:
         if key == "keras-idle":
             rows.append(keras_fit.measure_idle())
+            continue
+        if key in gluon_cases:
+            rows.append(gluon_loop.measure(gluon_cases[key], harness.rounds_of(options), gluon))
             continue
         if key in keras_cases and training is not None:
             rows.append(keras_fit.measure(keras_cases[key], harness.rounds_of(options), training))

@@ -21,7 +21,7 @@ import numpy as np
 from harness import Limit, Row
 
 import leadline
-from leadline.hook import StandaloneRun
+from leadline.hook import DEFAULT_BUDGET, StandaloneRun
 
 STEPS: Final = 100
 """Steps of an epoch; the preset standard captures two of them."""
@@ -112,7 +112,7 @@ class KerasBlocks:
         return self._training.fit(*([self._case.callback(folder)] if self._case.callback is not None else []))
 
     def _with_leadline(self, folder: str) -> float:
-        standalone = StandaloneRun(out=folder, name="run", preset=self._case.preset)
+        standalone = StandaloneRun(out=folder, name="run", preset=self._case.preset, capture=(), budget=DEFAULT_BUDGET)
         peak = _peak_bytes()
         first, seconds = self._training.fit(), self._training.fit()
         self.first_seconds.append(first - seconds)
@@ -163,7 +163,7 @@ def measure_idle() -> Row:
 
     def watched() -> float:
         folder = tempfile.mkdtemp(prefix="leadline-keras-")
-        standalone = StandaloneRun(out=folder, name="run", preset="light")
+        standalone = StandaloneRun(out=folder, name="run", preset="light", capture=(), budget=DEFAULT_BUDGET)
         step(value)
         taken = calls()
         standalone.close()

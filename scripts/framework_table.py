@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tests" / "contract"))
+sys.path[:0] = [str(ROOT / "tests" / "contract"), str(ROOT / "tests" / "process")]
 
 
 def main() -> None:

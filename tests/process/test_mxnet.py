@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
+import math
+import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 from launching import LEADLINE, MXNET, Ended, environment, finish, needs_mxnet, script
 
+import leadline
 from leadline.reader.run import Run
 
 LOSS = "softmaxcrossentropyloss"
@@ -23,10 +27,12 @@ pytestmark = [pytest.mark.slow, needs_mxnet]
 class Trained:
     """All kinds of trainings in one process, with Leadline."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(self, folder: Path, *options: str, kinds: tuple[str, ...] = ()) -> None:
         truth = folder / "truth.json"
         words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
-        self.ended: Ended = finish([*words, MXNET, script("mxnet_kinds.py"), str(truth)], folder, env=environment())
+        self.ended: Ended = finish(
+            [*words, MXNET, script("mxnet_kinds.py"), str(truth), *kinds], folder, env=environment()
+        )
         assert self.ended.status == 0, self.ended.err
         self.digests: dict[str, str] = json.loads(self.ended.lines[-1])
         self.told: dict[str, Any] = json.loads(truth.read_text())
@@ -117,3 +123,41 @@ def test_an_evaluation_outside_of_record_has_its_own_steps_and_losses(trained: T
 def test_the_state_of_the_optimizer_has_names(trained: Trained) -> None:
     names = {name.rpartition("/")[0] for name in trained.run.tensor_names(collection="optimizer_variables")}
     assert {"Adam/mean", "Adam/variance", "NAG/momentum", "SGD/momentum", "RMSProp/n"} <= names
+
+
+def test_waits_for_batches_of_a_loader_are_a_phase(trained: Trained) -> None:
+    waits = [event for event in trained.run.timeline().to_pylist() if event["name"] == "data"]
+    modes = [event["phase"] for event in waits]
+    assert modes[:12] == [*["train"] * 4, *["eval"] * 2] * 2  # only one kind has loaders
+
+
+def test_blocks_inside_a_hybridized_block_are_captured_if_they_are_asked_for_by_name(tmp_path: Path) -> None:
+    captured = [
+        word for what in ("layers:regex=.", "weights:", "biases:") for word in ("--capture", f"{what},every=2,raw=true")
+    ]
+    captured = [word.replace(":,", ":") for word in captured]
+    trained = Trained(tmp_path, "--budget", "off", *captured, kinds=("hybridized", "static_shape"))
+    run, bare = trained.run, bare_digests()
+    assert trained.digests == {kind: bare[kind] for kind in trained.digests}
+    for net, first, last, steps in (("0", "0", "1", (2, 4, 6)), ("1", "2", "3", (10, 12, 14))):
+        for step in steps:
+            x = run.tensor(f"hybridsequential{net}_input_0").value(step)
+            weight, bias = (run.tensor(f"dense{first}_{part}").value(step) for part in ("weight", "bias"))
+            np.testing.assert_allclose(run.tensor(f"dense{first}_output_0").value(step), x @ weight.T + bias, atol=1e-5)
+            outputs = run.tensor(f"hybridsequential{net}_output_0").value(step)
+            assert (run.tensor(f"dense{last}_output_0").value(step) == outputs).all()
+    hidden, relu = (run.tensor(f"dense0_{part}output_0").value(2) for part in ("", "relu_"))
+    assert (relu == np.maximum(hidden, 0)).all()
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "mxnet.md").read_text()
+    _, _, rest = page.partition("$ cat train.py\n")
+    (tmp_path / "train.py").write_text(rest.partition("$ leadline run train.py")[0])
+    ended = finish([*LEADLINE, "run", "--", MXNET, "train.py"], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    (folder,) = (tmp_path / "leadline-runs").iterdir()
+    run = leadline.open_run(str(folder))
+    for name, statistic, step in re.findall(r'run\.tensor\("(.+)"\)\.statistic\("(\w+)", step=(\d+)\)', page):
+        assert math.isfinite(run.tensor(name).statistic(statistic, step=int(step)))
+    assert run.findings().num_rows == 0

@@ -25,7 +25,7 @@ _NETWORK_MOUNTS: Final = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "cifs", "ce
 _SITE_PACKAGES: Final = re.compile(r"python(3\.\d+)/(?:site|dist)-packages")
 
 _PROBE: Final = """
-import json, sys
+import importlib.util, json, sys
 found = {"python": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable, "isolated": sys.flags.isolated}
 try:
     import leadline.training.session.api
@@ -39,6 +39,8 @@ for name in ("numpy", "torch", "xgboost", "lightgbm"):
         found[name] = None
     except Exception as error:
         found[name + "_error"] = type(error).__name__ + ": " + str(error)
+for name in ("tensorflow", "mxnet"):  # take seconds to import
+    found[name] = "installed" if importlib.util.find_spec(name) else None
 if found.get("torch"):
     import torch
     found["cuda"] = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -152,11 +154,11 @@ def _frameworks(interpreter: str, probe: Mapping[str, Any], *, is_run_anyway: bo
         yield EnvironmentCheck("numpy", "ok" if is_new else "bad", message)
     elif "numpy_error" not in probe:
         yield EnvironmentCheck("numpy", "bad", f"not installed; install it with: {interpreter} -m pip install numpy")
-    boosters = [name for name in ("xgboost", "lightgbm") if probe.get(name)]
-    for name in boosters:
+    others = [name for name in ("xgboost", "lightgbm", "tensorflow", "mxnet") if probe.get(name)]
+    for name in others:
         yield EnvironmentCheck(name, "ok", probe[name])
     if not probe.get("torch"):
-        if "torch_error" not in probe and not boosters:
+        if "torch_error" not in probe and not others:
             yield EnvironmentCheck("torch", "note", "not installed; only leadline.Hook and system metrics are captured")
         return
     if is_run_anyway:  # the training itself shows whether the hooks work

@@ -169,6 +169,7 @@ def _operator_us(call: _Call) -> float:
 def _assign_phase(call: _Call, phase: str, module: str | None) -> None:
     """Assign phase and module to a call and the calls below it."""
     name = str(call.event["name"])
+    phase = str(call.event.get("args", {}).get(layout.TRACE_PHASE, phase))
     if phase == _OVERHEAD or name == layout.OVERHEAD_ANNOTATION:
         phase, module = _OVERHEAD, None
     elif name.startswith(layout.MODULE_ANNOTATION):

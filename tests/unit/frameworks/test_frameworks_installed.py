@@ -106,7 +106,7 @@ def test_capabilities_that_no_adapter_has(installed: Installed) -> None:
     frameworks = installed.frameworks
     openers = framework_openers(frameworks, "/run", Guard(installed.notes.append))
     frameworks.add(installed.adapter("a", "trees"))
-    with pytest.raises(ProfileUnavailableError, match="for PyTorch and TensorFlow only; this process has a"):
+    with pytest.raises(ProfileUnavailableError, match="for PyTorch, TensorFlow and MXNet only; this process has a"):
         openers["detailed"](ProfileWindow("detailed"))
     with pytest.raises(ProfileUnavailableError, match="PyTorch is not imported"):
         openers["dataloader"](ProfileWindow("dataloader"))

@@ -19,13 +19,17 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, trained_by
-from leadline.frameworks.mxnet.clipping import Clipping
-from leadline.frameworks.mxnet.diagnose import Uncaptured, coverage_gaps, inventory
-from leadline.frameworks.mxnet.steps import Steps
+from leadline.frameworks.mxnet.clipping import NormClipping
+from leadline.frameworks.mxnet.data_loading import DataLoading
+from leadline.frameworks.mxnet.diagnose import ModuleNotice, coverage_gaps, inventory
+from leadline.frameworks.mxnet.profiles import ProfilerRecording, ScriptProfiling
+from leadline.frameworks.mxnet.steps import GluonSteps
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
+from leadline.training.recording import Recording
 
 _AMP: Final = "mxnet.contrib.amp"
 """The module of mixed precision, which ``import mxnet`` does not import."""
@@ -45,11 +49,12 @@ class MXNetAdapter:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
-        self._patches, self._clipping, self._labels = Patches(), Clipping(), Labels()
+        self._patches, self._clipping, self._labels = Patches(), NormClipping(), Labels()
         self._callbacks: StepCallbacks | None = None
         self._blocks: BlockHooks | None = None
         self._imports: ImportWatch | None = None
-        self._uncaptured = Uncaptured(note)
+        self._profiling = ScriptProfiling()
+        self._uncaptured, self._data_loading = ModuleNotice(note), DataLoading()
 
     def version(self) -> str:
         return str(mx.__version__)
@@ -69,6 +74,9 @@ class MXNetAdapter:
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
         return coverage_gaps(optimizers, self._roots(), self._uncaptured.seen)
 
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        return ProfilerRecording(self._profiling)
+
     def _roots(self) -> list[Any]:
         return sorted(self._blocks.roots, key=lambda root: str(root.name)) if self._blocks is not None else []
 
@@ -80,12 +88,14 @@ class MXNetAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         self._callbacks = callbacks
-        steps = Steps(callbacks)
+        steps = GluonSteps(callbacks)
         self._blocks = BlockHooks(callbacks, guard, steps.losses, self._note)
         steps.take_facts = self._blocks.loss_facts.take
         self._blocks.install()
         self._clipping.install(guard, callbacks.wants_gradient_norms)
         self._uncaptured.install(guard)
+        self._profiling.install(guard)
+        self._data_loading.install(callbacks.timeline, guard)
         replace = self._patches.replace
         replace(NDArray, "backward", lambda original: _make_backward(original, steps, guard))
         replace(autograd, "backward", lambda original: _make_backward(original, steps, guard))
@@ -105,6 +115,8 @@ class MXNetAdapter:
         self._patches.restore()
         self._clipping.uninstall()
         self._uncaptured.uninstall()
+        self._profiling.uninstall()
+        self._data_loading.uninstall()
         if self._blocks is not None:
             self._blocks.uninstall()
         self._blocks = self._callbacks = None
@@ -136,7 +148,7 @@ class MXNetAdapter:
             self._blocks.name_mode(is_evaluation=is_evaluation)
 
 
-def _make_backward(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+def _make_backward(original: Callable[..., Any], steps: GluonSteps, guard: Guard) -> Callable[..., Any]:
     """Wrap ``backward`` of an array, or of autograd: both take the heads and then their gradients."""
 
     def backward(heads: Any, *args: Any, **kwargs: Any) -> Any:
@@ -149,7 +161,7 @@ def _make_backward(original: Callable[..., Any], steps: Steps, guard: Guard) -> 
     return backward
 
 
-def _make_allreduce(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+def _make_allreduce(original: Callable[..., Any], steps: GluonSteps, guard: Guard) -> Callable[..., Any]:
     def _allreduce_grads(trainer: Any) -> Any:
         if is_updated_on_kvstore(trainer):
             guard.run(steps.begin_update, trainer)
@@ -158,7 +170,7 @@ def _make_allreduce(original: Callable[..., Any], steps: Steps, guard: Guard) ->
     return _allreduce_grads
 
 
-def _make_update(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+def _make_update(original: Callable[..., Any], steps: GluonSteps, guard: Guard) -> Callable[..., Any]:
     def _update(trainer: Any, *args: Any, **kwargs: Any) -> Any:
         guard.run(steps.begin_update, trainer)
         try:
@@ -172,7 +184,7 @@ def _make_update(original: Callable[..., Any], steps: Steps, guard: Guard) -> Ca
     return _update
 
 
-def _make_scale_loss(original: Callable[..., Any], steps: Steps, guard: Guard) -> Callable[..., Any]:
+def _make_scale_loss(original: Callable[..., Any], steps: GluonSteps, guard: Guard) -> Callable[..., Any]:
     @contextmanager
     def scale_loss(loss: Any, trainer: Any) -> Iterator[Any]:
         with original(loss, trainer) as scaled:

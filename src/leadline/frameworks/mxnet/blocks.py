@@ -16,7 +16,8 @@ from mxnet.gluon.nn import Activation
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
-from leadline.frameworks.mxnet.loss_inputs import LossFacts
+from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
+from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
 from leadline.frameworks.mxnet.steps import Losses
 from leadline.frameworks.patches import Patches
 from leadline.records.plan import CaptureItem
@@ -29,10 +30,10 @@ class _Local(threading.local):
     """The calls under way in a thread."""
 
     depth = 0
-    forward: ForwardPass | None = None
+    forward: BlockCapture | None = None
 
 
-class ForwardPass:
+class BlockCapture:
     """What is captured of blocks in one train or eval step.
 
     Each outermost block is captured in its first call of a step; a block that is called again within that has further
@@ -43,25 +44,28 @@ class ForwardPass:
         self.captured = CapturedArrays(note)
         self.called: set[int] = set()
         """The ids of outermost blocks that were called in the step; they live as long as their model."""
-        self.has_items = False
+        self.has_items = self.names_layers = False
         self._numbers: dict[str, int] = {}
 
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Begin a step."""
         self.captured.begin(items, mode)
-        self.has_items = bool(items)
+        self.has_items, self.names_layers = bool(items), asks_by_name(items)
         self.called.clear()
         self._numbers.clear()
 
     def keep(self, stem: str, collections: Sequence[tuple[str, ...]], values: Any) -> None:
         """Capture the arrays among some inputs or outputs; of further ones the collections are those of the last."""
-        captured, begun = self.captured, time.perf_counter_ns()
         for at, array in enumerate(arrays_in(values)):
             number = self._numbers[stem] = self._numbers.get(stem, -1) + 1
-            name, members = f"{stem}_{number}", collections[min(at, len(collections) - 1)]
-            statistics, is_raw = captured.requested(name, members)
-            if statistics or is_raw:
-                captured.keep(name, members, read(array))
+            self.keep_array(f"{stem}_{number}", collections[min(at, len(collections) - 1)], array)
+
+    def keep_array(self, name: str, collections: tuple[str, ...], array: Any) -> None:
+        """Capture an array if an item selects it."""
+        captured, begun = self.captured, time.perf_counter_ns()
+        statistics, is_raw = captured.requested(name, collections)
+        if statistics or is_raw:
+            captured.keep(name, collections, read(array))
         captured.own_ns += time.perf_counter_ns() - begun
         captured.begun_ns = captured.begun_ns or begun
 
@@ -86,8 +90,9 @@ class BlockHooks:
     def __init__(self, callbacks: StepCallbacks, guard: Guard, losses: Losses, note: Callable[[str], None]) -> None:
         self._callbacks, self._guard, self._losses = callbacks, guard, losses
         self._patches, self._local = Patches(), _Local()
-        self.loss_facts = LossFacts(self._graph_of_call)
-        self._training, self._evaluation = ForwardPass(note), ForwardPass(note)
+        self._inner = InnerBlocks(guard, kind_of)
+        self.loss_facts = GluonLossFacts(self._graph_of_call)
+        self._training, self._evaluation = BlockCapture(note), BlockCapture(note)
         self._is_watched = self._is_evaluating = self._is_explicit = False
         self._trained: set[int] = set()
         """The ids of the parameters that trainers update."""
@@ -159,6 +164,7 @@ class BlockHooks:
                 outputs = original(block, *args, **kwargs)
             finally:
                 local.depth = depth
+                self._inner.end()
             if local.forward is not None:
                 guard.run(keep, block, "output", outputs, is_outermost=not depth)
             if not depth:
@@ -237,6 +243,8 @@ class BlockHooks:
         if forward is None:
             return
         if not isinstance(block, Loss):
+            if side == "input" and forward.names_layers:
+                self._inner.begin(block, forward.keep_array)
             forward.keep(f"{block.name}_{side}", [(f"{side}s", *layer) if is_outermost else layer], values)
         elif side == "input":
             forward.keep(f"{block.name}_input", [*((role, *layer) for role in _LOSS_ROLES), layer], values)

@@ -12,7 +12,7 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
-from leadline.frameworks.mxnet.clipping import Clipping
+from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.learning_rate import learning_rate_of
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
@@ -82,7 +82,7 @@ class MXNetSubject:
     """
 
     def __init__(
-        self, trainer: Any, model: str, labels: Labels, clipping: Clipping, note: Callable[[str], None]
+        self, trainer: Any, model: str, labels: Labels, clipping: NormClipping, note: Callable[[str], None]
     ) -> None:
         self._trainer = weakref.ref(trainer)
         self._trained = trained_by(trainer)

@@ -24,7 +24,7 @@ class Clip(NamedTuple):
     is_clipped: bool
 
 
-class Clipping:
+class NormClipping:
     """The clippings since the last update."""
 
     def __init__(self) -> None:

@@ -20,7 +20,7 @@ _REASONS: Final = {
 }
 
 
-class Uncaptured:
+class ModuleNotice:
     """Notices a Module when the script trains it; the script is not disturbed.
 
     Args:
@@ -79,7 +79,7 @@ def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Seq
     Args:
         trainers: Those that stepped.
         roots: The outermost blocks that the script calls.
-        uncaptured: What ``Uncaptured`` has seen.
+        uncaptured: What ``ModuleNotice`` has seen.
     """
     gaps = {what: _REASONS[what] for what in uncaptured}
     for root in roots:

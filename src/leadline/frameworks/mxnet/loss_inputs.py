@@ -63,7 +63,7 @@ def kind_of_loss(loss: Any) -> LossKind | None:
     return next((kind for block, kind in _REGRESSION.items() if isinstance(loss, block)), None)
 
 
-class LossFacts:
+class GluonLossFacts:
     """The facts about the loss calls of a step.
 
     Args:
@@ -84,7 +84,7 @@ class LossFacts:
         name = next(name for at in range(_MAX_LOSSES) if (name := f"{stem}_{at}" if at else stem) not in self._names)
         self._names.add(name)
         predictions, labels = given[:2]
-        trace = Trace().follow(_nodes(autograd.get_symbol(predictions)), self._graph_of_call)
+        trace = InputTrace().follow(_nodes(autograd.get_symbol(predictions)), self._graph_of_call)
         is_sparse = bool(getattr(loss, "_sparse_label", False))
         axis = getattr(loss, "_axis", -1)
         numbers = _known(kind, trace, predictions.shape, axis)
@@ -101,7 +101,7 @@ class LossFacts:
         return found or NO_FACTS
 
 
-class Trace:
+class InputTrace:
     """What lies between a loss and the layer before it."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ class Trace:
         self.is_rescaled = self.has_dropout = False
         self._is_inner = False
 
-    def follow(self, nodes: Sequence[Mapping[str, Any]], graph_of_call: Callable[[], Any | None]) -> Trace:
+    def follow(self, nodes: Sequence[Mapping[str, Any]], graph_of_call: Callable[[], Any | None]) -> InputTrace:
         """Follow a graph back from its last node to a layer, or to an operator that is not known; return the trace."""
         at = len(nodes) - 1
         for _ in range(_MAX_OPERATORS):
@@ -164,7 +164,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
     return str(attributes["act_type"]) if name == "activation" and "act_type" in attributes else name
 
 
-def _known(kind: LossKind, trace: Trace, shape: Sequence[int], axis: int) -> dict[str, float]:
+def _known(kind: LossKind, trace: InputTrace, shape: Sequence[int], axis: int) -> dict[str, float]:
     numbers = {
         facts.KIND: float(kind),
         facts.ACTIVATION: float(trace.activation),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of
 from leadline.frameworks.process_memory import process_memory
 
@@ -18,7 +19,7 @@ _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LossCall:
+class LossOutput:
     """The output of a loss block."""
 
     name: str
@@ -32,7 +33,7 @@ class Losses:
     """
 
     def __init__(self) -> None:
-        self._calls: list[LossCall] = []
+        self._calls: list[LossOutput] = []
         self._unscaled: list[tuple[Any, Any]] = []
 
     def clear(self) -> None:
@@ -43,7 +44,7 @@ class Losses:
     def add(self, name: str, output: Any) -> None:
         """Add a call of a loss block."""
         if len(self._calls) < _MAX_CALLS:
-            self._calls.append(LossCall(name, output))
+            self._calls.append(LossOutput(name, output))
 
     def add_scaled(self, scaled: Any, losses: Any) -> None:
         """Add losses that were multiplied by a loss scale."""
@@ -73,7 +74,7 @@ class Losses:
         return next((loss for scaled, loss in self._unscaled if scaled is head), head)
 
 
-class Steps:
+class GluonSteps:
     """Calls the recorder at each backward pass and update."""
 
     def __init__(self, callbacks: StepCallbacks) -> None:
@@ -81,6 +82,8 @@ class Steps:
         self.losses = Losses()
         self.take_facts: Callable[[], Mapping[str, float]] = dict
         """Returns the facts about the loss calls of the step."""
+        self._sites: dict[tuple[CodeType, int, str | None], CallSite] = {}
+        """The places that call ``backward``, by the name of the loss."""
         self._begun: Any = None
         """The trainer whose update was begun."""
 
@@ -105,7 +108,9 @@ class Steps:
             begun = callbacks.cost.begin()
             for name, value in self.losses.resolve(arrays):
                 if name is not None or not has_gradients:
-                    callbacks.record_loss((frame.f_code, frame.f_lineno, name), value, name)
+                    key = (frame.f_code, frame.f_lasti, name)
+                    site = self._sites.get(key) or self._sites.setdefault(key, CallSite(*key[:2]))
+                    callbacks.record_loss(site, value, name)
             callbacks.cost.end(begun)
         callbacks.timeline.end_backward()
 

@@ -118,7 +118,7 @@ def framework_openers(frameworks: Frameworks, run: str, guard: Guard) -> dict[Ki
         if profiles is None:
             label = frameworks.label() or "no framework"
             raise ProfileUnavailableError(
-                f"operators are recorded for PyTorch and TensorFlow only; this process has {label}"
+                f"operators are recorded for PyTorch, TensorFlow and MXNet only; this process has {label}"
             )
         return profiles.open_operators(window, guard)
 

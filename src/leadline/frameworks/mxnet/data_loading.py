@@ -1,0 +1,55 @@
+"""Timing of the waits for a batch of ``gluon.data.DataLoader``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from mxnet.gluon.data import DataLoader
+
+from leadline.frameworks.patches import Patches
+from leadline.training.guard import Guard
+from leadline.training.timeline.step_timeline import StepTimeline
+
+
+class DataLoading:
+    """Reports to a timeline when the training requests a batch, and when it receives it.
+
+    ``DataLoader.__iter__`` is a generator, and is replaced by one; nothing is stored in a loader.
+    """
+
+    def __init__(self) -> None:
+        self._patches = Patches()
+
+    def install(self, timeline: StepTimeline, guard: Guard) -> None:
+        """Replace the method."""
+        self._patches.replace(DataLoader, "__iter__", lambda original: _make_iter(original, timeline, guard))
+
+    def uninstall(self) -> None:
+        """Restore the method."""
+        self._patches.restore()
+
+
+def _make_iter(original: Callable[..., Any], timeline: StepTimeline, guard: Guard) -> Callable[..., Any]:
+    def __iter__(loader: Any) -> Iterator[Any]:
+        if not timeline.is_elsewhere():
+            guard.run(timeline.begin_loader, loader._num_workers, getattr(loader._batch_sampler, "_batch_size", None))
+        batches = original(loader)
+        while True:
+            is_timed = not timeline.is_elsewhere()
+            if is_timed:
+                guard.run(timeline.begin_data)
+                timeline.is_loading = True
+            try:
+                batch = next(batches)
+            except StopIteration:
+                if is_timed:
+                    guard.run(timeline.exhaust)
+                return
+            finally:
+                if is_timed:
+                    timeline.is_loading = False
+                    guard.run(timeline.end_data)
+            yield batch
+
+    return __iter__

@@ -11,7 +11,7 @@ from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
 from leadline.frameworks.jax.facts import Site, leaf_at
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
-from leadline.frameworks.jax.scalars import LateLoss, LateNumber
+from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.tensors import LOSS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values
@@ -61,6 +61,10 @@ class Steps:
         """What was captured of layers in the current step."""
         self._eager_programs: dict[Recipe, CaptureProgram] = {}
         self._elsewhere_ns = 0
+        self.captured_layers: Callable[..., Any]
+        """Returns what was captured of layers in an eval step, as a ``Forward``; set by the adapter."""
+        self.other_losses: Callable[..., Sequence[Any]]
+        """Returns losses that a result holds in another form; set by the adapter."""
 
     # --- calls of compiled functions ----------------------------------------------------------------------
 
@@ -82,13 +86,10 @@ class Steps:
         owner = self._owner_of(function.function, function, function.__name__)
         call = JittedCall(function, args, kwargs, programs, owner)
         self._guard.run(self._begin, call)
-        has_ended = False
         try:
             result = self._compiled(function, args, kwargs)
-            has_ended = True
         finally:
             function.note_size(passes=False)
-            call.results.has_failed = not has_ended
         self._guard.run(self._end, call, result)
         return result
 
@@ -155,20 +156,21 @@ class Steps:
         self._begin_steps(call)
 
     def _begin_steps(self, call: Call) -> None:
-        """Begin the first step of a call; of several, end all but the last, which ends with the call."""
+        """Begin the first step of a call; what is captured of the others is computed now."""
         callbacks, owner = self._callbacks, call.owner.current
         owner.sites = call.sites
-        for step in range(call.steps):
-            call.at = step
-            callbacks.before_update(owner)
-            self._capture_forward(call)
-            self._record_checks()
-            if step == call.steps - 1:
-                return
-            for at in range(len(call.loss_positions)):
-                if callbacks.wants_loss():
-                    callbacks.record_loss((call.owner, at), LateLoss(call.results, at, step), LOSS)
-            callbacks.after_update(owner, is_skipped=False)
+        if call.steps > 1:
+            begun = callbacks.cost.begin()
+            items = callbacks.items_within(owner, call.steps)
+            if items:
+                call.values(self, items)
+            callbacks.cost.end(begun)
+        self._begin_step(call)
+
+    def _begin_step(self, call: Call) -> None:
+        self._callbacks.before_update(call.owner.current)
+        self._capture_forward(call)
+        self._record_checks()
 
     def _capture_forward(self, call: Call) -> None:
         if self.forward_items:
@@ -191,20 +193,25 @@ class Steps:
             callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
 
     def _end(self, call: JittedCall, result: Any) -> None:
-        callbacks = self._callbacks
-        callbacks.timeline.call(COMPUTE, call.begun_ns)
+        call.is_over = True
+        self._callbacks.timeline.call(COMPUTE, call.begun_ns)
         arrays = [leaf_at(result, path, at) for path, at in zip(call.loss_paths, call.loss_positions, strict=True)]
-        call.results.arrays = arrays
         if call.is_part:
             self._record_losses(call, [LateNumber([(array, 0)]) for array in arrays])
             return
-        last, owner = call.steps - 1, call.owner.current
-        losses: list[Any] = [LateNumber([(array, last)]) for array in arrays]
-        self._record_losses(call, losses or call.replayed_losses())
-        if not call.facts.has_optimizer and not self._are_updates_apart:
-            self._pending = call
+        for step in range(call.steps):
+            if step:
+                call.at = step
+                self._call = call
+                self._begin_step(call)
+            losses = [LateNumber([(array, step)]) for array in arrays]
+            self._record_losses(call, losses or self.other_losses(result, call.args) or call.replayed_losses())
+            if step < call.steps - 1:
+                self._end_step(call.owner.current)
+        if call.facts.has_optimizer or self._are_updates_apart:
+            self._end_step(call.owner.current)
         else:
-            self._end_step(owner)
+            self._pending = call
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():
@@ -262,7 +269,7 @@ class Steps:
     def end_eager_gradients(self, function: Any, loss: Any) -> None:
         """Handle gradients that were computed outside of compiled functions."""
         call = self.begin_eager()
-        call.owner = self._owner_of(function, call, name_of(function))
+        call.owner = self._owner_of(getattr(function, "__code__", function), call, name_of(function))
         losses = [LateNumber([(loss, 0)])] if loss is not None else []
         if not self._are_updates_apart:
             self.finish()
@@ -315,9 +322,6 @@ class Steps:
 
     def _end_evaluation(self, call: JittedCall) -> None:
         self._callbacks.evaluation.end_step(self.captured_layers(call, call.items))
-
-    captured_layers: Callable[..., Any]
-    """Returns what was captured of layers, as a ``Forward``; set by the adapter."""
 
     # --- what is not captured -----------------------------------------------------------------------------
 

@@ -119,3 +119,12 @@ def test_an_update_that_is_not_made_has_no_values() -> None:
 def test_hyperparameters_that_an_optimizer_keeps() -> None:
     rate = run_of("method-full").tensor("learning_rate")
     assert rate.statistic("value", 5) == pytest.approx(0.01)
+
+
+def test_a_wrapped_function_is_like_the_one_of_jax() -> None:
+    command = [PYTHON, script("jax_wrapper.py")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment(JAX_PLATFORMS="cpu")
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == []

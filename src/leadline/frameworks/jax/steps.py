@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
-from leadline.frameworks.jax.facts import Site, leaf_at
+from leadline.frameworks.jax.facts import Site, leaf_at, losses_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.scalars import LateNumber
@@ -311,7 +311,7 @@ class Steps:
             result = self._compiled(call.function, call.args, call.kwargs)
         finally:
             call.function.note_size(passes=False)
-        self._guard.run(self._end_evaluation, call)
+        self._guard.run(self._end_evaluation, call, result)
         return result
 
     def _begin_evaluation(self, call: JittedCall) -> None:
@@ -320,7 +320,9 @@ class Steps:
         if call.items:
             call.values(self, call.items)
 
-    def _end_evaluation(self, call: JittedCall) -> None:
+    def _end_evaluation(self, call: JittedCall, result: Any) -> None:
+        for name, loss in losses_in(result):
+            self._callbacks.evaluation.record_loss(name, LateNumber([(loss, 0)]))
         self._callbacks.evaluation.end_step(self.captured_layers(call, call.items))
 
     # --- what is not captured -----------------------------------------------------------------------------

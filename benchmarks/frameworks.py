@@ -1,8 +1,9 @@
 """Overhead in other frameworks than PyTorch: alternately bare and with Leadline.
 
 XGBoost and LightGBM: a block is one whole training of 200 rounds in this process, including closing the run but not
-opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``. Run it with an interpreter that has the
-frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``, or that of ``.venvs/tensorflow``.
+opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``; JAX (``--rows jax``): ``jax_steps.py``. Run it
+with an interpreter that has the frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``, or that of
+``.venvs/tensorflow`` or ``.venvs/jax``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import harness
+import jax_steps
 import keras_fit
 import numpy as np
 from harness import Limit, Row
@@ -173,12 +175,18 @@ def main() -> int:
     started, rows = harness.machine(), []
     cases: dict[str, Any] = {case.key: case for case in CASES}
     keras_cases = {case.key: case for case in keras_fit.CASES}
-    groups = {"keras": [*keras_cases, "keras-idle"]}
+    jax_cases = {case.key: case for case in jax_steps.CASES}
+    groups = {"keras": [*keras_cases, "keras-idle"], "jax": [*jax_cases, "jax-idle"]}
     keys = [key for row in options.rows.split(",") for key in groups.get(row, [row])]
     training = keras_fit.Training() if keras_cases.keys() & set(keys) else None
+    of_jax = jax_steps.Training() if jax_cases.keys() & set(keys) else None
+    idle = {"keras-idle": keras_fit.measure_idle, "jax-idle": jax_steps.measure_idle}
     for key in keys:
-        if key == "keras-idle":
-            rows.append(keras_fit.measure_idle())
+        if key in idle:
+            rows.append(idle[key]())
+            continue
+        if key in jax_cases and of_jax is not None:
+            rows.append(jax_steps.measure(jax_cases[key], harness.rounds_of(options), of_jax))
             continue
         if key in keras_cases and training is not None:
             rows.append(keras_fit.measure(keras_cases[key], harness.rounds_of(options), training))

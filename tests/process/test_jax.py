@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from launching import environment, script
+from launching import LEADLINE, environment, finish, script
 
 import leadline
 from leadline.reader.run import Run
@@ -128,3 +128,24 @@ def test_a_wrapped_function_is_like_the_one_of_jax() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
+
+
+def test_the_example_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "jax.md").read_text()
+    (tmp_path / "train.py").write_text(page.partition("```python\n")[2].partition("```")[0])
+    command = [
+        *LEADLINE,
+        "run",
+        "--out",
+        "leadline-runs",
+        "--no-default-rules",
+        "--budget",
+        "off",
+        "--",
+        PYTHON,
+        "train.py",
+    ]
+    ended = finish(command, tmp_path, env=environment(JAX_PLATFORMS="cpu"))
+    assert ended.status == 0, ended.err
+    assert ended.run.tensor("gradient/first/kernel").statistic("l2", step=50) > 0
+    assert 0 < ended.run.tensor("relu_output_0").statistic("zero_ratio", step=0) < 1

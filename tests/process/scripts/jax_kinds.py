@@ -35,9 +35,6 @@ from flax import nnx
 from flax.training.train_state import TrainState
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
-if FOLDER != "bare":
-    first.close()
-
 traces = 0
 truth: list[dict[str, float]] = []
 generator = np.random.default_rng(0)
@@ -388,6 +385,8 @@ def train(kind):
     return {"digest": digest, "traces": traces, "truth": list(truth)}
 
 
+if FOLDER != "bare":
+    first.close()
 results = {}
 for kind in KINDS or STYLES:
     if FOLDER == "bare":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -94,7 +95,18 @@ class KerasHooks:
 
             return __call__
 
+        def make_stateless(original: Original) -> Original:
+            def stateless_call(layer: Any, variables: Any, others: Any, *args: Any, **kwargs: Any) -> Any:
+                path = layers.path_of_keras(layer)
+                if path is None:
+                    return original(layer, variables, others, *args, **kwargs)
+                call = functools.partial(original, layer, variables, others, *args, **kwargs)
+                return layers.call(layer, path, call, args, returns_state=True)
+
+            return stateless_call
+
         self._patches.replace(module.Layer, "__call__", make)
+        self._patches.replace(module.Layer, "stateless_call", make_stateless)
 
     def _follow_trainer(self, module: ModuleType) -> None:
         def make(original: Original) -> Original:

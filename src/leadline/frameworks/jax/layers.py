@@ -131,8 +131,12 @@ class Layers:
 
     # --- calls --------------------------------------------------------------------------------------------
 
-    def call(self, layer: Any, path: str, call: Callable[[], Any], inputs: Any) -> Any:
-        """Call a layer, and return its result, tapped where it is traced."""
+    def call(self, layer: Any, path: str, call: Callable[[], Any], inputs: Any, *, returns_state: bool = False) -> Any:
+        """Call a layer, and return its result, tapped where it is traced.
+
+        Args:
+            returns_state: Whether the result is a tuple of which the first part is that of the layer.
+        """
         local, watch = self._local, self._watch
         outer, kind = local.running, type(layer).__name__
         name = path or kind
@@ -144,8 +148,11 @@ class Layers:
             local.running = outer
             if not outer:
                 local.reset()
-        tapped = watch.guard.call(self._tap, result, f"{name}_output", _collections(kind, "output", not outer))
-        return result if tapped is None else tapped[0]
+        output, rest = (result[0], result[1:]) if returns_state else (result, ())
+        tapped = watch.guard.call(self._tap, output, f"{name}_output", _collections(kind, "output", not outer))
+        if tapped is None:
+            return result
+        return (tapped[0], *rest) if returns_state else tapped[0]
 
     def _make_activation(self, original: Original) -> Original:
         name, local, watch = original.__name__, self._local, self._watch

@@ -73,6 +73,8 @@ class Marks:
             steps = self._watch.steps
             if steps is None or local.gradients or local.is_updating:
                 return inner(*values, **named)
+            if versions.is_trace_clean():
+                watch.guard.run(steps.begin_eager_gradients)
             local.gradients += 1
             try:
                 result = inner(*values, **named)

@@ -132,7 +132,7 @@ class Steps:
     def _begin(self, call: JittedCall) -> None:
         facts = call.facts
         if facts.is_update_apart:
-            self._begin_update(call)
+            self._begin_update(call, call.owner)
         else:
             self.finish()
             self._callbacks.timeline.begin_model()
@@ -144,15 +144,16 @@ class Steps:
                 self._begin_steps(call)
         call.begun_ns = self._callbacks.timeline.clock()
 
-    def _begin_update(self, call: Call) -> None:
+    def _begin_update(self, call: Call, owner: Owner) -> None:
         """Begin a call that applies gradients which others have computed."""
         self._are_updates_apart = True
         pending, self._pending = self._pending, None
         if pending is not None:  # the first one: its gradients were captured where they were computed
-            call.owner.replace(pending.owner)
+            owner.replace(pending.owner)
+            call.owner = pending.owner
             self._call = pending
             return
-        self._call = call
+        call.owner, self._call = owner, call
         self._begin_steps(call)
 
     def _begin_steps(self, call: Call) -> None:
@@ -266,14 +267,18 @@ class Steps:
         """Return whether layers that are called outside of compiled functions are captured."""
         return bool(self.forward_items)
 
+    def begin_eager_gradients(self) -> None:
+        """Begin to compute gradients outside of compiled functions."""
+        if not self._are_updates_apart:
+            self.finish()
+
     def end_eager_gradients(self, function: Any, loss: Any) -> None:
         """Handle gradients that were computed outside of compiled functions."""
         call = self.begin_eager()
         call.owner = self._owner_of(getattr(function, "__code__", function), call, name_of(function))
         losses = [LateNumber([(loss, 0)])] if loss is not None else []
         if not self._are_updates_apart:
-            self.finish()
-            self.eager = self._call = call
+            self._call = call
             self._begin_steps(call)
             self._pending = call
         else:
@@ -283,8 +288,7 @@ class Steps:
     def begin_eager_update(self, function: Any) -> None:
         """Begin an update outside of compiled functions; the gradients are among its values."""
         call = self.begin_eager()
-        call.owner = self._owner_of(function, call, name_of(function))
-        self._begin_update(call)
+        self._begin_update(call, self._owner_of(function, call, name_of(function)))
 
     def end_eager_update(self) -> None:
         """End an update outside of compiled functions."""

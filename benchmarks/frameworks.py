@@ -1,9 +1,9 @@
 """Overhead in other frameworks than PyTorch: alternately bare and with Leadline.
 
 XGBoost and LightGBM: a block is one whole training of 200 rounds in this process, including closing the run but not
-opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``; MXNet (``--rows mxnet``): ``gluon_loop.py``.
-Run it with an interpreter that has the frameworks: ``.venvs/trees/bin/python benchmarks/frameworks.py``, or that of
-``.venvs/tensorflow`` or ``.venvs/mxnet``.
+opening it. Keras on TensorFlow (``--rows keras``): see ``keras_fit.py``; JAX (``--rows jax``): ``jax_steps.py``; MXNet
+(``--rows mxnet``): ``gluon_loop.py``. Run it with an interpreter that has the frameworks: that of ``.venvs/trees``,
+``.venvs/tensorflow``, ``.venvs/jax`` or ``.venvs/mxnet``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import gluon_loop
 import harness
+import jax_steps
 import keras_fit
 import numpy as np
 from harness import Limit, Row
@@ -175,13 +176,19 @@ def main() -> int:
     started, rows = harness.machine(), []
     cases: dict[str, Any] = {case.key: case for case in CASES}
     keras_cases = {case.key: case for case in keras_fit.CASES}
+    jax_cases = {case.key: case for case in jax_steps.CASES}
     gluon_cases, gluon = {case.key: case for case in gluon_loop.CASES}, gluon_loop.trainings()
-    groups = {"keras": [*keras_cases, "keras-idle"], "mxnet": list(gluon_cases)}
+    groups = {"keras": [*keras_cases, "keras-idle"], "jax": [*jax_cases, "jax-idle"], "mxnet": list(gluon_cases)}
     keys = [key for row in options.rows.split(",") for key in groups.get(row, [row])]
     training = keras_fit.Training() if keras_cases.keys() & set(keys) else None
+    of_jax = jax_steps.Training() if jax_cases.keys() & set(keys) else None
+    idle = {"keras-idle": keras_fit.measure_idle, "jax-idle": jax_steps.measure_idle}
     for key in keys:
-        if key == "keras-idle":
-            rows.append(keras_fit.measure_idle())
+        if key in idle:
+            rows.append(idle[key]())
+            continue
+        if key in jax_cases and of_jax is not None:
+            rows.append(jax_steps.measure(jax_cases[key], harness.rounds_of(options), of_jax))
             continue
         if key in gluon_cases:
             rows.append(gluon_loop.measure(gluon_cases[key], harness.rounds_of(options), gluon))

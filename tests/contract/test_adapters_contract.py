@@ -15,6 +15,7 @@ from leadline.testing.adapter_contract import AdapterContract
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "reference" / "frameworks.md"
 TREES = str(HERE.parents[1] / ".venvs" / "trees" / "bin" / "python")
+JAX = str(HERE.parents[1] / ".venvs" / "jax" / "bin" / "python")
 TENSORFLOW = str(HERE.parents[1] / ".venvs" / "tensorflow" / "bin" / "python")
 BEGIN, END = "<!-- begin: made by scripts/framework_table.py -->", "<!-- end -->"
 
@@ -155,12 +156,32 @@ class TestMXNet(AdapterContract):
     }
 
 
+@pytest.mark.slow
+class TestJax(AdapterContract):
+    python = JAX
+    training = HERE / "trainings" / "trained_by_jax.py"
+    framework = "jax "
+    steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
+    members: ClassVar[dict[str, str]] = {
+        "first/kernel": "weights",
+        "gradient/first/kernel": "gradients",
+        "first/bias": "biases",
+        "loss": "losses",
+        "first_output_0": "dense_output",
+        "Network_input_0": "inputs",
+        "Network_output_0": "outputs",
+        "optimizer/0/mu/first/kernel": "optimizer_variables",
+        "gradient_norm": "gradient_norms",
+    }
+
+
 CONTRACTS = {
     "PyTorch": TestTorch,
     "XGBoost": TestXGBoost,
     "LightGBM": TestLightGBM,
     "TensorFlow": TestTensorFlow,
     "Keras on PyTorch": TestKeras,
+    "JAX": TestJax,
     "MXNet": TestMXNet,
     "`leadline.Hook`": TestGeneric,
 }

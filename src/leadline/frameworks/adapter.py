@@ -86,6 +86,9 @@ class StepCallbacks(Protocol):
     def after_quiet_update(self, optimizer: object) -> None:
         """Handle the end of an optimizer's step in which nothing but losses was captured; it is called later."""
 
+    def items_within(self, optimizer: object, steps: int) -> tuple[CaptureItem, ...]:
+        """Return the items that may be due at one of the next train steps, which one call of the script makes."""
+
     def wants_loss(self) -> bool:
         """Return whether the loss of the current step is captured; called before the loss is read."""
 

@@ -11,17 +11,21 @@ from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.jax.calls import Owner
 from leadline.frameworks.jax.capture import JaxSubject
-from leadline.frameworks.jax.jitted import Watch, make_jit
+from leadline.frameworks.jax.diagnose import coverage_gaps, inventory
+from leadline.frameworks.jax.jitted import WATCH, make_jit
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.libraries import Libraries
 from leadline.frameworks.jax.marks import Marks
+from leadline.frameworks.jax.profiles import SpaceRecording
 from leadline.frameworks.jax.scalars import LateNumber, LateRow
 from leadline.frameworks.jax.steps import Steps
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks, Values
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
+from leadline.records.profile_window import ProfileWindow
 from leadline.training.guard import Guard
+from leadline.training.recording import Recording
 
 
 class JaxAdapter:
@@ -39,7 +43,7 @@ class JaxAdapter:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
-        self._patches, self._watch = Patches(), Watch()
+        self._patches, self._watch = Patches(), WATCH
         self._libraries: Libraries | None = None
         self._captured, self._blocks = CapturedArrays(note), Blocks()
 
@@ -52,6 +56,21 @@ class JaxAdapter:
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
 
+    def end_training(self) -> bool:
+        models = self._libraries.keras.fitted if self._libraries is not None else []
+        for model in models:
+            model.stop_training = True
+        return bool(models)
+
+    def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
+        return SpaceRecording(window, guard, lambda: {"layers": [], "optimizers": []})
+
+    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+        return inventory(optimizers)
+
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+        return coverage_gaps(self._watch.steps, has_stepped=bool(optimizers))
+
     def describe(self) -> dict[str, Any]:
         return {}
 
@@ -60,14 +79,16 @@ class JaxAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         callbacks.timeline.facts.setdefault("device", jax.default_backend())
-        watch, marks = self._watch, Marks(self._watch, guard)
+        watch, marks = self._watch, Marks(self._watch)
+        watch.guard = guard
         steps = watch.steps = Steps(jax.jit, callbacks, guard, self._note)
         steps.captured_layers = self._layers_of
         value_and_grad = jax.value_and_grad
         self._patches.replace(jax, "jit", lambda original: make_jit(original, watch))
         self._patches.replace(jax, "value_and_grad", marks.make_value_and_grad)
         self._patches.replace(jax, "grad", lambda original: marks.make_grad(original, value_and_grad))
-        self._libraries = Libraries(marks, Layers(watch, guard), guard)
+        self._libraries = Libraries(marks, Layers(watch), guard)
+        steps.other_losses = self._libraries.keras.losses_of
         self._libraries.install()
 
     def uninstall(self) -> None:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import jax
+
 from leadline.frameworks.jax.facts import Facts, Site, accessors
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import Programs, Recipe, Timer
-from leadline.frameworks.jax.scalars import LateResults
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.tapped import Values
 from leadline.records.plan import CaptureItem
@@ -57,6 +58,7 @@ class JittedCall:
         steps: The number of its steps.
         at: The current one.
         replayed: Returns what was captured of each step; None: it was not replayed.
+        is_over: Whether it was made: it is not replayed any more.
         is_part: Whether it only computes gradients that another call applies.
     """
 
@@ -66,9 +68,8 @@ class JittedCall:
         self.function, self.args, self.kwargs, self.owner = function, args, kwargs, owner
         self._programs = programs
         self.steps, self.at, self.begun_ns = self.facts.steps, 0, 0
-        self.results = LateResults()
         self.replayed: Callable[[int], list[Values]] | None = None
-        self.is_part = False
+        self.is_over = self.is_part = False
         self.items: Sequence[CaptureItem] = ()
         self._captured: set[CaptureItem] = set()
 
@@ -97,7 +98,7 @@ class JittedCall:
 
     def values(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select in the current step, and possibly more; the call is replayed for that."""
-        if not set(items) <= self._captured:
+        if not self.is_over and not set(items) <= self._captured:
             self._captured.update(items)
             self.replayed = self._replay(steps, tuple(self._captured))
         return self.replayed(self.at) if self.replayed is not None else []
@@ -142,8 +143,7 @@ class EagerCall:
 
     def __init__(self) -> None:
         self.owner = Owner("", "")
-        self.steps, self.at, self.loss_positions = 1, 0, ()
-        self.results = LateResults()
+        self.steps, self.at = 1, 0
         self._arrays: dict[Tap, list[Any]] = {}
         self._groups: dict[int, int] = {}
 
@@ -155,7 +155,7 @@ class EagerCall:
     @property
     def sites(self) -> list[Site]:
         """Its taps."""
-        return [Site(tap, (), tuple(values)) for tap, values in self._arrays.items()]
+        return [Site(tap, (), tuple(map(_form, values))) for tap, values in self._arrays.items()]
 
     def values(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select of the arrays so far."""
@@ -163,7 +163,7 @@ class EagerCall:
 
     def updates(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what was captured of the updates."""
-        return self._captured(steps, items, [site for site in self.sites if site.tap.kind == "update"])
+        return self._captured(steps, items, [site for site in self.sites if site.tap.kind in ("update", "change")])
 
     def _captured(self, steps: Steps, items: Sequence[CaptureItem], sites: Sequence[Site]) -> list[Values]:
         recipe = Recipe.of(sites, self.owner.current.prefix, items, has_losses=False)
@@ -174,3 +174,7 @@ class EagerCall:
         found = program.run({tap: self._arrays[tap] for tap, _ in recipe.wanted})(0)
         steps.account(timer, is_new=is_new)
         return found
+
+
+def _form(array: Any) -> Any:
+    return jax.ShapeDtypeStruct(array.shape, array.dtype)

@@ -176,3 +176,13 @@ def leaf_at(tree: Any, path: Sequence[Any], position: int) -> Any:
         else:
             return jax.tree_util.tree_leaves(tree)[position]
     return leaf
+
+
+def losses_in(result: Any) -> list[tuple[str | None, Any]]:
+    """Return what is a loss in the result of an evaluation: a number that is all of it, or that is called a loss."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(result)
+    numbers = [(path, leaf) for path, leaf in leaves if not leaf.shape and leaf.dtype.kind == "f"]
+    if len(leaves) == 1 and numbers:
+        return [(None, numbers[0][1])]
+    named = [(str(getattr(path[-1], "key", getattr(path[-1], "name", ""))), leaf) for path, leaf in numbers if path]
+    return [(name, leaf) for name, leaf in named if "loss" in name.lower()]

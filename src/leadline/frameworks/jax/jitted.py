@@ -6,27 +6,33 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jax
 
 from leadline.frameworks.jax import versions
 from leadline.frameworks.jax.facts import Facts, facts_of
 from leadline.frameworks.jax.replay import Programs
+from leadline.training.guard import Guard
 
 if TYPE_CHECKING:
     from leadline.frameworks.jax.steps import Steps
 
 
 class Watch:
-    """Holds what the wrapped functions tell of their calls; they outlive it.
+    """The observer of this process: wrapped functions outlive a session, and tell the next one of their calls.
 
     Attributes:
-        steps: None: their calls are not observed.
+        steps: None: nothing is observed.
+        guard: The guard of the session.
     """
 
     def __init__(self) -> None:
         self.steps: Steps | None = None
+        self.guard = Guard(lambda _: None)
+
+
+WATCH: Final = Watch()
 
 
 class Jitted:

@@ -25,18 +25,14 @@ def summarize(array: Any, primaries: Sequence[str]) -> Any:
         return _row(numbers)
 
 
-def update_ratio(weight: Any, update: Any) -> Any:
-    """Return the norm of the change of a weight by its norm, as ``(1,)``: infinite if only the weight is 0.
-
-    The change is that of ``optax.apply_updates``, which rounds to the type of the weight.
-    """
-    after = lax.convert_element_type(weight + update, weight.dtype)
+def change_ratio(weight: Any, after: Any) -> Any:
+    """Return the norm of the change of a weight by its norm, as ``(1,)``: infinite if only the weight is 0."""
     with jax.enable_x64(True):
         before, now = (lax.convert_element_type(each, wide_type()) for each in (weight, after))
-        change, norm = _norm(lax.sub(now, before)), _norm(before)
+        flat = [lax.reshape(each, (each.size,)) for each in (before, now)]
+        change, norm = _norm(lax.sub(flat[1], flat[0])), _norm(flat[0])
         nothing = lax.select(lax.eq(change, _number(0)), change, _number(np.inf))
-        ratio = lax.select(lax.eq(norm, _number(0)), nothing, lax.div(change, norm))
-        return _row([ratio])
+        return _row([lax.select(lax.eq(norm, _number(0)), nothing, lax.div(change, norm))])
 
 
 def always() -> Any:

@@ -14,7 +14,6 @@ from leadline.frameworks.jax import versions
 from leadline.frameworks.jax.jitted import Watch
 from leadline.frameworks.jax.tap import Tap, is_numeric, is_traced, tap_p
 from leadline.frameworks.patches import Patches
-from leadline.training.guard import Guard
 
 Original = Callable[..., Any]
 _MAX_DEPTH: Final = 12
@@ -45,8 +44,8 @@ class Layers:
         watch: Has the steps of the training.
     """
 
-    def __init__(self, watch: Watch, guard: Guard) -> None:
-        self._watch, self._guard = watch, guard
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._local = _Local()
         self._patches = Patches()
         self._roots: list[Any] = []
@@ -74,7 +73,7 @@ class Layers:
                 if self._watch.steps is None or not is_call or layer.scope is None:
                     return original(layer, function, args, kwargs)
                 path = "/".join(map(str, layer.path))
-                return self._call(layer, path, lambda: original(layer, function, args, kwargs), (args, kwargs))
+                return self.call(layer, path, lambda: original(layer, function, args, kwargs), (args, kwargs))
 
             return _call_wrapped_method
 
@@ -90,10 +89,10 @@ class Layers:
 
         def __init_subclass__(owner: type, **kwargs: Any) -> None:
             super(root, owner).__init_subclass__(**kwargs)  # type: ignore[misc]
-            self._guard.call(self._replace_call, owner, root)
+            self._watch.guard.call(self._replace_call, owner, root)
 
         if "__init_subclass__" not in vars(root):
-            root.__init_subclass__ = classmethod(__init_subclass__)
+            root.__init_subclass__ = classmethod(__init_subclass__)  # type: ignore[arg-type]
             self._roots.append(root)
 
     def _replace_call(self, owner: type, root: type) -> None:
@@ -102,10 +101,10 @@ class Layers:
 
         def make(original: Original) -> Original:
             def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
-                path = self._guard.call(self._path, layer, root) if self._watch.steps is not None else None
+                path = self._watch.guard.call(self._path, layer, root) if self._watch.steps is not None else None
                 if path is None:
                     return original(layer, *args, **kwargs)
-                return self._call(layer, path, lambda: original(layer, *args, **kwargs), (args, kwargs))
+                return self.call(layer, path, lambda: original(layer, *args, **kwargs), (args, kwargs))
 
             return __call__
 
@@ -121,14 +120,27 @@ class Layers:
         local.keep = [each for _, each in found]
         return ""
 
+    # --- Keras --------------------------------------------------------------------------------------------
+
+    def path_of_keras(self, layer: Any) -> str | None:
+        """Return the path of a layer of Keras; None: it is not observed."""
+        if self._watch.steps is None:
+            return None
+        running = self._local.running
+        return str(layer.path or "/".join((*running[-1:], layer.name)))
+
     # --- calls --------------------------------------------------------------------------------------------
 
-    def _call(self, layer: Any, path: str, call: Callable[[], Any], inputs: Any) -> Any:
-        """Call a layer, and return its result, tapped where it is traced."""
-        local, guard = self._local, self._guard
+    def call(self, layer: Any, path: str, call: Callable[[], Any], inputs: Any, *, returns_state: bool = False) -> Any:
+        """Call a layer, and return its result, tapped where it is traced.
+
+        Args:
+            returns_state: Whether the result is a tuple of which the first part is that of the layer.
+        """
+        local, watch = self._local, self._watch
         outer, kind = local.running, type(layer).__name__
         name = path or kind
-        guard.call(self._tap, inputs, f"{name}_input", _collections(kind, "input", not outer))
+        watch.guard.call(self._tap, inputs, f"{name}_input", _collections(kind, "input", not outer))
         local.running = (*outer, name)
         try:
             result = call()
@@ -136,17 +148,20 @@ class Layers:
             local.running = outer
             if not outer:
                 local.reset()
-        tapped = guard.call(self._tap, result, f"{name}_output", _collections(kind, "output", not outer))
-        return result if tapped is None else tapped[0]
+        output, rest = (result[0], result[1:]) if returns_state else (result, ())
+        tapped = watch.guard.call(self._tap, output, f"{name}_output", _collections(kind, "output", not outer))
+        if tapped is None:
+            return result
+        return (tapped[0], *rest) if returns_state else tapped[0]
 
     def _make_activation(self, original: Original) -> Original:
-        name, local, guard = original.__name__, self._local, self._guard
+        name, local, watch = original.__name__, self._local, self._watch
 
         def activation(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if self._watch.steps is None or not local.running:
                 return result
-            tapped = guard.call(self._tap_activation, name, result)
+            tapped = watch.guard.call(self._tap_activation, name, result)
             return result if tapped is None else tapped[0]
 
         return activation
@@ -156,9 +171,8 @@ class Layers:
         path = local.running[-1] if len(local.running) > 1 else ""
         name = f"{path}/{activation}".lstrip("/")
         count, local.calls[name] = local.calls[name], local.calls[name] + 1
-        return self._tap(
-            result, f"{name}_{count}_output" if count else f"{name}_output", ("layers", f"{activation}_output")
-        )
+        numbered = f"{name}_{count}" if count else name
+        return self._tap(result, f"{numbered}_output", ("layers", f"{activation}_output"))
 
     def _tap(self, tree: Any, name: str, collections: tuple[str, ...]) -> tuple[Any] | None:
         """Return a tree with its arrays tapped; None if none needs to be."""
@@ -185,6 +199,7 @@ def _collections(kind: str, side: str, is_outermost: bool) -> tuple[str, ...]:
 
 
 def _subclasses(root: type) -> Iterator[type]:
+    owner: type
     for owner in root.__subclasses__():
         yield owner
         yield from _subclasses(owner)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.jax.keras_hooks import KerasHooks
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.marks import Marks
 from leadline.frameworks.patches import Patches
@@ -33,11 +35,12 @@ class Libraries:
             "flax.nnx.module": self._layers.follow_classes,
             "equinox._module._module": self._layers.follow_classes,
         }
+        self.keras = KerasHooks(marks, layers)
 
     def install(self) -> None:
         """Wait for the libraries."""
         self._layers.install()
-        self._imports = ImportWatch(self._modules, self._guard.wrap(self._on_import))
+        self._imports = ImportWatch(self._modules | self.keras.modules, self._guard.wrap(self._on_import))
         self._imports.install()
 
     def uninstall(self) -> None:
@@ -45,6 +48,7 @@ class Libraries:
         if self._imports is not None:
             self._imports.uninstall()
         self._layers.uninstall()
+        self.keras.uninstall()
         if self._update is not None:
             owner, before, ours = self._update
             if vars(owner).get("update") is ours:
@@ -52,7 +56,10 @@ class Libraries:
             self._update = None
 
     def _on_import(self, name: str, module: ModuleType) -> None:
-        self._modules[name](module)
+        if name in self._modules:
+            self._modules[name](module)
+        elif sys.modules["keras.src.backend.config"].backend() == "jax":
+            self.keras.modules[name](module)
 
     def _follow_optax(self, module: ModuleType) -> None:
         owner = module.GradientTransformation

@@ -14,7 +14,6 @@ from leadline.frameworks.jax import versions
 from leadline.frameworks.jax.jitted import Watch
 from leadline.frameworks.jax.steps import Steps
 from leadline.frameworks.jax.tap import Kind, Tap, is_traced, named_leaves, tap_p
-from leadline.training.guard import Guard
 
 Original = Callable[..., Any]
 _MAX_OPTIMIZERS: Final = 1024
@@ -33,8 +32,8 @@ class Marks:
         watch: Has the steps of the training.
     """
 
-    def __init__(self, watch: Watch, guard: Guard) -> None:
-        self._watch, self._guard = watch, guard
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
         self._local = _Local()
         self._groups = itertools.count()
 
@@ -65,7 +64,7 @@ class Marks:
         return grad
 
     def _marked(self, function: Any, inner: Original, args: Sequence[Any], kwargs: dict[str, Any]) -> Original:
-        local, guard = self._local, self._guard
+        local, watch = self._local, self._watch
         argnums = kwargs.get("argnums", args[0] if args else 0)
         has_aux = _has_aux(args, kwargs)
 
@@ -74,6 +73,8 @@ class Marks:
             steps = self._watch.steps
             if steps is None or local.gradients or local.is_updating:
                 return inner(*values, **named)
+            if versions.is_trace_clean():
+                watch.guard.run(steps.begin_eager_gradients)
             local.gradients += 1
             try:
                 result = inner(*values, **named)
@@ -81,7 +82,7 @@ class Marks:
                 local.gradients -= 1
             loss, gradients = (result[0][0] if has_aux else result[0]), result[1]
             weights = values[argnums] if isinstance(argnums, int) else tuple(values[at] for at in argnums)
-            guard.run(self._mark_gradients, steps, function, weights, loss, gradients)
+            watch.guard.run(self._mark_gradients, steps, function, weights, loss, gradients)
             return result
 
         return value_and_gradients
@@ -127,7 +128,7 @@ class Marks:
         return property(update, doc=getter.__doc__)
 
     def _marked_update(self, inner: Original) -> Original:
-        local, guard = self._local, self._guard
+        local, watch = self._local, self._watch
 
         @functools.wraps(inner)
         def update(gradients: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
@@ -138,11 +139,11 @@ class Marks:
             group = next(self._groups)
             local.is_updating = True
             try:
-                guard.run(self._begin_update, steps, inner, group, gradients, state, params)
+                watch.guard.run(self._begin_update, steps, inner, group, gradients, state, params)
                 result = inner(gradients, state, *args, **kwargs)
             finally:
                 local.is_updating = False
-            guard.run(self._end_update, steps, group, params, result[0])
+            watch.guard.run(self._end_update, steps, group, params, result[0])
             return result
 
         return update
@@ -160,6 +161,40 @@ class Marks:
         self._tap(steps, "update", group, pairs)
         if versions.is_trace_clean():
             steps.end_eager_update()
+
+    # --- optimizers of Keras ------------------------------------------------------------------------------
+
+    def begin_keras_update(self, optimizer: Any, gradients: Sequence[Any], variables: Any) -> list[tuple[Any, Any]]:
+        """Tap what an optimizer of Keras is given; return its variables with their values."""
+        found = self._watch.guard.call(self._tap_keras_update, optimizer, gradients, variables)
+        return found or []
+
+    def _tap_keras_update(
+        self, optimizer: Any, gradients: Sequence[Any], variables: Sequence[Any] | None
+    ) -> list[tuple[Any, Any]]:
+        steps = self._watch.steps
+        if steps is None or versions.is_trace_clean():
+            return []
+        chosen = variables if variables is not None else optimizer._trainable_variables
+        group, inner = next(self._groups), getattr(optimizer, "inner_optimizer", optimizer)
+        pairs = [(variable, variable.value) for variable in chosen]
+        named = zip(chosen, gradients, strict=True)
+        self._tap(steps, "used_gradient", group, [(v.path, g) for v, g in named if g is not None])
+        self._tap(steps, "weight", group, [(variable.path, value) for variable, value in pairs])
+        own = [variable for variable in inner.variables if len(variable.shape)]
+        self._tap(steps, "state", group, [(variable.path.partition("/")[2], variable.value) for variable in own])
+        return pairs
+
+    def end_keras_update(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Tap what an optimizer of Keras has made of its variables."""
+        if pairs:
+            self._watch.guard.call(self._tap_keras_change, pairs)
+
+    def _tap_keras_change(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        steps = self._watch.steps
+        if steps is not None:
+            values = [(variable.path, (before, variable.value)) for variable, before in pairs]
+            self._tap(steps, "change", next(self._groups), values)
 
 
 def _has_aux(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:

@@ -52,10 +52,11 @@ class Recipe(NamedTuple):
         return Recipe(tuple(chosen.items()))
 
 
-def take(wanted: Wanted, values: Sequence[Any]) -> list[Any]:
+def take(tap: Tap, wanted: Wanted, values: Sequence[Any]) -> list[Any]:
     """Return the row of numbers of a tensor, which begins with a mark that it was computed, and a copy if wanted."""
     if wanted.primaries == RATIO:
-        numbers = kernels.update_ratio(*values)
+        after = values[1] if tap.kind == "change" else lax.convert_element_type(values[0] + values[1], values[0].dtype)
+        numbers = kernels.change_ratio(values[0], after)
     elif wanted.info.collections == ("losses",):
         numbers = kernels.summarize(lax.convert_element_type(values[0], "float32").mean(), _VALUE)
     else:
@@ -162,14 +163,14 @@ class Programs:
 
     def _evaluate(self, recipe: Recipe, values: Any) -> dict[Tap, list[Any]]:
         wanted = dict(recipe.wanted)
-        interpreter = Interpreter(lambda tap, at: take(wanted[tap], at) if tap in wanted else None)
+        interpreter = Interpreter(lambda tap, at: take(tap, wanted[tap], at) if tap in wanted else None)
         constants, arguments = values
         return interpreter.evaluate(self.traced.jaxpr.jaxpr, constants, arguments)[1]
 
 
 def evaluate_eager(recipe: Recipe, values: dict[Tap, list[Any]]) -> dict[Tap, list[Any]]:
     """Return what is taken of arrays at hand."""
-    return {tap: take(wanted, values[tap]) for tap, wanted in recipe.wanted if tap in values}
+    return {tap: take(tap, wanted, values[tap]) for tap, wanted in recipe.wanted if tap in values}
 
 
 class Timer:

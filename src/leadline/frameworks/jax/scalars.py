@@ -36,11 +36,31 @@ class LateNumber:
         return all(array.is_ready() for array, _ in self._arrays)
 
     def is_lost(self) -> bool:
-        """Return whether it will never be known: its array was deleted, or the call that computes it has failed."""
+        """Return whether it will never be known: its array was deleted."""
         return any(array.is_deleted() for array, _ in self._arrays)
 
     def __float__(self) -> float:
         return sum(_read(array, at) for array, at in self._arrays) / self._divisor
+
+
+class LateMean(LateNumber):
+    """The loss of a batch, by the means of an epoch until then.
+
+    Args:
+        now: The mean with the batch, and the number of samples until then.
+        before: The mean without the batch; None: it is the first one.
+    """
+
+    __slots__ = ("_before", "_now")
+
+    def __init__(self, now: tuple[Any, int], before: tuple[Any, int]) -> None:
+        super().__init__([(now[0], 0)] if before[0] is None else [(now[0], 0), (before[0], 0)])
+        self._now, self._before = now, before
+
+    def __float__(self) -> float:
+        (mean, count), (mean_before, count_before) = self._now, self._before
+        before = _read(mean_before, 0) * count_before if mean_before is not None else 0.0
+        return (_read(mean, 0) * count - before) / (count - count_before)
 
 
 class LateRow:
@@ -59,40 +79,6 @@ class LateRow:
         if any(number.is_lost() for number in self._numbers if isinstance(number, LateNumber)):
             return None
         return struct.pack(f"<{len(self._numbers)}d", *map(float, self._numbers))
-
-
-class LateResults:
-    """The losses among the results of a call that is still to be made: they are those of its steps."""
-
-    def __init__(self) -> None:
-        self.arrays: list[Any] | None = None
-        self.has_failed = False
-
-
-class LateLoss(LateNumber):
-    """A loss of a step in a call of several steps, which begin before it is made."""
-
-    __slots__ = ("_at", "_results", "_step")
-
-    def __init__(self, results: LateResults, at: int, step: int) -> None:
-        super().__init__(())
-        self._results, self._at, self._step = results, at, step
-
-    def __truediv__(self, divisor: float) -> LateNumber:
-        return self
-
-    def is_ready(self) -> bool:
-        arrays = self._results.arrays
-        return self._results.has_failed or (arrays is not None and arrays[self._at].is_ready())
-
-    def is_lost(self) -> bool:
-        arrays = self._results.arrays
-        return self._results.has_failed or (arrays is not None and arrays[self._at].is_deleted())
-
-    def __float__(self) -> float:
-        arrays = self._results.arrays
-        assert arrays is not None
-        return _read(arrays[self._at], self._step)
 
 
 def _read(array: Any, at: int) -> float:

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
-from leadline.frameworks.jax.facts import Site, leaf_at
+from leadline.frameworks.jax.facts import Site, leaf_at, losses_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
-from leadline.frameworks.jax.scalars import LateLoss, LateNumber
+from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.tensors import LOSS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values
@@ -61,6 +61,10 @@ class Steps:
         """What was captured of layers in the current step."""
         self._eager_programs: dict[Recipe, CaptureProgram] = {}
         self._elsewhere_ns = 0
+        self.captured_layers: Callable[..., Any]
+        """Returns what was captured of layers in an eval step, as a ``Forward``; set by the adapter."""
+        self.other_losses: Callable[..., Sequence[Any]]
+        """Returns losses that a result holds in another form; set by the adapter."""
 
     # --- calls of compiled functions ----------------------------------------------------------------------
 
@@ -82,13 +86,10 @@ class Steps:
         owner = self._owner_of(function.function, function, function.__name__)
         call = JittedCall(function, args, kwargs, programs, owner)
         self._guard.run(self._begin, call)
-        has_ended = False
         try:
             result = self._compiled(function, args, kwargs)
-            has_ended = True
         finally:
             function.note_size(passes=False)
-            call.results.has_failed = not has_ended
         self._guard.run(self._end, call, result)
         return result
 
@@ -131,7 +132,7 @@ class Steps:
     def _begin(self, call: JittedCall) -> None:
         facts = call.facts
         if facts.is_update_apart:
-            self._begin_update(call)
+            self._begin_update(call, call.owner)
         else:
             self.finish()
             self._callbacks.timeline.begin_model()
@@ -143,32 +144,34 @@ class Steps:
                 self._begin_steps(call)
         call.begun_ns = self._callbacks.timeline.clock()
 
-    def _begin_update(self, call: Call) -> None:
+    def _begin_update(self, call: Call, owner: Owner) -> None:
         """Begin a call that applies gradients which others have computed."""
         self._are_updates_apart = True
         pending, self._pending = self._pending, None
         if pending is not None:  # the first one: its gradients were captured where they were computed
-            call.owner.replace(pending.owner)
+            owner.replace(pending.owner)
+            call.owner = pending.owner
             self._call = pending
             return
-        self._call = call
+        call.owner, self._call = owner, call
         self._begin_steps(call)
 
     def _begin_steps(self, call: Call) -> None:
-        """Begin the first step of a call; of several, end all but the last, which ends with the call."""
+        """Begin the first step of a call; what is captured of the others is computed now."""
         callbacks, owner = self._callbacks, call.owner.current
         owner.sites = call.sites
-        for step in range(call.steps):
-            call.at = step
-            callbacks.before_update(owner)
-            self._capture_forward(call)
-            self._record_checks()
-            if step == call.steps - 1:
-                return
-            for at in range(len(call.loss_positions)):
-                if callbacks.wants_loss():
-                    callbacks.record_loss((call.owner, at), LateLoss(call.results, at, step), LOSS)
-            callbacks.after_update(owner, is_skipped=False)
+        if call.steps > 1:
+            begun = callbacks.cost.begin()
+            items = callbacks.items_within(owner, call.steps)
+            if items:
+                call.values(self, items)
+            callbacks.cost.end(begun)
+        self._begin_step(call)
+
+    def _begin_step(self, call: Call) -> None:
+        self._callbacks.before_update(call.owner.current)
+        self._capture_forward(call)
+        self._record_checks()
 
     def _capture_forward(self, call: Call) -> None:
         if self.forward_items:
@@ -191,20 +194,25 @@ class Steps:
             callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
 
     def _end(self, call: JittedCall, result: Any) -> None:
-        callbacks = self._callbacks
-        callbacks.timeline.call(COMPUTE, call.begun_ns)
+        call.is_over = True
+        self._callbacks.timeline.call(COMPUTE, call.begun_ns)
         arrays = [leaf_at(result, path, at) for path, at in zip(call.loss_paths, call.loss_positions, strict=True)]
-        call.results.arrays = arrays
         if call.is_part:
             self._record_losses(call, [LateNumber([(array, 0)]) for array in arrays])
             return
-        last, owner = call.steps - 1, call.owner.current
-        losses: list[Any] = [LateNumber([(array, last)]) for array in arrays]
-        self._record_losses(call, losses or call.replayed_losses())
-        if not call.facts.has_optimizer and not self._are_updates_apart:
-            self._pending = call
+        for step in range(call.steps):
+            if step:
+                call.at = step
+                self._call = call
+                self._begin_step(call)
+            losses = [LateNumber([(array, step)]) for array in arrays]
+            self._record_losses(call, losses or self.other_losses(result, call.args) or call.replayed_losses())
+            if step < call.steps - 1:
+                self._end_step(call.owner.current)
+        if call.facts.has_optimizer or self._are_updates_apart:
+            self._end_step(call.owner.current)
         else:
-            self._end_step(owner)
+            self._pending = call
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():
@@ -259,14 +267,18 @@ class Steps:
         """Return whether layers that are called outside of compiled functions are captured."""
         return bool(self.forward_items)
 
+    def begin_eager_gradients(self) -> None:
+        """Begin to compute gradients outside of compiled functions."""
+        if not self._are_updates_apart:
+            self.finish()
+
     def end_eager_gradients(self, function: Any, loss: Any) -> None:
         """Handle gradients that were computed outside of compiled functions."""
         call = self.begin_eager()
-        call.owner = self._owner_of(function, call, name_of(function))
+        call.owner = self._owner_of(getattr(function, "__code__", function), call, name_of(function))
         losses = [LateNumber([(loss, 0)])] if loss is not None else []
         if not self._are_updates_apart:
-            self.finish()
-            self.eager = self._call = call
+            self._call = call
             self._begin_steps(call)
             self._pending = call
         else:
@@ -276,8 +288,7 @@ class Steps:
     def begin_eager_update(self, function: Any) -> None:
         """Begin an update outside of compiled functions; the gradients are among its values."""
         call = self.begin_eager()
-        call.owner = self._owner_of(function, call, name_of(function))
-        self._begin_update(call)
+        self._begin_update(call, self._owner_of(function, call, name_of(function)))
 
     def end_eager_update(self) -> None:
         """End an update outside of compiled functions."""
@@ -304,7 +315,7 @@ class Steps:
             result = self._compiled(call.function, call.args, call.kwargs)
         finally:
             call.function.note_size(passes=False)
-        self._guard.run(self._end_evaluation, call)
+        self._guard.run(self._end_evaluation, call, result)
         return result
 
     def _begin_evaluation(self, call: JittedCall) -> None:
@@ -313,11 +324,10 @@ class Steps:
         if call.items:
             call.values(self, call.items)
 
-    def _end_evaluation(self, call: JittedCall) -> None:
+    def _end_evaluation(self, call: JittedCall, result: Any) -> None:
+        for name, loss in losses_in(result):
+            self._callbacks.evaluation.record_loss(name, LateNumber([(loss, 0)]))
         self._callbacks.evaluation.end_step(self.captured_layers(call, call.items))
-
-    captured_layers: Callable[..., Any]
-    """Returns what was captured of layers, as a ``Forward``; set by the adapter."""
 
     # --- what is not captured -----------------------------------------------------------------------------
 

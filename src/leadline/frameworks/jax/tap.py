@@ -12,7 +12,7 @@ from jax.interpreters import ad, batching, mlir
 
 from leadline.frameworks.jax.versions import Tracer
 
-Kind = Literal["loss", "gradient", "parameter", "used_gradient", "weight", "state", "update", "layer", "variable"]
+Kind = Literal["loss", "gradient", "parameter", "used_gradient", "weight", "state", "update", "change", "layer"]
 UNNAMED: Final = "parameters"
 """The name of a tree that is a single array."""
 
@@ -24,7 +24,7 @@ class Tap:
     Attributes:
         kind: ``loss``, ``gradient`` and ``parameter``: of ``jax.value_and_grad``; ``used_gradient``, ``weight``,
             ``state`` and ``update``: of an optimizer, where an ``update`` has two values, the weight and what is added
-            to it; ``layer``: an input or output of a layer.
+            to it; ``change``: a weight before and after an update; ``layer``: an input or output of a layer.
         group: Tells one call that is tapped from another.
         name: The path in the tree of values, or the name of the layer.
         collections: The collections of a layer.

@@ -91,7 +91,7 @@ def ratios_of(sites: Sequence[Site], prefix: str) -> dict[str, Site]:
     groups = _prefixes(sites, prefix)
     updates: dict[str, Site] = {}
     for site in sites:
-        if site.tap.kind == "update":
+        if site.tap.kind in ("update", "change"):
             updates.setdefault(groups[site.tap.group] + site.tap.name, site)
     return updates
 

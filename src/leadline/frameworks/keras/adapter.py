@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def adapter_of_backend(note: Callable[[str], None]) -> KerasAdapter | None:
-    """Return the adapter of Keras for its backend; None on TensorFlow, whose own adapter serves Keras too.
+    """Return the adapter of Keras for its backend; None on TensorFlow and JAX, whose own adapters serve Keras too.
 
     Args:
         note: Takes a line about something that cannot be captured.
@@ -29,7 +29,7 @@ def adapter_of_backend(note: Callable[[str], None]) -> KerasAdapter | None:
         ImportError: Keras is not captured on this backend.
     """
     backend = keras.backend.backend()
-    if backend == "tensorflow":
+    if backend in ("tensorflow", "jax"):
         return None
     if backend != "torch":
         raise ImportError(f"its backend is {backend}")

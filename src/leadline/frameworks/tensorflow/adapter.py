@@ -15,7 +15,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
-from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory
+from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.profiles import SpaceRecording
 from leadline.frameworks.tensorflow.replay import Replays
@@ -75,10 +75,11 @@ class TensorFlowAdapter:
         return self._steps is not None and self._steps.end_training()
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
-        return SpaceRecording(window, guard, self._optimizer_names)
+        return SpaceRecording(window, guard, self._names)
 
-    def _optimizer_names(self) -> list[str]:
-        return [getattr(owner, "inner_optimizer", owner).name for owner in list(self._prefixes)]
+    def _names(self) -> dict[str, Sequence[str]]:
+        optimizers = [getattr(owner, "inner_optimizer", owner).name for owner in list(self._prefixes)]
+        return {"layers": layer_paths(), "optimizers": optimizers}
 
     def register(self, model: object) -> None:
         """Do nothing: variables are found by the optimizers that update them."""

@@ -71,6 +71,11 @@ class CaptureSchedule:
         chosen = {id(item) for group in due for item in group.items}
         return tuple(item for item in self._items if id(item) in chosen) if chosen else ()
 
+    def items_before(self, end: int) -> tuple[CaptureItem, ...]:
+        """Return the items that may be due at a step before ``end``."""
+        groups = [group for group in self._groups if group in self._captured_at or group.interesting_step < end]
+        return tuple(item for group in groups for item in group.items)
+
     def groups(self, items: Sequence[CaptureItem]) -> list[CaptureGroup]:
         """Return the groups of items that were captured."""
         captured = {id(item) for item in items}

@@ -234,6 +234,12 @@ class StepRecorder:
         if ends_step and not self.listener.is_idle:
             self.listener.begin_step(self.clock.step)
 
+    def items_within(self, optimizer: Any, steps: int) -> tuple[CaptureItem, ...]:
+        end = self.clock.train_step + steps
+        forward = self._schedules.of("train").forward.items_before(end)
+        watched = self._watched.get(optimizer)
+        return (*forward, *(watched.schedule.items_before(end) if watched else self._schedules.tensor_items))
+
     def defer_quiet_steps(self) -> None:
         self.deferred.allow(self._quiet_steps())
 

@@ -1,0 +1,94 @@
+"""Inventory of a training for ``leadline doctor``: what is updated, kinds of layers, and what is not captured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from leadline.frameworks.jax.calls import Owner
+from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.jax.tensors import NamedTensor, tensors_of
+
+_PARAMETERS: Final = frozenset({"weights", "biases"})
+
+
+def inventory(owners: Sequence[Owner]) -> dict[str, Any]:
+    """Describe the functions that train, as plain values.
+
+    Returns:
+        ``models``: name, wrapper, parameters and trainable (elements), tensors, dtypes, devices; ``optimizers``:
+        name, parameters, groups, variables; ``module_kinds``: every kind of layer that was called.
+    """
+    tensors = {owner: tensors_of(owner.sites, owner.prefix) for owner in owners}
+    kinds = {
+        collection.removesuffix("_output")
+        for found in tensors.values()
+        for tensor in found
+        for collection in tensor.collections
+        if collection.endswith("_output")
+    }
+    return {
+        "models": [_model(owner, found) for owner, found in tensors.items()],
+        "optimizers": [_optimizer(owner, found) for owner, found in tensors.items() if owner.optimizer],
+        "module_kinds": sorted(kinds),
+    }
+
+
+def coverage_gaps(steps: Steps | None, *, has_stepped: bool) -> list[dict[str, str]]:
+    """Return ``what`` is not captured, or only in part, and ``why``.
+
+    Args:
+        has_stepped: Whether a step was seen.
+    """
+    gaps: dict[str, str] = {}
+    if steps is not None:
+        for name, why in steps.refusals.items():
+            gaps[name] = f"gradients, weights and activations are not captured: {why}"
+        for name in sorted(steps.ahead_of_time):
+            gaps[f"{name}.lower()"] = (
+                "calls of a function that was compiled ahead of time are not captured; call it itself"
+            )
+        if steps.has_traced_alone:
+            gaps["gradients outside of jax.jit"] = (
+                "they are computed in jax.pmap, or in a loop such as lax.scan that is not within jax.jit; "
+                "put the step within jax.jit"
+            )
+    if not has_stepped:
+        gaps["no training step"] = (
+            "a step is a call of a function of jax.jit that computes gradients with jax.grad or jax.value_and_grad, or "
+            "that updates with an optimizer of optax"
+        )
+    return [{"what": what, "why": why} for what, why in gaps.items()]
+
+
+def _model(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
+    weights = [tensor for tensor in tensors if _PARAMETERS & set(tensor.collections)]
+    elements = sum(math.prod(tensor.shape) for tensor in weights)
+    return {
+        "name": owner.name,
+        "wrapper": None,
+        "parameters": elements,
+        "trainable": elements,
+        "tensors": len(weights),
+        "dtypes": sorted({tensor.dtype for tensor in weights}),
+        "devices": [jax.default_backend()],
+    }
+
+
+def _optimizer(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
+    states = [tensor for tensor in tensors if "optimizer_variables" in tensor.collections]
+    return {
+        "name": owner.optimizer,
+        "parameters": int(np.sum([math.prod(tensor.shape) for tensor in tensors if "gradients" in tensor.collections])),
+        "groups": 1,
+        "variables": sorted({_kind(tensor.name) for tensor in states}),
+    }
+
+
+def _kind(name: str) -> str:
+    """Return the part of the name of a state that says what it is: ``mu`` of ``optimizer/0/mu/dense/kernel``."""
+    return next((part for part in name.split("/")[1:] if not part.isdigit()), name)

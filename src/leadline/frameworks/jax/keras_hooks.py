@@ -1,0 +1,133 @@
+"""Keras on JAX: updates named by the paths of the variables, layers, and the losses of batches."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import jax
+
+from leadline.frameworks.jax.layers import Layers
+from leadline.frameworks.jax.marks import Marks
+from leadline.frameworks.jax.scalars import LateMean, LateNumber
+from leadline.frameworks.patches import Patches
+
+Original = Callable[..., Any]
+
+
+class _Local(threading.local):
+    is_applying = False
+
+
+class KerasHooks:
+    """Taps what optimizers and layers of Keras are given, while they are traced.
+
+    Args:
+        marks: Taps updates.
+        layers: Taps layers.
+    """
+
+    def __init__(self, marks: Marks, layers: Layers) -> None:
+        self._marks, self._layers = marks, layers
+        self._patches, self._local = Patches(), _Local()
+        self._mean: tuple[Any, int] | None = None
+        """The mean loss of the batches of this epoch so far, and the number of their samples."""
+        self.fitted: list[Any] = []
+        """The models whose ``fit`` is running."""
+        self.modules: dict[str, Callable[[ModuleType], None]] = {
+            "keras.src.optimizers.base_optimizer": self._follow_optimizer,
+            "keras.src.layers.layer": self._follow_layer,
+            "keras.src.backend.jax.trainer": self._follow_trainer,
+            "keras.src.callbacks.callback_list": self._follow_callbacks,
+        }
+
+    def uninstall(self) -> None:
+        """Restore the methods."""
+        self._patches.restore()
+
+    def losses_of(self, result: Any, args: Sequence[Any]) -> list[LateNumber]:
+        """Return the loss of a batch, from what the training function of Keras returns: a mean over the epoch."""
+        if not self.fitted or not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict)):
+            return []
+        mean, leaves = result[0].get("loss"), jax.tree_util.tree_leaves(args[1:])
+        if mean is None or not leaves:
+            return []
+        before, count = self._mean or (None, 0), len(leaves[0])
+        total = before[1] + count
+        self._mean = (mean, total)
+        return [LateMean((mean, total), before)]
+
+    def _follow_optimizer(self, module: ModuleType) -> None:
+        self._patches.replace(module.BaseOptimizer, "apply", self._make_apply)
+
+    def _make_apply(self, original: Original) -> Original:
+        local, marks = self._local, self._marks
+
+        def apply(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
+            if local.is_applying:
+                return original(optimizer, grads, trainable_variables)
+            if trainable_variables is not None:
+                trainable_variables = list(trainable_variables)
+            grads = list(grads)
+            local.is_applying = True
+            try:
+                pairs = marks.begin_keras_update(optimizer, grads, trainable_variables)
+                result = original(optimizer, grads, trainable_variables)
+            finally:
+                local.is_applying = False
+            marks.end_keras_update(pairs)
+            return result
+
+        return apply
+
+    def _follow_layer(self, module: ModuleType) -> None:
+        layers = self._layers
+
+        def make(original: Original) -> Original:
+            def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
+                path = layers.path_of_keras(layer)
+                if path is None:
+                    return original(layer, *args, **kwargs)
+                return layers.call(layer, path, lambda: original(layer, *args, **kwargs), (args, kwargs))
+
+            return __call__
+
+        def make_stateless(original: Original) -> Original:
+            def stateless_call(layer: Any, variables: Any, others: Any, *args: Any, **kwargs: Any) -> Any:
+                path = layers.path_of_keras(layer)
+                if path is None:
+                    return original(layer, variables, others, *args, **kwargs)
+                call = functools.partial(original, layer, variables, others, *args, **kwargs)
+                return layers.call(layer, path, call, args, returns_state=True)
+
+            return stateless_call
+
+        self._patches.replace(module.Layer, "__call__", make)
+        self._patches.replace(module.Layer, "stateless_call", make_stateless)
+
+    def _follow_trainer(self, module: ModuleType) -> None:
+        def make(original: Original) -> Original:
+            def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+                self.fitted.append(model)
+                self._mean = None
+                try:
+                    return original(model, *args, **kwargs)
+                finally:
+                    self.fitted.pop()
+
+            return fit
+
+        self._patches.replace(module.JAXTrainer, "fit", make)
+
+    def _follow_callbacks(self, module: ModuleType) -> None:
+        def make(original: Original) -> Original:
+            def on_epoch_begin(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+                self._mean = None
+                return original(callbacks, *args, **kwargs)
+
+            return on_epoch_begin
+
+        self._patches.replace(module.CallbackList, "on_epoch_begin", make)

@@ -1,0 +1,48 @@
+"""Faults of trainings with JAX are found while they run, and stop them; their healthy twins are left alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launching import LEADLINE, Ended, environment, finish, script
+
+PYTHON = str(Path(__file__).parents[2] / ".venvs" / "jax" / "bin" / "python")
+STOPPED = 10
+FAULTS = {
+    "nan": "nonfinite_origin",
+    "exploding": "exploding_gradient",
+    "vanishing": "vanishing_gradient",
+    "dead_relu": "dead_relu",
+    "overfit": "overfit",
+}
+NAN_STEP = 7
+
+pytestmark = pytest.mark.slow
+
+
+def train(fault: str, folder: Path, *arguments: str) -> Ended:
+    options = ["--out", str(folder / "runs"), "--budget", "off", "--no-default-rules", "--rule", FAULTS[fault]]
+    options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" else []
+    action = ("--on", f"{FAULTS[fault]}=stop_training")
+    job = (PYTHON, script("jax_faults.py"), fault, *arguments)
+    return finish([*LEADLINE, "run", *options, *action, "--", *job], folder, env=environment(JAX_PLATFORMS="cpu"))
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> None:
+    ended = train(fault, tmp_path)
+    findings = ended.run.findings().to_pylist()
+    assert {finding["rule"] for finding in findings} == {FAULTS[fault]}, ended.err
+    if fault == "nan":
+        (first,) = [finding for finding in findings if finding["step"] == NAN_STEP]
+        assert "made by module scale" in first["message"]
+    assert ended.status == STOPPED, ended.err
+    assert "the script went on" not in ended.out
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_its_healthy_twin_is_left_alone(fault: str, tmp_path: Path) -> None:
+    ended = train(fault, tmp_path, "healthy")
+    assert ended.status == 0, ended.err
+    assert ended.run.findings().num_rows == 0

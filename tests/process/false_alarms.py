@@ -62,7 +62,8 @@ _DEFAULT_HEAD = """
 
 The same trainings, and short ones of four kinds (`tests/process/scripts/short_trainings.py`), were captured with preset
 `standard`, the default rules and the overhead budget of {budget}. *Decided* counts the verdicts clear and fired of the
-rules that apply; `gpu_throttling` is left out, since no agent sampled the machine. `python
+rules that apply; `gpu_throttling` is left out, since no agent sampled the machine. The short trainings pause between
+their steps without a data loader, which `input_bound` cannot tell from other work of the host. `python
 tests/process/false_alarms.py default FOLDER` regenerates these tables.
 
 """

@@ -237,7 +237,7 @@ class Forward(Protocol):
     """The tensors captured in the first forward pass of a training step."""
 
     own_ns: int
-    """The overhead of the capture within the pass."""
+    """The processor time of the capture within the pass."""
     begun_ns: int
     """When the pass began, in ``time.perf_counter_ns``; 0 if there was no pass."""
     accuracy: dict[str, Any]

@@ -78,13 +78,13 @@ class GenericAdapter:
         captured = self._captured(mode)
         if captured is None:
             return
-        begun = time.perf_counter_ns()
+        begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
         values = _as_array(array)
         if values is None:
             self._note(f"{name} is not captured: not a numeric array: {type(array).__name__}")
         else:
             captured.keep(name, collections, values)
-        captured.own_ns += time.perf_counter_ns() - begun
+        captured.own_ns += time.thread_time_ns() - begun_cpu
         captured.begun_ns = captured.begun_ns or begun
 
     def log(self, values: Mapping[str, Any], mode: str) -> None:

@@ -95,7 +95,7 @@ class StepOutput:
             self._scalars.add_accuracies(forward.accuracy)
         if self._context.writer is None:
             return
-        in_pass_ns = self._overhead.add(forward.own_ns, forward.begun_ns)
+        self._overhead.add(forward.own_ns, forward.begun_ns)
         begun = time.thread_time_ns()
         row = forward.row()
         if row is not None and self.queue is not None:
@@ -111,7 +111,7 @@ class StepOutput:
         budget = self._schedules.budget
         if budget is not None:
             groups = self._schedules.of(stamp.mode).forward.groups(items)
-            budget.charge(groups, "forward", time.thread_time_ns() - begun + in_pass_ns)
+            budget.charge(groups, "forward", time.thread_time_ns() - begun + forward.own_ns)
 
     def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar], losses: LossRow | None = None) -> None:
         """Write the scalars of a step and end it.

@@ -25,8 +25,12 @@ class OverheadSpans(Protocol):
     @property
     def clock(self) -> Callable[[], int]: ...
 
-    def begin(self) -> int:
-        """Begin a span of overhead; return the time, 0 within another span."""
+    def begin(self, *, is_measured: bool = False) -> int:
+        """Begin a span of overhead; return the time, 0 within another span.
+
+        Args:
+            is_measured: Whether its processor time is measured in any case: it is longer than others.
+        """
 
     def end(self, begun_ns: int, more_ns: int = 0) -> None:
         """End the span that began at ``begun_ns``.
@@ -79,7 +83,7 @@ class DeferredCalls:
         timeline.clock, timeline.own, clock.wall_clock = past.clock, past, past.wall_clock
         timeline.is_in_past = True
         is_own_thread = get_ident() == self.thread
-        begun_ns = overhead.begin()
+        begun_ns = overhead.begin(is_measured=True)
         try:
             while calls:  # the training's thread may add more
                 past.now_ns, past.own_ns, function, args = calls.popleft()

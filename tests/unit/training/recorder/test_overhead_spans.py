@@ -49,8 +49,29 @@ def test_waiting_for_a_processor_is_no_overhead(measures_all: bool) -> None:
         time.work(100, waiting_ns=100)
         overhead.end(begun)
     assert overhead.own_ns == pytest.approx(800 * 100, rel=0.0 if measures_all else 0.02)
-    overhead.add(1_000, 0)
-    assert overhead.own_ns == pytest.approx(800 * 100 + 500, rel=0.02)
+
+
+def test_an_interruption_of_a_span_that_is_not_measured_is_no_overhead() -> None:
+    time = Time()
+    overhead = time.overhead()
+    overhead.measures_all = False
+    for span in range(800):
+        begun = overhead.begin()
+        time.work(100, waiting_ns=1_000_000 if span % 100 == 50 else 0)
+        overhead.end(begun)
+    assert overhead.own_ns == pytest.approx(800 * 100, rel=0.05)
+
+
+def test_a_long_span_is_measured_if_it_is_known_to_be_long() -> None:
+    time = Time()
+    overhead = time.overhead()
+    overhead.measures_all = False
+    for span in range(80):
+        is_long = span % 10 == 5
+        begun = overhead.begin(is_measured=is_long)
+        time.work(100_000 if is_long else 100, waiting_ns=500)
+        overhead.end(begun)
+    assert overhead.own_ns == pytest.approx(8 * 100_000 + 72 * 100, rel=0.05)
 
 
 def test_without_a_measured_span_overhead_is_wall_time() -> None:

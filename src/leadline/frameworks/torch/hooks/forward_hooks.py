@@ -194,7 +194,7 @@ class ForwardHooks:
 
     def _make_pre_hook(self) -> Callable[..., None]:
         state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
-        begin_call, capture_values, clock = self._begin_call, self._capture_inputs, time.perf_counter_ns
+        begin_call, capture_values, clock = self._begin_call, self._capture_inputs, time.thread_time_ns
         call_ns = _CALLS_PER_MODULE * python_call_ns()
 
         def pre_hook(module: torch.nn.Module, args: tuple[Any, ...]) -> None:
@@ -202,28 +202,30 @@ class ForwardHooks:
                 return
             if state.depth == 0:
                 hook_guard.run(begin_call, module, args)
-            start_ns = clock()
             state.depth += 1
+            own_ns = call_ns
             if state.is_captured:
+                start_ns = clock()
                 guard.run(capture_values, module, args)
-            charge(clock() - start_ns + call_ns)
+                own_ns += clock() - start_ns
+            charge(own_ns)
 
         return hide_from_dynamo(pre_hook)
 
     def _make_post_hook(self) -> Callable[..., None]:
         state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
-        capture_values, end_call, clock = self._capture_outputs, self._end_call, time.perf_counter_ns
+        capture_values, end_call, clock = self._capture_outputs, self._end_call, time.thread_time_ns
 
         def post_hook(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
-            start_ns = clock()
             # After an error in the forward pass PyTorch calls the hook without keyword arguments.
             kwargs, output = rest if len(rest) == 2 else ({}, None)
             if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             state.depth = max(state.depth - 1, 0)
             if state.is_captured:
+                start_ns = clock()
                 guard.run(capture_values, module, args, kwargs, output)
-            charge(clock() - start_ns)
+                charge(clock() - start_ns)
             if state.depth == 0:
                 hook_guard.run(end_call, module)
 
@@ -334,12 +336,12 @@ class ForwardHooks:
     # --- functions: see leadline.frameworks.torch.hooks.function_mode.FunctionListener ----------------------
 
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        start_ns = time.perf_counter_ns()
+        start_ns = time.thread_time_ns()
         stem = None if self.is_within_loss else self._state.function_stem(kind)
         if stem is not None and self._passes.has_items:
             values = (*args, *keyword_tensors(kwargs))
             self._capture_tensors(stem, "input", function_collections(kind, "input"), values)
-        self._passes.charge(time.perf_counter_ns() - start_ns)
+        self._passes.charge(time.thread_time_ns() - start_ns)
         return stem
 
     def after_call(
@@ -347,12 +349,12 @@ class ForwardHooks:
     ) -> None:
         if not isinstance(token, str) or not (self._passes.has_items or kind in LOSS_KINDS):
             return
-        start_ns = time.perf_counter_ns()
+        start_ns = time.thread_time_ns()
         captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
             self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
             self._add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
-        self._passes.charge(time.perf_counter_ns() - start_ns)
+        self._passes.charge(time.thread_time_ns() - start_ns)
 
     def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         with torch._C.DisableTorchFunction():

@@ -46,7 +46,7 @@ class HookGuard:
         """See ``leadline.training.guard.Guard.run``, whose steps are repeated here to spare each hook a call."""
         guard, overhead = self._guard, self._overhead
         with guard.lock:
-            begun_ns = overhead.begin()
+            begun_ns = overhead.begin(is_measured=guard.deferred is not None and bool(guard.deferred.calls))
             try:
                 if guard.deferred is not None:
                     guard.stop_deferral()

@@ -1,4 +1,4 @@
-"""Tables in a browser: sorting and filtering, kept on live updates."""
+"""Tables in a browser: sorting, filtering and length, kept on live updates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import malicious_inputs
 from playwright.sync_api import Page, expect
 
-from leadline.testing.runs import Capture, RunWriter
+from leadline.testing.runs import START_NS, Capture, DetailedProfile, RunWriter
 
 
 def column(page: Page, table: str, place: int) -> list[str]:
@@ -44,17 +44,25 @@ def test_the_keyboard_sorts(tmp_path: Path, dashboard: Callable[..., str], page:
     assert column(page, "tensor-table", 1) == ["b", "a"]
 
 
-def test_rows_are_filtered_by_all_words_and_counted(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
-    names = [f"layer{number}.{kind}" for number in range(1000) for kind in ("weight", "bias")][:1000]
-    RunWriter(tmp_path / "run").write_all([Capture(0, {name: {"l2": 1.0} for name in names})]).end()
-    page.goto(f"{dashboard(tmp_path)}/runs/run/tensors")
+def test_long_tables_are_cut_until_all_rows_are_requested(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    names = [f"layer{number}.{kind}" for number in range(50) for kind in ("weight", "bias")]
+    calls = [(name, 10.0 * index, 5.0) for index, name in enumerate(names)]
+    RunWriter(tmp_path / "run").write_all([DetailedProfile("d", 0, START_NS, calls)]).end()
+    page.goto(f"{dashboard(tmp_path)}/runs/run/profiles?view=operators")
+    rows = page.locator("#operators-table tbody tr:visible")
+    expect(rows).to_have_count(25)
     field = page.get_by_role("searchbox", name="filter rows")
-    field.fill("BIAS layer49")
-    assert column(page, "tensor-table", 1) == [f"layer{index}.bias" for index in (49, *range(490, 500))]
-    expect(page.locator("output")).to_have_text("11 of 1,000")
+    field.fill("BIAS layer4")  # searches the rows that are cut off, too
+    expect(rows).to_have_count(11)
+    assert set(column(page, "operators-table", 3)) == {f"layer{index}.bias" for index in (4, *range(40, 50))}
+    expect(page.locator("output")).to_have_text("11 of 100")
     field.fill("")
-    expect(page.locator("#tensor-table tbody tr:visible")).to_have_count(1000)
+    expect(rows).to_have_count(25)
     expect(page.locator("output")).to_have_text("")
+    page.get_by_role("button", name="Show all 100 rows").click()
+    expect(rows).to_have_count(100)
 
 
 def test_order_filter_and_focus_are_kept_on_update(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:

@@ -251,7 +251,7 @@ def gradient_of(trainer: Any, each: Trained) -> Array:
     if values.dtype == np.float16:
         values = values.astype(np.float32)  # as the update computes
     with np.errstate(all="ignore"):
-        values = values * values.dtype.type(optimizer.rescale_grad)
+        values *= values.dtype.type(optimizer.rescale_grad)  # in place: it is a copy
     bound = optimizer.clip_gradient
     return np.asarray(np.clip(values, -bound, bound)) if bound else values
 

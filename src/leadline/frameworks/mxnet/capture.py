@@ -58,11 +58,14 @@ class Trained(NamedTuple):
 
 
 def trained_by(trainer: Any) -> list[Trained]:
-    """Return the parameters that a trainer updates; those of which no shape is known yet are left out."""
+    """Return the parameters that a trainer updates.
+
+    Left out are those of which no shape is known yet, and sparse weights, of which the store holds the rows.
+    """
     return [
         Trained(place, parameter.name, _collections(parameter.name))
         for place, parameter in enumerate(trainer._params)
-        if parameter.grad_req != "null" and parameter._data is not None
+        if parameter.grad_req != "null" and parameter._data is not None and parameter._stype == "default"
     ]
 
 

@@ -160,4 +160,3 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     run = leadline.open_run(str(folder))
     for name, statistic, step in re.findall(r'run\.tensor\("(.+)"\)\.statistic\("(\w+)", step=(\d+)\)', page):
         assert math.isfinite(run.tensor(name).statistic(statistic, step=int(step)))
-    assert run.findings().num_rows == 0

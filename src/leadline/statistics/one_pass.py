@@ -84,7 +84,7 @@ def _sums_of(flat: Array, *, has_spread: bool) -> dict[str, float]:
             squares += float(wide.dot(wide))
             absolute += float(np.abs(narrow).sum(dtype=np.float64))
             low, high = min(low, float(narrow.min())), max(high, float(narrow.max()))
-            zeros += narrow.size - int(np.count_nonzero(narrow))
+            zeros += int(np.count_nonzero(narrow == 0))
             if has_spread:
                 spread += _spread(wide, part, total, at)
             total += part

@@ -219,6 +219,26 @@ def sparse():
     return [net]
 
 
+def sparse_weights():
+    """The store holds the rows of an embedding, and updates them."""
+    global steps_so_far
+    embedding, net = gluon.contrib.nn.SparseEmbedding(50, 8), nn.Dense(3)
+    for block in (embedding, net):
+        block.initialize()
+    parameters = embedding.collect_params()
+    parameters.update(net.collect_params())
+    trainer = gluon.Trainer(parameters, "sgd", {"learning_rate": 0.1})
+    loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
+    for number in range(STEPS):
+        x, y = map(nd.array, batch(number))
+        with autograd.record():
+            loss = loss_function(net(embedding(nd.abs(x[:, :4] * 10).clip(0, 49).floor())), y)
+        loss.backward()
+        trainer.step(BATCH)
+        steps_so_far += 1
+    return [net]
+
+
 def evaluated():
     """Each epoch ends with an evaluation."""
     global steps_so_far
@@ -300,6 +320,7 @@ KINDS = {
     "split_update": split_update,
     "recurrent": recurrent,
     "sparse": sparse,
+    "sparse_weights": sparse_weights,
     "evaluated": evaluated,
     "numpy_interface": numpy_interface,
     "scaled_loss": scaled_loss,

@@ -165,7 +165,11 @@ def _make_allreduce(original: Callable[..., Any], steps: GluonSteps, guard: Guar
     def _allreduce_grads(trainer: Any) -> Any:
         if is_updated_on_kvstore(trainer):
             guard.run(steps.begin_update, trainer)
-        return original(trainer)
+        try:
+            return original(trainer)
+        except BaseException:
+            guard.run(steps.leave_update)
+            raise
 
     return _allreduce_grads
 

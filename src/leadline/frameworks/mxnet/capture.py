@@ -58,11 +58,14 @@ class Trained(NamedTuple):
 
 
 def trained_by(trainer: Any) -> list[Trained]:
-    """Return the parameters that a trainer updates; those of which no shape is known yet are left out."""
+    """Return the parameters that a trainer updates.
+
+    Left out are those of which no shape is known yet, and sparse weights, of which the store holds the rows.
+    """
     return [
         Trained(place, parameter.name, _collections(parameter.name))
         for place, parameter in enumerate(trainer._params)
-        if parameter.grad_req != "null" and parameter._data is not None
+        if parameter.grad_req != "null" and parameter._data is not None and parameter._stype == "default"
     ]
 
 
@@ -251,7 +254,7 @@ def gradient_of(trainer: Any, each: Trained) -> Array:
     if values.dtype == np.float16:
         values = values.astype(np.float32)  # as the update computes
     with np.errstate(all="ignore"):
-        values = values * values.dtype.type(optimizer.rescale_grad)
+        values *= values.dtype.type(optimizer.rescale_grad)  # in place: it is a copy
     bound = optimizer.clip_gradient
     return np.asarray(np.clip(values, -bound, bound)) if bound else values
 

@@ -91,6 +91,9 @@ def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Seq
                 )
                 break
     for trainer in trainers:
+        for parameter in trainer._params:
+            if parameter._stype != "default":
+                gaps[parameter.name] = "sparse weights are not captured; sparse gradients of dense weights are"
         if trainer._distributed and trainer._update_on_kvstore:
             kind = trainer._kvstore.type
             gaps[f"kvstore {kind}"] = "gradients are those of this worker: the store adds up those of all workers"

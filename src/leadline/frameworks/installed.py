@@ -170,9 +170,9 @@ class Frameworks:
     # --- finding the adapter of an object -----------------------------------------------------------------
 
     def adapter_of(self, optimizer: object) -> Adapter:
-        """Return the adapter of an optimizer; those unknown belong to the adapter that ends steps later."""
+        """Return the adapter of an optimizer; unknown ones belong to that of PyTorch, the only one told of them."""
         known = (adapter for adapter in self._adapters if adapter.knows(optimizer))
-        return next(known, None) or next(adapter for adapter in self._adapters if isinstance(adapter, EndsStepsLater))
+        return next(known, None) or next(adapter for adapter in self._adapters if isinstance(adapter, MeasuresMemory))
 
     def subject(self, optimizer: object) -> Subject:
         """Return the parameters of an optimizer, with names."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import jax
+import numpy as np
 
 from leadline.frameworks.jax.facts import Facts, Site, accessors
 from leadline.frameworks.jax.jitted import Jitted
@@ -17,6 +18,10 @@ from leadline.records.plan import CaptureItem
 
 if TYPE_CHECKING:
     from leadline.frameworks.jax.steps import Steps
+
+
+ORIGIN: Final = CaptureItem("layers", statistics=("nan_count", "nonfinite_count"))
+"""What shows the origin of a value that is not finite."""
 
 
 class Owner:
@@ -59,6 +64,7 @@ class JittedCall:
         at: The current one.
         replayed: Returns what was captured of each step; None: it was not replayed.
         is_over: Whether it was made: it is not replayed any more.
+        shows_origin: Whether it was replayed with all layers, because a loss or a gradient is not finite.
         is_part: Whether it only computes gradients that another call applies.
     """
 
@@ -69,7 +75,7 @@ class JittedCall:
         self._programs = programs
         self.steps, self.at, self.begun_ns = self.facts.steps, 0, 0
         self.replayed: Callable[[int], list[Values]] | None = None
-        self.is_over = self.is_part = False
+        self.is_over = self.is_part = self.shows_origin = False
         self.items: Sequence[CaptureItem] = ()
         self._captured: set[CaptureItem] = set()
 
@@ -101,7 +107,16 @@ class JittedCall:
         if not self.is_over and not set(items) <= self._captured:
             self._captured.update(items)
             self.replayed = self._replay(steps, tuple(self._captured))
+            if steps.seeks_origin and self._has_non_finite():
+                steps.seeks_origin, self.shows_origin = False, True
+                self._captured.add(ORIGIN)
+                self.replayed = self._replay(steps, tuple(self._captured))
         return self.replayed(self.at) if self.replayed is not None else []
+
+    def _has_non_finite(self) -> bool:
+        """Return whether a loss or a gradient of one of the steps is NaN or infinite."""
+        values = [value for step in range(self.steps) for value in (self.replayed(step) if self.replayed else [])]
+        return any(map(_is_non_finite, values))
 
     def updates(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what was captured of the updates of the current step, among other things."""
@@ -143,7 +158,7 @@ class EagerCall:
 
     def __init__(self) -> None:
         self.owner = Owner("", "")
-        self.steps, self.at = 1, 0
+        self.steps, self.at, self.shows_origin = 1, 0, False
         self._arrays: dict[Tap, list[Any]] = {}
         self._groups: dict[int, int] = {}
 
@@ -174,6 +189,15 @@ class EagerCall:
         found = program.run({tap: self._arrays[tap] for tap, _ in recipe.wanted})(0)
         steps.account(timer, is_new=is_new)
         return found
+
+
+def _is_non_finite(value: Values) -> bool:
+    if value.info.collections == ("losses",):
+        return not np.isfinite(value.numbers[0, 1])
+    if "gradients" not in value.info.collections:
+        return False
+    counts = [value.numbers[0, 1 + at] for at, name in enumerate(value.primaries) if name == "nonfinite"]
+    return any(counts)
 
 
 def _form(array: Any) -> Any:

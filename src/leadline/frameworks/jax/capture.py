@@ -9,7 +9,7 @@ import numpy as np
 
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.jax.calls import Owner
+from leadline.frameworks.jax.calls import ORIGIN, Owner
 from leadline.frameworks.jax.steps import Steps
 from leadline.frameworks.jax.tensors import ratios_of, tensors_of
 from leadline.frameworks.tapped import ON_UPDATE, Blocks, Values, gradient_norms, wants_norms
@@ -84,6 +84,7 @@ class JaxProgram:
         self._keep_settings(values)
         own = [value for value in values if _OWN & set(value.info.collections)]
         self._blocks.keep(self._captured, self._items, own)
+        self._blocks.keep(self._captured, (ORIGIN,), self._steps.origin())
         if wants_norms(self._items):
             self._blocks.keep_norms(self._captured, self._prefix, gradient_norms(own, None))
         return self._captured.row()

@@ -70,7 +70,8 @@ class LateRow:
         self._numbers = tuple(numbers)
 
     def is_done(self) -> bool:
-        return all(number.is_ready() for number in self._numbers if isinstance(number, LateNumber))
+        late = [number for number in self._numbers if isinstance(number, LateNumber)]
+        return all(number.is_lost() or number.is_ready() for number in late)
 
     def wait(self) -> None:
         """Do nothing: ``values`` waits."""

@@ -61,6 +61,8 @@ class Steps:
         """What was captured of layers in the current step."""
         self._eager_programs: dict[Recipe, CaptureProgram] = {}
         self._elsewhere_ns = 0
+        self.seeks_origin = True
+        """Whether no loss and no gradient of a replayed step was NaN or infinite so far."""
         self.captured_layers: Callable[..., Any]
         """Returns what was captured of layers in an eval step, as a ``Forward``; set by the adapter."""
         self.other_losses: Callable[..., Sequence[Any]]
@@ -271,6 +273,7 @@ class Steps:
         """Begin to compute gradients outside of compiled functions."""
         if not self._are_updates_apart:
             self.finish()
+            self.eager = None  # of calls before the training, such as those that initialize a model
 
     def end_eager_gradients(self, function: Any, loss: Any) -> None:
         """Handle gradients that were computed outside of compiled functions."""
@@ -294,6 +297,12 @@ class Steps:
         """End an update outside of compiled functions."""
         if self._call is not None:
             self._end_step(self._call.owner.current)
+
+    def origin(self) -> list[Values]:
+        """Return the layers of the current step, if it is the first one with a loss or gradient that is not finite."""
+        if self._call is None or not self._call.shows_origin or self.forward_items:
+            return []
+        return [value for value in self._call.values(self, ()) if "layers" in value.info.collections]
 
     def ratios(self, items: Sequence[CaptureItem]) -> dict[str, float]:
         """Return the ratios of the updates of the current step by the names of the weights."""

@@ -86,6 +86,11 @@ PARTS: Final = (*PHASES, OVERHEAD, OTHER)
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
 _MODULE_TENSOR: Final = re.compile(r"(.+)_(?:input|output)_\d+")
+_PATH: Final = re.compile(
+    r"(?:gradient/)?((?!gradient/)[a-z_][^./]*(?:/[^./]+)*)/"
+    r"(?:kernel|bias|gamma|beta|moving_mean|moving_variance|embeddings|(?:recurrent|depthwise|pointwise)_kernel)"
+)
+"""A parameter of Keras or its gradient: the path of its layer, and its name there."""
 
 JOB_STATUSES: Final = ("Starting", "InProgress", "Completed", "Failed", "Stopping", "Stopped", "Interrupted")
 JOB_ENDED: Final = frozenset({"Completed", "Failed", "Stopped", "Interrupted"})
@@ -116,10 +121,14 @@ def is_module_collection(name: str) -> bool:
 def module_of(name: str) -> str:
     """Return the dotted name of the module that a tensor belongs to; "" for the model itself.
 
-    ``gradient/block.0.weight``, ``AdamW/exp_avg/block.0.weight`` and ``block.0_output_1`` belong to ``block.0``.
+    ``gradient/block.0.weight``, ``AdamW/exp_avg/block.0.weight`` and ``block.0_output_1`` belong to ``block.0``,
+    ``gradient/sequential/dense/kernel`` to ``sequential/dense``.
     """
     match = _MODULE_TENSOR.fullmatch(name)
-    return match[1] if match else name.rpartition("/")[2].rpartition(".")[0]
+    if match:
+        return match[1]
+    of_path = _PATH.fullmatch(name)
+    return of_path[1] if of_path else name.rpartition("/")[2].rpartition(".")[0]
 
 
 def gradient_name(parameter: str) -> str:

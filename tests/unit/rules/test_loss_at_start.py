@@ -161,6 +161,31 @@ def test_a_rise_of_a_summed_loss_is_in_units_of_the_sum() -> None:
     assert isinstance(judge([8.0] + [18.0] * 40, "MSELoss", (8, 1), UNIT)[-1], Fired)
 
 
+@pytest.mark.parametrize(
+    ("call", "shape", "classes"),
+    [("sparse_categorical_crossentropy", (8, 6, 10), 10), ("binary_crossentropy", (8, 1), 2)],
+)
+def test_the_classes_of_keras_are_the_last_dimension(call: str, shape: tuple[int, ...], classes: int) -> None:
+    fired = judge([50.0] * 10, call, shape)[-1]
+    assert isinstance(fired, Fired)
+    assert fired.evidence["classes"] == classes
+
+
+@pytest.mark.parametrize(("is_whole", "expected"), [(1.0, Fired), (0.0, Clear)])
+def test_a_loss_with_a_name_of_its_own_is_compared_if_one_call_is_all_of_it(
+    is_whole: float, expected: type[Verdict]
+) -> None:
+    call, checks = "binary_crossentropy", TensorInfo("binary_crossentropy/is_whole_loss", ("checks",), ())
+    infos = {
+        f"{call}_input_0": TensorInfo(f"{call}_input_0", ("predictions",), (8, 1)),
+        "loss": TensorInfo("loss", ("losses",), ()),
+        checks.name: checks,
+    }
+    parts = [Capture(0, {f"{call}_input_0": {"abs_max": 1.0}, checks.name: {"value": is_whole}}, infos=infos)]
+    parts += [Capture(step, {"loss": {"value": 3.0}}, infos=infos) for step in range(10)]
+    assert isinstance([verdict for _, verdict in verdicts(LossAtStart(), parts)][-1], expected)
+
+
 def test_classes_can_be_set() -> None:
     assert isinstance(judge([50.0] * 10, "MSELoss", classes=10)[-1], Fired)
 

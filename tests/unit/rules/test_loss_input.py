@@ -38,6 +38,9 @@ def given(kind: LossKind, activation: Activation = Activation.NONE, **more: floa
         (given(LossKind.OTHER, Activation.SOFTMAX, softmax_size=1.0), "softmax_of_one"),
         (given(BCE, Activation.SIGMOID, is_swapped=1.0), "swapped"),
         (given(MSE, is_broadcast=1.0), "broadcast"),
+        (given(MSE, label_repeats=8.0), "repeated_labels"),
+        (given(LossKind.CATEGORICAL_CROSS_ENTROPY, Activation.SIGMOID, classes=4.0), "not_probabilities"),
+        (given(LossKind.CATEGORICAL_CROSS_ENTROPY, Activation.SIGMOID, softmax_size=1.0), "softmax_of_one"),
         (given(CE, Activation.SOFTMAX), "not_logits"),
         (given(CE, Activation.SIGMOID), "not_logits"),
         (given(CE, Activation.RELU), "not_logits"),
@@ -193,3 +196,13 @@ def test_the_first_two_steps_are_needed(rule: Rule) -> None:
     assert (need.collection, need.end, need.every, rule.least_observations) == ("checks", 2, None, 2)
     assert all(need.selects(f"cross_entropy/{fact}", ("checks",)) for fact in FACTS)
     assert not need.selects("SGD/steps_without_zero_grad", ("checks",))
+
+
+def test_an_accuracy_of_a_regression_is_told_unless_its_labels_are_whole_numbers() -> None:
+    numbers = given(MSE, has_accuracy=1.0, are_labels_whole=0.0)
+    fired = judge(numbers, numbers, rule=LossChoice())[-1]
+    assert isinstance(fired, Fired)
+    assert fired.evidence["mistake"] == "accuracy_of_regression"
+    for change in ({facts.ARE_LABELS_WHOLE: 1.0}, {facts.HAS_ACCURACY: 0.0}, {facts.KIND: float(BCE)}):
+        twin = numbers | change
+        assert isinstance(judge(twin, twin, rule=LossChoice())[-1], Clear)

@@ -25,13 +25,14 @@ def batch(
     low: float = -1.0,
     size: float | None = None,
     layer: str = "linear_input",
+    layer_dtype: str = "",
     rescaled: float = 1.0,
 ) -> list[Part]:
     """Return a batch of the model's input, and what the first layer is given."""
     size = max(abs(mean) + 2 * std for mean, std in zip(means, stds, strict=True)) if size is None else size
     infos = {
         "Net_input_0": TensorInfo("Net_input_0", ("inputs", "layers"), (samples, len(means)), dtype),
-        "first_input_0": TensorInfo("first_input_0", ("layers", layer), (samples, len(means)), dtype),
+        "first_input_0": TensorInfo("first_input_0", ("layers", layer), (samples, len(means)), layer_dtype or dtype),
     }
     numbers = {"Net_input_0": {"min": low, "abs_max": size}, "first_input_0": {"abs_max": rescaled * size}}
     return [
@@ -145,6 +146,19 @@ def test_token_ids_and_nonfinite_inputs_are_not_evaluated() -> None:
     assert isinstance(judge(batch(0, [5000.0], [9000.0], dtype="int64")), NotApplicable)
     assert isinstance(judge(batch(0, [math.nan, 0.0], [1.0, 1.0], size=math.nan)), NotApplicable)
     assert isinstance(judge(batch(0, [0.0, 0.0], [math.inf, 1.0])), NotApplicable)
+
+
+@pytest.mark.parametrize(("rescaled", "expected"), [(1.0, Fired), (1 / 255, NotApplicable)])
+def test_whole_numbers_are_evaluated_if_a_layer_is_given_them_as_floats(
+    rescaled: float, expected: type[Verdict]
+) -> None:
+    pixels = batch(0, [127.0], [70.0], dtype="uint8", low=0.0, size=255.0, layer_dtype="float32", rescaled=rescaled)
+    assert isinstance(judge(pixels), expected)
+
+
+@pytest.mark.parametrize("loss", ["meansquarederror", "meanabsoluteerror", "huber", "logcosh"])
+def test_labels_of_regressions_of_keras_are_evaluated_too(loss: str) -> None:
+    assert isinstance(judge(labels(0.0, 101.0, 200.0, loss=loss)), Fired)
 
 
 def test_a_constant_feature_has_no_scale() -> None:

@@ -22,7 +22,8 @@ _ACTIVATIONS: Final = {
 _LAYERS: Final = frozenset({"BiasAdd", "Conv2D", "DepthwiseConv2dNative", "Einsum", "FusedBatchNormV3", "MatMul"})
 _SAME: Final = frozenset({"Cast", "ClipByValue", "ExpandDims", "Identity", "Reshape", "Squeeze", "StridedSlice"})
 _ARITHMETIC: Final = frozenset({"AddV2", "Mul", "RealDiv", "Sub"})
-_CONSTANT: Final = "Const"
+_FIXED: Final = frozenset({"Const", "ReadVariableOp"})
+"""What is added to the output of a layer, such as its bias, or multiplied with it."""
 
 
 class GraphTrace:
@@ -53,7 +54,7 @@ class GraphTrace:
                 self.is_rescaled = True
             elif kind not in _SAME:
                 break
-            data = [each for each in tensor.op.inputs if each.op.type != _CONSTANT] if kind in _ARITHMETIC else []
+            data = [each for each in tensor.op.inputs if not _is_fixed(each)] if kind in _ARITHMETIC else []
             if kind in _ARITHMETIC and len(data) != 1:
                 break
             tensor = data[0] if data else tensor.op.inputs[0]
@@ -64,6 +65,12 @@ class GraphTrace:
             self.inner = activation
         else:
             self.activation = activation
+
+
+def _is_fixed(tensor: Any) -> bool:
+    while tensor.op.type in ("Cast", "Reshape"):
+        tensor = tensor.op.inputs[0]
+    return tensor.op.type in _FIXED
 
 
 def _below_dropout(tensor: Any) -> Any | None:

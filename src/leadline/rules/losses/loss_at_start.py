@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -175,7 +175,10 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
     def _guess(self, reading: TensorReading, start: _Start) -> Guess | None:
         is_named = not start.whole or call_name(reading.tensor) in start.calls
-        return guess_of(reading.tensor if is_named else start.whole, start.calls, self.classes)
+        if is_named:
+            return guess_of(reading.tensor, start.calls, self.classes)
+        guess = guess_of(start.whole, start.calls, self.classes)
+        return replace(guess, labels=0) if guess is not None else None  # it is a mean
 
     def _far_above(self, reading: TensorReading, start: _Start) -> Fired | None:
         """Return the finding if all losses after the first one are far above guessing so far."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LossChoice(Rule, frozen=True, kw_only=True):
-    """Fires when another loss would suit the labels better: a regression loss on labels of 0 and 1.
+    """Fires when another loss or metric would suit the labels better: a regression loss on labels of 0 and 1.
 
     Why it matters:
         A classifier with a squared or absolute error learns, but slowly: the gradient vanishes where the model is
@@ -26,7 +26,8 @@ class LossChoice(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if at the first two train steps the labels of a squared, absolute or smooth absolute error contain 0 and
         1 and nothing else, with one number or one 1 for each sample; or if binary cross entropy is given a softmax
-        over several classes and labels with one 1.
+        over several classes and labels with one 1; or if an accuracy is computed beside a regression loss whose labels
+        are not whole numbers.
     Not a number:
         Labels that contain NaN are not just 0 and 1.
     Blind spots:

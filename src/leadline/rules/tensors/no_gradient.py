@@ -133,7 +133,11 @@ class NoGradient(Rule, frozen=True, kw_only=True):
                     is_optional=True,
                 ),
                 TensorNeed(
-                    "hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",), is_optional=True
+                    "hyperparameters",
+                    regex=r"(^|/)(lr|learning_rate)$",
+                    statistics=("value",),
+                    modes=("train",),
+                    is_optional=True,
                 ),
             )
         )

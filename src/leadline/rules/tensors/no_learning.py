@@ -115,7 +115,9 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 TensorNeed("weights", statistics=("checksum",), modes=("train",)),
                 TensorNeed("biases", statistics=("checksum",), modes=("train",), is_optional=True),
                 TensorNeed("gradients", statistics=("abs_max",), modes=("train",)),
-                TensorNeed("hyperparameters", regex=r"(^|/)lr$", statistics=("value",), modes=("train",)),
+                TensorNeed(
+                    "hyperparameters", regex=r"(^|/)(lr|learning_rate)$", statistics=("value",), modes=("train",)
+                ),
                 TensorNeed("checks", regex=f"{_UNMANAGED}$", statistics=("value",), modes=("train",), every=_EVERY),
                 TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
             )

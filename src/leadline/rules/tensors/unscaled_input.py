@@ -281,7 +281,7 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
         if mean is None or std is None or len(mean) != len(std) or not np.isfinite([*mean, *std]).all():
             continue
         is_judged = _is_label(reading) or any(
-            layer.worker == reading.worker and "float" in layer.dtype and _are_of_one_size(layer.value, reading.value)
+            layer.worker == reading.worker and "int" not in layer.dtype and _are_of_one_size(layer.value, reading.value)
             for layer in layers
         )
         square = std**2 + mean**2

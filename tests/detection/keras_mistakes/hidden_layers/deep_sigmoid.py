@@ -9,7 +9,7 @@ from keras.models import Sequential
 from keras.optimizers import SGD
 
 x = np.random.normal(size=(800, 10))
-y = (x[:, 0] + x[:, 1] * x[:, 2] > 0).astype(int)
+y = (x[:, 0] + x[:, 1] > 0).astype(int)
 
 model = Sequential()
 model.add(Input((10,)))

@@ -66,7 +66,7 @@ def test_the_last_steps_are_drawn_by_phase(tmp_path: Path, dashboard: Callable[.
         "() => Math.max(...document.querySelector('#chart-step-timeline .plot').calcdata.map((each) => each.length))"
     )
     assert page.evaluate(count) == 30
-    assert {"data", "forward", "backward", "optimizer"} <= set(names(steps))
+    assert {"data loading", "forward", "backward", "optimizer"} <= set(names(steps))
     page.locator('[data-sets="steps"]').select_option("100")
     page.wait_for_function(f"() => ({count})() === 100")
 

@@ -10,7 +10,7 @@ from every_figure import Made
 
 from leadline.analysis import histograms, operators, ranks
 from leadline.analysis.usage import distributions
-from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
+from leadline.charts import marks, phases, profiles, scalars, system_charts, theme, usage, values
 from leadline.charts import steps as step_figures
 from leadline.records.formatting import phase_label
 from leadline.testing.runs import START_NS
@@ -175,6 +175,24 @@ def test_the_axis_is_logarithmic_where_values_differ_widely(made: Made) -> None:
         assert (fig.layout.meta["scale"], fig.layout.yaxis.type) == (scale, "log" if scale == "log" else None)
     assert fig.layout.yaxis.dtick == 1  # 1, 10, 100
     assert scalars.scalars(table.set_column(6, "value", pa.array(rows)), is_log=False).layout.yaxis.type is None
+
+
+def test_the_axis_is_logarithmic_where_many_values_are_far_below_the_median(made: Made) -> None:
+    table = made.digest.scalar("loss", worker="rank0-7")
+    count = table.num_rows // 10
+    for low, scale in ((0.99e-3, "log"), (1.01e-3, "linear")):
+        rows = [low] * count + [1.0] * (table.num_rows - count)
+        fig = scalars.scalars(table.set_column(6, "value", pa.array(rows)))
+        assert fig.layout.meta["scale"] == scale
+
+
+def test_compared_runs_keep_their_colour_where_another_one_has_no_values(made: Made) -> None:
+    table = made.digest.scalar("loss", worker="rank0-7")
+    both = scalars.compare({"one": table, "two": table})
+    alone = scalars.compare({"one": table.slice(0, 0), "two": table})
+    (line,) = [trace.line.color for trace in both.data if trace.mode != "markers" and trace.name.endswith("two")]
+    assert line in {trace.line.color for trace in alone.data}
+    assert line != theme.series_colour(0)
 
 
 def test_few_points_are_marked_and_evaluations_are_points(made: Made) -> None:

@@ -104,6 +104,13 @@ def test_statistics_at_a_step_are_those_of_that_step(client: TestClient) -> None
     assert re.search(r'abs_mean</td><td class="number" data-value="4e-09">', text)
 
 
+def test_a_step_with_several_statistics_counts_once(tmp_path: Path, open_dashboard: Open) -> None:
+    parts = [Capture(step, {"w": {"nan_count": 0.0, **({} if step % 10 else {"l2": 1.0})}}) for step in range(100)]
+    RunWriter(tmp_path / "story").write_all(parts).end()
+    text = open_dashboard(tmp_path).get("/runs/story/tensors", params={"name": "w"}, headers=PAGE).text
+    assert "100 steps, 0 to 99" in text
+
+
 def test_steps_of_two_workers_count_once_and_the_nearest_is_selected(tmp_path: Path, open_dashboard: Open) -> None:
     parts = [Capture(step, {"w": {"l2": 1.0}}, worker=f"rank{rank}-1") for step in range(9000) for rank in (0, 1)]
     parts.append(Capture(20_000, {"w": {"nan_count": 3.0}}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from leadline.dashboard.pages.configure import from_form
 from leadline.dashboard.rule_forms import rule_choices
 from leadline.judge.rule_plan import default_rules
 from leadline.reader.find_runs import read_manifest
-from leadline.records.manifest import Manifest
+from leadline.records.manifest import ActionSpec, Manifest
 from leadline.testing.runs import Capture, RunWriter
 
 FORMS: tuple[Mapping[str, str], ...] = (
@@ -151,6 +152,18 @@ def test_every_rule_has_a_form() -> None:
         f"{rule.name}.{each.name}" for rule in choices.values() for each in rule.parameters if not each.about
     ]
     assert undocumented == []
+
+
+def test_the_actions_of_the_run_fill_the_form_in(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    actions = (
+        ActionSpec("exploding_tensor", "stop_training", spoken="stop_training"),
+        ActionSpec("*", "webhook", ("Error",), spoken="webhook:http://127.0.0.1:9/x"),
+    )
+    writer = RunWriter(str(tmp_path / "first"), actions=actions)
+    writer.write_all([Capture(0, {"loss": {"value": 1.0}})]).end()
+    text = html.unescape(open_dashboard(tmp_path).get("/runs/first/configure").text)
+    assert "--on exploding_tensor=stop_training" in text
+    assert "--on '*@Error=webhook:http://127.0.0.1:9/x'" in text
 
 
 def test_the_run_fills_the_form_in(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:

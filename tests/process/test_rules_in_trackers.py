@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script, show
+from launching import LEADLINE, PATIENCE, Ended, environment, finish, script, show
 from test_loggers import OFFLINE, PYTHON
 
 NAME = "leadline/between"
@@ -30,11 +31,22 @@ NOWHERE = "the script has no live wandb, MLflow or TensorBoard run"
 LIBRARIES = ("wandb", "mlflow", "tensorboard", "tensorboardX", "comet_ml")
 
 
-def launch(kind: str, folder: Path, *options: str) -> Ended:
-    words = [PYTHON, script("tracked.py"), str(folder), kind]
+def launch(kinds: Sequence[str], folder: Path, *options: str) -> Ended:
+    words = [PYTHON, script("tracked.py"), str(folder), *kinds]
     if options:
         words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--budget", "off", *options, "--", *words]
-    return finish(words, folder, env=environment(**OFFLINE, HOME=str(folder)))
+    env = environment(**OFFLINE, HOME=str(folder))
+    ended = finish(words, folder, env=env, patience=len(kinds) * PATIENCE)
+    assert ended.status == 0, ended.err
+    return ended
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run all trainings without Leadline; return the folder of their diaries."""
+    folder = tmp_path_factory.mktemp("bare")
+    launch([*KINDS, "hanging"], folder)
+    return folder
 
 
 def diary(folder: Path, kind: str) -> dict[str, Any]:
@@ -58,14 +70,11 @@ def taken_apart(kept: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_rule_states_are_logged_to_the_trackers_and_rows_of_the_script_are_unchanged(tmp_path: Path, kind: str) -> None:
-    bare, watched = tmp_path / "bare", tmp_path / "watched"
-    for folder in (bare, watched):
-        folder.mkdir()
-    assert launch(kind, bare).status == 0
-    ended = launch(kind, watched, "--rule", f"{script('between.py')}:Between", "--on", "between=tracker")
-    assert ended.status == 0, ended.err
-    without, told = diary(bare, kind), diary(watched, kind)
+def test_rule_states_are_logged_to_the_trackers_and_rows_of_the_script_are_unchanged(
+    tmp_path: Path, bare: Path, kind: str
+) -> None:
+    ended = launch([kind], tmp_path, "--rule", f"{script('between.py')}:Between", "--on", "between=tracker")
+    without, told = diary(bare, kind), diary(tmp_path, kind)
     theirs, ours = taken_apart(told)
     assert told["digest"] == without["digest"]
     assert theirs == taken_apart(without)[0]
@@ -89,14 +98,12 @@ def outcomes(ended: Ended) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_hanging_server_does_not_change_the_training_and_delays_its_end_only_briefly(tmp_path: Path) -> None:
-    bare, watched = tmp_path / "bare", tmp_path / "watched"
-    for folder in (bare, watched):
-        folder.mkdir()
-    assert launch("hanging", bare).status == 0
-    ended = launch("hanging", watched, "--rule", f"{script('between.py')}:Between", "--on", "between=tracker:mlflow")
-    assert ended.status == 0, ended.err
-    assert diary(watched, "hanging")["digest"] == diary(bare, "hanging")["digest"]
+def test_a_hanging_server_does_not_change_the_training_and_delays_its_end_only_briefly(
+    tmp_path: Path, bare: Path
+) -> None:
+    rule = f"{script('between.py')}:Between"
+    ended = launch(["hanging"], tmp_path, "--rule", rule, "--on", "between=tracker:mlflow")
+    assert diary(tmp_path, "hanging")["digest"] == diary(bare, "hanging")["digest"]
     (document,) = ended.run.worker_documents().values()
     assert (document.off, document.lost, document.notes) == (None, None, ())
     assert "failed: the script ended while its tracker did not respond" in outcomes(ended)

@@ -1,6 +1,7 @@
 """Trainings of ``logged.py`` whose trackers receive rule results; with Leadline they wait for the results.
 
-Arguments: a folder and the name of a training. The diary has the rows of the tracker, without times.
+Usage: tracked.py FOLDER TRAINING…; several trainings have a process each. The diary of a training has the rows of the
+tracker, without times.
 """
 
 import atexit
@@ -13,6 +14,7 @@ import threading
 import time
 
 import logged
+from forks import fork_for_each
 
 MOST_SECONDS = 120.0
 WAITS = {8: 1.0, logged.STEPS - 1: 0.0}
@@ -208,7 +210,7 @@ def mlflow_rows(folder: str) -> list:
 
 
 def main() -> None:
-    folder, name = sys.argv[1:]
+    folder, name = sys.argv[1], fork_for_each(sys.argv[2:])
     logged.torch.set_num_threads(1)
     logged.train = train
     own = os.path.join(folder, name)

@@ -97,7 +97,7 @@ class KerasLosses:
             if found is None:
                 return
             computed = {fact: number_of(tensor) for fact, tensor in found.computed.items()}
-        known = {**found.known, facts.IS_SOFTMAX_OVER_BATCH: float(trace.is_softmax_over_batch)}
+        known: dict[str, Any] = {**found.known, facts.IS_SOFTMAX_OVER_BATCH: float(trace.is_softmax_over_batch)}
         known |= {fact: number for fact, number in computed.items() if number is not None and number == number}
         self._inputs.add_call(found.name, known)
 

@@ -1,4 +1,4 @@
-"""TrainingSteps of a training: calls of compiled functions that compute gradients, and updates outside of such functions."""
+"""Steps of a training: calls of compiled functions that compute gradients, and updates outside of such functions."""
 
 from __future__ import annotations
 

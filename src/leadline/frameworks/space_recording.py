@@ -18,7 +18,7 @@ from leadline.training.guard import Guard
 from leadline.training.recording import Finish, ProfileUnavailableError
 
 
-class SpaceRecording:
+class ProfilerRecording:
     """See ``leadline.training.recording.Recording``; each framework starts and stops its own profiler.
 
     A process has one session of the profiler: if the script begins its own during the window, the recording ends there.

@@ -15,10 +15,10 @@ from leadline.frameworks.jax.diagnose import coverage_gaps, inventory
 from leadline.frameworks.jax.jitted import WATCH, make_jit
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.libraries import Libraries
-from leadline.frameworks.jax.marks import Marks
-from leadline.frameworks.jax.profiles import SpaceRecording
+from leadline.frameworks.jax.marks import TrainingTaps
+from leadline.frameworks.jax.profiles import JaxRecording
 from leadline.frameworks.jax.scalars import LateNumber, LateRow
-from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks, Values
 from leadline.records.names import Family
@@ -63,7 +63,7 @@ class JaxAdapter:
         return bool(models)
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
-        return SpaceRecording(window, guard, lambda: {"layers": [], "optimizers": []})
+        return JaxRecording(window, guard, lambda: {"layers": [], "optimizers": []})
 
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         return inventory(optimizers)
@@ -79,9 +79,9 @@ class JaxAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         callbacks.timeline.facts.setdefault("device", jax.default_backend())
-        watch, marks = self._watch, Marks(self._watch)
+        watch, marks = self._watch, TrainingTaps(self._watch)
         watch.guard = guard
-        steps = watch.steps = Steps(jax.jit, callbacks, guard, self._note)
+        steps = watch.steps = TrainingSteps(jax.jit, callbacks, guard, self._note)
         steps.captured_layers = self._layers_of
         value_and_grad = jax.value_and_grad
         self._patches.replace(jax, "jit", lambda original: make_jit(original, watch))

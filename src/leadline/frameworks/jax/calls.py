@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
-from leadline.frameworks.jax.facts import Facts, Site, accessors
+from leadline.frameworks.jax.facts import Facts, TapSite, accessors
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import Programs, Recipe, Timer
 from leadline.frameworks.jax.tap import Tap
@@ -17,7 +17,7 @@ from leadline.frameworks.tapped import Values
 from leadline.records.plan import CaptureItem
 
 if TYPE_CHECKING:
-    from leadline.frameworks.jax.steps import Steps
+    from leadline.frameworks.jax.steps import TrainingSteps
 
 
 ORIGIN: Final = CaptureItem("layers", statistics=("nan_count", "nonfinite_count"))
@@ -35,7 +35,7 @@ class Owner:
 
     def __init__(self, name: str, prefix: str) -> None:
         self.name, self.prefix = name, prefix
-        self.sites: Sequence[Site] = ()
+        self.sites: Sequence[TapSite] = ()
         self.settings: dict[str, float] = {}
         """Its hyperparameters, as they were captured last."""
         self._other: Owner | None = None
@@ -85,7 +85,7 @@ class JittedCall:
         return self._programs.facts
 
     @property
-    def sites(self) -> Sequence[Site]:
+    def sites(self) -> Sequence[TapSite]:
         """The taps in its program."""
         return self._programs.facts.sites
 
@@ -102,7 +102,7 @@ class JittedCall:
             programs.loss_paths = accessors(programs.traced.out_tree, programs.facts.losses)
         return programs.loss_paths
 
-    def values(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+    def values(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select in the current step, and possibly more; the call is replayed for that."""
         if not self.is_over and not set(items) <= self._captured:
             self._captured.update(items)
@@ -118,7 +118,7 @@ class JittedCall:
         values = [value for step in range(self.steps) for value in (self.replayed(step) if self.replayed else [])]
         return any(map(_is_non_finite, values))
 
-    def updates(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+    def updates(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what was captured of the updates of the current step, among other things."""
         return self.values(steps, items)
 
@@ -127,7 +127,7 @@ class JittedCall:
         values = self.replayed(self.at) if self.replayed is not None else []
         return [float(value.numbers[0, 1]) for value in values if value.info.collections == ("losses",)]
 
-    def _replay(self, steps: Steps, items: Sequence[CaptureItem]) -> Callable[[int], list[Values]] | None:
+    def _replay(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> Callable[[int], list[Values]] | None:
         programs = self._programs
         if self.function.is_ambiguous:
             programs = self._programs = self.function.retrace(self.args, self.kwargs)
@@ -168,19 +168,19 @@ class EagerCall:
         self._arrays.setdefault(replace(tap, group=group), list(values))
 
     @property
-    def sites(self) -> list[Site]:
+    def sites(self) -> list[TapSite]:
         """Its taps."""
-        return [Site(tap, (), tuple(map(_form, values))) for tap, values in self._arrays.items()]
+        return [TapSite(tap, (), tuple(map(_form, values))) for tap, values in self._arrays.items()]
 
-    def values(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+    def values(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select of the arrays so far."""
         return self._captured(steps, items, self.sites)
 
-    def updates(self, steps: Steps, items: Sequence[CaptureItem]) -> list[Values]:
+    def updates(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what was captured of the updates."""
         return self._captured(steps, items, [site for site in self.sites if site.tap.kind in ("update", "change")])
 
-    def _captured(self, steps: Steps, items: Sequence[CaptureItem], sites: Sequence[Site]) -> list[Values]:
+    def _captured(self, steps: TrainingSteps, items: Sequence[CaptureItem], sites: Sequence[TapSite]) -> list[Values]:
         recipe = Recipe.of(sites, self.owner.current.prefix, items, has_losses=False)
         if not recipe.wanted:
             return []

@@ -10,7 +10,7 @@ import numpy as np
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.jax.calls import ORIGIN, Owner
-from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tensors import ratios_of, tensors_of
 from leadline.frameworks.tapped import ON_UPDATE, Blocks, Values, gradient_norms, wants_norms
 from leadline.records.names import OPTIMIZER_VARIABLES
@@ -31,7 +31,7 @@ class JaxSubject:
         note: Takes a line about something that cannot be captured.
     """
 
-    def __init__(self, owner: Owner, steps: Steps, note: Callable[[str], None]) -> None:
+    def __init__(self, owner: Owner, steps: TrainingSteps, note: Callable[[str], None]) -> None:
         self._owner, self._steps, self._note = weakref.ref(owner), steps, note
         self._sites = owner.sites
         tensors = tensors_of(owner.sites, owner.prefix)
@@ -61,7 +61,9 @@ class JaxProgram:
 
     update_layout: SeriesLayout | None = None
 
-    def __init__(self, items: Sequence[CaptureItem], owner: Owner, steps: Steps, note: Callable[[str], None]) -> None:
+    def __init__(
+        self, items: Sequence[CaptureItem], owner: Owner, steps: TrainingSteps, note: Callable[[str], None]
+    ) -> None:
         self._items, self._owner, self._steps = items, weakref.ref(owner), steps
         self._captured, self._blocks = CapturedArrays(note), Blocks()
         self._prefix = owner.prefix

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from leadline.frameworks.jax.calls import Owner
-from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tensors import NamedTensor, tensors_of
 
 _PARAMETERS: Final = frozenset({"weights", "biases"})
@@ -38,7 +38,7 @@ def inventory(owners: Sequence[Owner]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(steps: Steps | None, *, has_stepped: bool) -> list[dict[str, str]]:
+def coverage_gaps(steps: TrainingSteps | None, *, has_stepped: bool) -> list[dict[str, str]]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
@@ -85,10 +85,10 @@ def _optimizer(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
         "name": owner.optimizer,
         "parameters": int(np.sum([math.prod(tensor.shape) for tensor in tensors if "gradients" in tensor.collections])),
         "groups": 1,
-        "variables": sorted({_kind(tensor.name) for tensor in states}),
+        "variables": sorted({_kind(tensor.site.tap.name) for tensor in states}),
     }
 
 
 def _kind(name: str) -> str:
-    """Return the part of the name of a state that says what it is: ``mu`` of ``optimizer/0/mu/dense/kernel``."""
-    return next((part for part in name.split("/")[1:] if not part.isdigit()), name)
+    """Return the part of the name of a state that says what it is: ``mu`` of ``0/mu/dense/kernel``."""
+    return next((part for part in name.split("/") if not part.isdigit()), name)

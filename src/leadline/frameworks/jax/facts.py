@@ -19,7 +19,7 @@ _SAME: Final = frozenset(
 _SUMS_OVER_DEVICES: Final = frozenset({"psum", "psum2", "psum_invariant"})
 
 
-class Site(NamedTuple):
+class TapSite(NamedTuple):
     """A tap in a program.
 
     Attributes:
@@ -53,7 +53,7 @@ class Facts:
         refusal: Why it cannot be replayed; empty: it can.
     """
 
-    sites: tuple[Site, ...] = ()
+    sites: tuple[TapSite, ...] = ()
     steps: int = 1
     loops: int = 0
     losses: tuple[int, ...] = ()
@@ -79,7 +79,7 @@ class Facts:
 def facts_of(traced: Any) -> Facts:
     """Return the facts about a traced function."""
     jaxpr = traced.jaxpr.jaxpr
-    sites: dict[Tap, Site] = {}
+    sites: dict[Tap, TapSite] = {}
     for site in _sites(jaxpr, ()):
         sites.setdefault(site.tap, site)
     kinds = {tap.kind for tap in sites}
@@ -96,10 +96,10 @@ def facts_of(traced: Any) -> Facts:
     )
 
 
-def _sites(jaxpr: Any, loops: tuple[int, ...]) -> Iterator[Site]:
+def _sites(jaxpr: Any, loops: tuple[int, ...]) -> Iterator[TapSite]:
     for equation in jaxpr.eqns:
         if equation.primitive is tap_p:
-            yield Site(equation.params["tap"], loops, tuple(variable.aval for variable in equation.invars))
+            yield TapSite(equation.params["tap"], loops, tuple(variable.aval for variable in equation.invars))
         name = equation.primitive.name
         if name == "while":
             continue

@@ -16,7 +16,7 @@ from leadline.frameworks.jax.replay import Programs
 from leadline.training.guard import Guard
 
 if TYPE_CHECKING:
-    from leadline.frameworks.jax.steps import Steps
+    from leadline.frameworks.jax.steps import TrainingSteps
 
 
 class Watch:
@@ -28,7 +28,7 @@ class Watch:
     """
 
     def __init__(self) -> None:
-        self.steps: Steps | None = None
+        self.steps: TrainingSteps | None = None
         self.guard = Guard(lambda _: None)
 
 
@@ -100,9 +100,10 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> Any:
         """Lower the function ahead of its calls, which are not observed then."""
-        if self._watch.steps is not None:
-            self._watch.steps.notice_ahead_of_time(self.__name__)
-        return self._jitted.lower(*args, **kwargs)
+        steps = self._watch.steps
+        if steps is None:
+            return self._jitted.lower(*args, **kwargs)
+        return steps.lower_ahead_of_time(self, args, kwargs)
 
     def programs_of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Programs:
         """Return what is known of the function for some arguments; it is traced as its call would do."""

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from leadline.frameworks.jax.layers import Layers
-from leadline.frameworks.jax.marks import Marks
+from leadline.frameworks.jax.marks import TrainingTaps
 from leadline.frameworks.jax.scalars import LateMean, LateNumber
 from leadline.frameworks.patches import Patches
 
@@ -22,7 +22,7 @@ class _Local(threading.local):
     is_applying = False
 
 
-class KerasHooks:
+class KerasOnJax:
     """Taps what optimizers and layers of Keras are given, while they are traced.
 
     Args:
@@ -30,7 +30,7 @@ class KerasHooks:
         layers: Taps layers.
     """
 
-    def __init__(self, marks: Marks, layers: Layers) -> None:
+    def __init__(self, marks: TrainingTaps, layers: Layers) -> None:
         self._marks, self._layers = marks, layers
         self._patches, self._local = Patches(), _Local()
         self._mean: tuple[Any, int] | None = None

@@ -8,9 +8,9 @@ from types import ModuleType
 from typing import Any
 
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.jax.keras_hooks import KerasHooks
+from leadline.frameworks.jax.keras_hooks import KerasOnJax
 from leadline.frameworks.jax.layers import Layers
-from leadline.frameworks.jax.marks import Marks
+from leadline.frameworks.jax.marks import TrainingTaps
 from leadline.frameworks.patches import Patches
 from leadline.training.guard import Guard
 
@@ -23,7 +23,7 @@ class Libraries:
         layers: Taps layers.
     """
 
-    def __init__(self, marks: Marks, layers: Layers, guard: Guard) -> None:
+    def __init__(self, marks: TrainingTaps, layers: Layers, guard: Guard) -> None:
         self._marks, self._layers, self._guard = marks, layers, guard
         self._patches = Patches()
         self._imports: ImportWatch | None = None
@@ -35,7 +35,7 @@ class Libraries:
             "flax.nnx.module": self._layers.follow_classes,
             "equinox._module._module": self._layers.follow_classes,
         }
-        self.keras = KerasHooks(marks, layers)
+        self.keras = KerasOnJax(marks, layers)
 
     def install(self) -> None:
         """Wait for the libraries."""

@@ -12,7 +12,7 @@ import jax
 
 from leadline.frameworks.jax import versions
 from leadline.frameworks.jax.jitted import Watch
-from leadline.frameworks.jax.steps import Steps
+from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tap import Kind, Tap, is_traced, named_leaves, tap_p
 
 Original = Callable[..., Any]
@@ -25,7 +25,7 @@ class _Local(threading.local):
     is_updating = False
 
 
-class Marks:
+class TrainingTaps:
     """Taps the values of the script's gradients and updates.
 
     Args:
@@ -87,7 +87,7 @@ class Marks:
 
         return value_and_gradients
 
-    def _mark_gradients(self, steps: Steps, function: Any, weights: Any, loss: Any, gradients: Any) -> None:
+    def _mark_gradients(self, steps: TrainingSteps, function: Any, weights: Any, loss: Any, gradients: Any) -> None:
         group = next(self._groups)
         is_eager = versions.is_trace_clean()
         self._tap(steps, "parameter", group, named_leaves(weights))
@@ -98,7 +98,7 @@ class Marks:
         else:
             steps.end_eager_gradients(function, loss if jax.numpy.ndim(loss) == 0 else None)
 
-    def _tap(self, steps: Steps, kind: Kind, group: int, leaves: Iterable[tuple[str, Any]]) -> None:
+    def _tap(self, steps: TrainingSteps, kind: Kind, group: int, leaves: Iterable[tuple[str, Any]]) -> None:
         for name, leaf in leaves:
             values = leaf if isinstance(leaf, tuple) else (leaf,)
             if any(map(is_traced, values)):
@@ -148,14 +148,16 @@ class Marks:
 
         return update
 
-    def _begin_update(self, steps: Steps, inner: Any, group: int, gradients: Any, state: Any, params: Any) -> None:
+    def _begin_update(
+        self, steps: TrainingSteps, inner: Any, group: int, gradients: Any, state: Any, params: Any
+    ) -> None:
         self._tap(steps, "used_gradient", group, named_leaves(gradients))
         self._tap(steps, "weight", group, named_leaves(params))
         self._tap(steps, "state", group, named_leaves(state))
         if versions.is_trace_clean():
             steps.begin_eager_update(inner)
 
-    def _end_update(self, steps: Steps, group: int, params: Any, updates: Any) -> None:
+    def _end_update(self, steps: TrainingSteps, group: int, params: Any, updates: Any) -> None:
         weights, changes = dict(named_leaves(params)), dict(named_leaves(updates))
         pairs = [(name, (weights[name], change)) for name, change in changes.items() if name in weights]
         self._tap(steps, "update", group, pairs)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import jax
 from jax._src import profiler
 
-from leadline.frameworks import space_recording
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.space_recording import ProfilerRecording
 
 
-class SpaceRecording(space_recording.SpaceRecording):
-    """See ``leadline.frameworks.space_recording``."""
+class JaxRecording(ProfilerRecording):
+    """See ``ProfilerRecording``."""
 
     busy = "the script is profiling itself with jax.profiler"
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from leadline.frameworks.jax import kernels
-from leadline.frameworks.jax.facts import Facts, Site
+from leadline.frameworks.jax.facts import Facts, TapSite
 from leadline.frameworks.jax.interpreter import Interpreter
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
@@ -34,7 +34,7 @@ class Recipe(NamedTuple):
     wanted: tuple[tuple[Tap, Wanted], ...]
 
     @staticmethod
-    def of(sites: Sequence[Site], prefix: str, items: Sequence[CaptureItem], *, has_losses: bool = True) -> Recipe:
+    def of(sites: Sequence[TapSite], prefix: str, items: Sequence[CaptureItem], *, has_losses: bool = True) -> Recipe:
         """Return what some items select, with losses, hyperparameters and the changes of weights."""
         chosen: dict[Tap, Wanted] = {}
         for tensor in tensors_of(sites, prefix):
@@ -82,7 +82,7 @@ class CaptureProgram:
         self,
         jit: Callable[..., Any],
         evaluate: Callable[[Recipe, Any], dict[Tap, list[Any]]],
-        sites: Sequence[Site],
+        sites: Sequence[TapSite],
         loops: int,
         recipe: Recipe,
     ) -> None:

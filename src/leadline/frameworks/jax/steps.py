@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
-from leadline.frameworks.jax.facts import Site, leaf_at, losses_in
+from leadline.frameworks.jax.facts import TapSite, leaf_at, losses_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.scalars import LateNumber
@@ -24,7 +24,7 @@ _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 Call = JittedCall | EagerCall
 
 
-class Steps:
+class TrainingSteps:
     """Calls the recorder at each step, however the script computes it.
 
     A step is a call of a compiled function that computes gradients or calls an optimizer; where the one function
@@ -309,7 +309,7 @@ class Steps:
         values = self._call.updates(self, items) if self._call is not None else []
         return {value.info.name: float(value.numbers[0, 0]) for value in values if value.primaries == RATIO}
 
-    def eager_program(self, recipe: Recipe, sites: Sequence[Site]) -> CaptureProgram:
+    def eager_program(self, recipe: Recipe, sites: Sequence[TapSite]) -> CaptureProgram:
         """Return the program that computes a recipe from arrays at hand."""
         if recipe not in self._eager_programs:
             self._eager_programs[recipe] = CaptureProgram(self._jit, evaluate_eager, sites, 0, recipe)
@@ -340,9 +340,14 @@ class Steps:
 
     # --- what is not captured -----------------------------------------------------------------------------
 
-    def notice_ahead_of_time(self, name: str) -> None:
-        """Note that a function was lowered ahead of its calls."""
-        self.ahead_of_time.add(name)
+    def lower_ahead_of_time(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Lower a function ahead of its calls, and note that they will not be seen."""
+        self.ahead_of_time.add(function.__name__)
+        before, self.is_within_call = self.is_within_call, True
+        try:
+            return function.compiled.lower(*args, **kwargs)
+        finally:
+            self.is_within_call = before
 
     def notice_traced(self) -> None:
         """Note that gradients are computed in a program that is being traced."""

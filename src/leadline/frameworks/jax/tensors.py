@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from leadline.frameworks.jax.facts import Site
+from leadline.frameworks.jax.facts import TapSite
 from leadline.frameworks.tapped import TapRequest, primaries_of, request_of, wants_norms, weight_collection
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
@@ -27,7 +27,7 @@ class NamedTensor(NamedTuple):
         path: Its path in the tree that it belongs to.
     """
 
-    site: Site
+    site: TapSite
     path: str
     name: str
     collections: tuple[str, ...]
@@ -56,7 +56,7 @@ class Wanted(NamedTuple):
     has_copy: bool
 
 
-def tensors_of(sites: Sequence[Site], prefix: str) -> list[NamedTensor]:
+def tensors_of(sites: Sequence[TapSite], prefix: str) -> list[NamedTensor]:
     """Return the tensors at some taps: gradients and weights as the optimizers get them, if there are any.
 
     Args:
@@ -86,20 +86,20 @@ def tensors_of(sites: Sequence[Site], prefix: str) -> list[NamedTensor]:
     return list(tensors.values())
 
 
-def ratios_of(sites: Sequence[Site], prefix: str) -> dict[str, Site]:
+def ratios_of(sites: Sequence[TapSite], prefix: str) -> dict[str, TapSite]:
     """Return the taps of the updates by the names of the weights."""
     groups = _prefixes(sites, prefix)
-    updates: dict[str, Site] = {}
+    updates: dict[str, TapSite] = {}
     for site in sites:
         if site.tap.kind in ("update", "change"):
             updates.setdefault(groups[site.tap.group] + site.tap.name, site)
     return updates
 
 
-def settings_of(sites: Sequence[Site], prefix: str) -> dict[str, Site]:
+def settings_of(sites: Sequence[TapSite], prefix: str) -> dict[str, TapSite]:
     """Return the taps of the hyperparameters that an optimizer keeps in its state, by their names."""
     groups = _prefixes(sites, prefix)
-    found: dict[str, Site] = {}
+    found: dict[str, TapSite] = {}
     for site in sites:
         before, _, name = site.tap.name.rpartition("/")
         if site.tap.kind == "state" and not site.avals[0].shape and before.split("/")[-1] == _HYPERPARAMETERS:
@@ -107,7 +107,7 @@ def settings_of(sites: Sequence[Site], prefix: str) -> dict[str, Site]:
     return found
 
 
-def _prefixes(sites: Sequence[Site], prefix: str) -> dict[int, str]:
+def _prefixes(sites: Sequence[TapSite], prefix: str) -> dict[int, str]:
     """Return the beginning of the names of each call that is tapped: several calls may have equal names."""
     calls: dict[int, dict[str, set[str]]] = {}
     for site in sites:

@@ -7,14 +7,14 @@ from typing import Any, Final
 import tensorflow as tf
 from tensorflow.python.profiler.internal import _pywrap_profiler
 
-from leadline.frameworks import space_recording
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.space_recording import ProfilerRecording
 
 _OPTIONS: Final = {"host_tracer_level": 2, "python_tracer_level": 0, "device_tracer_level": 1}
 
 
-class SpaceRecording(space_recording.SpaceRecording):
-    """See ``leadline.frameworks.space_recording``."""
+class SpaceRecording(ProfilerRecording):
+    """See ``ProfilerRecording``."""
 
     busy = "the script is profiling itself with the profiler of TensorFlow"
     _session: Any = None

@@ -128,11 +128,13 @@ def _not_probabilities(loss: GivenLoss) -> Mistake | None:
         given = f"the output of a {ACTIVATION_NAMES[loss.activation]}"
     elif loss.activation in (Activation.LOG_SOFTMAX, Activation.LOG_SIGMOID) and not loss.has(facts.IS_RESCALED):
         given = "logarithms of probabilities"
+    elif loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY and loss.activation is Activation.SIGMOID:
+        given = "the output of a sigmoid, whose values for one sample need not add up to 1"
     else:
         return None
     logits, own = "BCEWithLogitsLoss on the output of the last layer", "sigmoid"
     if loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY:
-        logits, own = "from_logits=True", "softmax"
+        logits, own = "a cross entropy that takes logits (from_logits=True)", "softmax"
     return Mistake(
         "not_probabilities",
         f"{loss.loss} takes probabilities, but is given {given}",
@@ -171,6 +173,33 @@ def _not_log_probabilities(loss: GivenLoss) -> Mistake | None:
 def _looks_like_probabilities(loss: GivenLoss) -> bool:
     is_unknown = loss.activation is Activation.UNKNOWN and loss.is_known(facts.SUM_ERROR)
     return is_unknown and loss.number(facts.SUM_ERROR) <= _SUM_TOLERANCE and loss.number(facts.PREDICTION_MIN) >= 0
+
+
+def _negated(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.IS_NEGATED):
+        return None
+    return Mistake(
+        "negated",
+        f"the negative of {loss.loss} is minimized, so that training makes the predictions worse",
+        f"{loss.loss} as it is, without the minus; usually a likelihood or a reward was meant, which are to be "
+        "maximized, while a loss is to be minimized",
+        facts.IS_NEGATED,
+    )
+
+
+def _rate(loss: GivenLoss) -> Mistake | None:
+    is_rate = loss.activation in (Activation.EXP, Activation.SOFTPLUS, Activation.RELU) and not loss.has(
+        facts.IS_RESCALED
+    )
+    if loss.kind is not LossKind.POISSON_NLL or not is_rate:
+        return None
+    return Mistake(
+        "rate",
+        f"{loss.loss} takes the logarithm of a rate, but is given the output of a {ACTIVATION_NAMES[loss.activation]}",
+        "log_input=False, or the output of the last layer as it is; usually the rate was made positive although the "
+        "loss takes its logarithm by default",
+        facts.ACTIVATION,
+    )
 
 
 def _sigmoid_likelihood(loss: GivenLoss) -> Mistake | None:
@@ -299,9 +328,11 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _softmax_of_one,
     _swapped,
     _broadcast,
+    _negated,
     _not_logits,
     _not_probabilities,
     _not_log_probabilities,
+    _rate,
     _impossible_labels,
     _softmax_over_batch,
     _double_activation,

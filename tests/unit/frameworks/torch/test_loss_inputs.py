@@ -30,7 +30,7 @@ Train = Callable[[nn.Module], torch.Tensor]
 def given(loss: torch.Tensor) -> list[GivenLoss]:
     """Return the loss calls that a tensor was computed from."""
     with torch.no_grad():
-        terms = LossTerms(lambda node: None).find(loss.grad_fn)
+        terms = LossTerms(lambda node: None, lambda call: None).find(loss.grad_fn)
         return [GivenLoss(f"{index}", "", facts_of(term)) for index, term in enumerate(terms)]
 
 
@@ -289,7 +289,7 @@ def test_a_huge_expression_is_walked_in_part() -> None:
     for _ in range(2000):
         losses.append(F.cross_entropy(model(X), CLASSES))
     visited: list[Any] = []
-    terms = LossTerms(lambda node: visited.append(node)).find(torch.stack(losses).sum().grad_fn)
+    terms = LossTerms(lambda node: visited.append(node), lambda call: None).find(torch.stack(losses).sum().grad_fn)
     assert len(terms) == 8
     assert len(visited) <= 96
 

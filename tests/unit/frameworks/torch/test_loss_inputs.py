@@ -89,6 +89,22 @@ def test_the_numbers_equal_those_of_numpy() -> None:
     assert found[facts.PREDICTION_MIN] == values.min()
 
 
+def test_the_negative_of_a_loss_is_known_in_training_only(tmp_path: Path) -> None:
+    def negated(folder: str, sign: float, *, is_training: bool = True) -> set[float]:
+        model = nn.Linear(8, 4).train(is_training)
+        found = checks(tmp_path / folder, step_once(model, lambda model: sign * F.cross_entropy(model(X), CLASSES)))
+        return set(found[f"cross_entropy/{facts.IS_NEGATED}"].values())
+
+    assert negated("1", -1.0) == {1.0}
+    assert negated("2", 0.5) == {0.0}
+    assert negated("3", -1.0, is_training=False) == {0.0}
+
+
+def test_labels_of_an_observed_absolute_error_are_known(tmp_path: Path) -> None:
+    found = checks(tmp_path, step_once(nn.Linear(8, 1), lambda model: F.l1_loss(model(X), BINARY)))
+    assert set(found[f"absolute_error/{facts.ARE_LABELS_BINARY}"].values()) == {1.0}
+
+
 def test_what_is_not_known_is_absent() -> None:
     found = only(F.cross_entropy(out(4), CLASSES))
     assert {facts.LABEL_MIN, facts.OUT_OF_REACH_SHARE, facts.EXP_SUM_ERROR}.isdisjoint(found)

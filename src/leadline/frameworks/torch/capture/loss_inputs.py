@@ -13,11 +13,13 @@ from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
 from leadline.frameworks.torch.capture.linear_layers import LinearLayers
 from leadline.frameworks.torch.capture.loss_terms import LossTerm, LossTerms
+from leadline.frameworks.torch.capture.manual_updates import leaves_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
 from leadline.frameworks.torch.naming.model_names import ModuleRegistry
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
 
+_SOME_LEAVES: Final = 16
 _MAX_CALLS: Final = 8
 """Loss calls of a step that facts are captured of."""
 _MIN_ROWS: Final = 8
@@ -70,11 +72,12 @@ class LossInputs:
         roots = [output for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
         with untracked_in_full_precision():
             for root in roots[: _MAX_CALLS - self._calls]:
-                self._record(root.grad_fn, site)
+                self._record(root, site)
 
-    def _record(self, root: Any, site: object) -> None:
+    def _record(self, output: torch.Tensor, site: object) -> None:
+        root: Any = output.grad_fn
         terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)[: _MAX_CALLS - self._calls]
-        is_negated = all(term.sign < 0 for term in terms) and self._is_training()
+        is_negated = all(term.sign < 0 for term in terms) and self._is_training(output)
         names = self._sites.setdefault(site, [])
         found: dict[str, Any] = {}
         for index, term in enumerate(terms):
@@ -89,9 +92,11 @@ class LossInputs:
             found |= self._layers.find(root)
         self._callbacks.record_checks(found)
 
-    def _is_training(self) -> bool:
-        """Return whether a model is in training mode; in an attack on a model its inputs are trained instead."""
-        return any(model.training for model in self._registry.outermost())
+    def _is_training(self, output: torch.Tensor) -> bool:
+        """Return whether the model of a loss is in training mode; in an attack on a model its inputs are trained."""
+        reached = {id(leaf) for leaf in leaves_of([output], _SOME_LEAVES)}
+        models = [model for model in self._registry.outermost() if model.training]
+        return any(id(parameter) in reached for model in models for parameter in model.parameters())
 
     def _new_name(self, kind: LossKind) -> str:
         stem, taken = kind.name.lower(), {name for names in self._sites.values() for name in names}

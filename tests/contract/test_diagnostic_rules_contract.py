@@ -17,10 +17,12 @@ from leadline.rules.losses.loss_choice import LossChoice
 from leadline.rules.losses.loss_input import LossInput
 from leadline.rules.losses.loss_spike import LossSpike
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
+from leadline.rules.losses.sorted_batches import SortedBatches
 from leadline.rules.registry import BUILT_IN, DEFAULT
 from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
+from leadline.rules.tensors.identical_units import IdenticalUnits
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
 from leadline.rules.tensors.no_gradient import NoGradient
 from leadline.rules.tensors.no_learning import NoLearning
@@ -35,6 +37,9 @@ from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 PAIRS = f"loss/{facts.CONSECUTIVE_LINEAR}"
+ALIKE = f"loss/{facts.IDENTICAL_UNITS}"
+SORTED_STEPS = (0, 1, 2, 3, 4, 5, 10, 20, 30, 40)
+"""The steps at which sorted_batches looks at labels."""
 
 
 def numbers(name: str, values: Iterable[float]) -> tuple[Capture, ...]:
@@ -122,6 +127,12 @@ class TestConsecutiveLinear(RuleContract):
     silent_on = numbers(PAIRS, [0.0])
 
 
+class TestIdenticalUnits(RuleContract):
+    rule = IdenticalUnits
+    fires_on = (captured(0, {name: {"value": 1.0} for name in (ALIKE, f"0+1/{facts.IDENTICAL_UNITS}")}),)
+    silent_on = numbers(ALIKE, [0.0])
+
+
 LOOP = {"SGD/lr": {"value": 0.1}, "SGD/steps_without_zero_grad": {"value": 0.0}}
 PUSHED = {"gradient/a.weight": {"abs_max": 1.0}}
 
@@ -200,10 +211,29 @@ class TestLearningRate(RuleContract):
     silent_on = updates(1e-3)
 
 
+def counted(*batches: list[float]) -> tuple[Part, ...]:
+    return tuple(
+        ArrayStatistics(step, {"CrossEntropyLoss_input_1": {"class_counts": counts}}, infos=INFOS)
+        for step, counts in enumerate(batches)
+    )
+
+
 class TestMetricNotImproving(RuleContract):
     rule = MetricNotImproving
-    fires_on = numbers("accuracy", [0.1 + 0.01 * (step % 3) for step in range(240)])
-    silent_on = numbers("accuracy", [0.1 + 0.01 * step for step in range(1600)])
+    fires_on = (*counted([20, 20]), *numbers("CrossEntropyLoss_output_0", [0.7 + 0.01 * (at % 3) for at in range(240)]))
+    silent_on = (*counted([20, 20]), *numbers("CrossEntropyLoss_output_0", [0.7 * 0.99**at for at in range(240)]))
+
+
+class TestSortedBatches(RuleContract):
+    rule = SortedBatches
+    fires_on = tuple(
+        ArrayStatistics(step, {"CrossEntropyLoss_input_1": {"class_counts": counts}}, infos=INFOS)
+        for step, counts in zip(SORTED_STEPS, [[8.0, 0.0]] * 5 + [[0.0, 8.0]] * 5, strict=True)
+    )
+    silent_on = tuple(
+        ArrayStatistics(step, {"CrossEntropyLoss_input_1": {"class_counts": [4.0, 4.0]}}, infos=INFOS)
+        for step in SORTED_STEPS
+    )
 
 
 SKIPS = tuple(skipped(step) for step in range(10, 30))

@@ -42,15 +42,13 @@ _NOT_FOUND = """
 
 - `rare_class`, `rare_class_of_four`: data with rare classes is healthy more often than not, so that `class_imbalance`
   is not a default rule.
-- `eval_mode_left_on`, `validation_in_train_mode`: frozen batch normalization and Monte Carlo dropout look the same, so
-  that `eval_in_train_mode` is not a default rule.
-- `negated_loss`: adversaries maximize a loss on purpose.
-- `scheduler_every_batch`: schedules end with a rate of almost nothing.
-- `tensor_as_parameter`: a tensor that requires a gradient and is in no optimizer may be an input.
-- `saturated_sigmoids`: small gradients are no error; only those of exactly 0 are found.
-- `shuffled_labels`: without a validation it is a loss that does not fall, as that of a hard problem.
-- `mae_on_binary_labels`, `poisson_nll_of_rates`: the graph does not show the labels or the option that matters.
-- `gradients_kept_by_hand`: gradients that stay are micro-batches as long as no optimizer steps.
+- `shuffled_labels`, `saturated_sigmoids`: the loss falls a little, or is not at the level of guessing; only a loss that
+  stays exactly there is found.
+- `dropout_in_validation`: calls without gradients are counted only where the forward pass of the following step is
+  captured; `validation_in_train_mode` is found because of that.
+- `adam_with_rate_one`, `killed_by_the_first_step`: the loss settles above guessing without rising, and the bias of the
+  last layer still has a gradient.
+- `gradients_kept_by_hand`: gradients are clipped in place after each backward pass, which looks like a renewal.
 """
 _HEALTHY_HEAD = """
 ## Healthy trainings

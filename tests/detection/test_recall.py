@@ -15,6 +15,7 @@ SAMPLE = (
     "broadcast_mse",
     "diverges_by_hand",
     "encoder_forgotten",
+    "every_weight_a_half",
     "pixels_in_mlp",
     "relu_never_called",
     "root_at_zero",

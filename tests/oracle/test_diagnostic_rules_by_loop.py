@@ -214,12 +214,43 @@ def given_to_losses(scenario: Sequence[Part]) -> Judged:
     return results
 
 
-def pairs(scenario: Sequence[Part]) -> Judged:
+def noted(scenario: Sequence[Part], end: str, first_steps: int) -> Judged:
     results = []
     for step in trained(scenario):
-        counts = step.of("value", "checks", ends="/consecutive_linear")
-        if counts and step.mode_step < 2:
+        counts = step.of("value", "checks", ends=end)
+        if counts and step.mode_step < first_steps:
             results.append((step.step, verdict_name(any(counts.values()))))
+    return results
+
+
+def sorted_by_class(scenario: Sequence[Part], batches: int) -> Judged:
+    results = []
+    pure: dict[str, list[int]] = {}
+    mixed: dict[str, int] = {}
+    for step in trained(scenario):
+        counts = {
+            worker: values
+            for (worker, name, statistic), values in step.arrays.items()
+            if (name, statistic) == ("CrossEntropyLoss_input_1", "class_counts")
+        }
+        if not counts or not (step.mode_step < 6 or step.mode_step % 10 == 0):
+            continue
+        fired = suspected = False
+        most = 0
+        for worker, values in counts.items():
+            if not sum(values) >= 8:
+                continue
+            classes = [index for index, value in enumerate(values) if value]
+            if len(classes) == 1:
+                pure.setdefault(worker, []).append(classes[0])
+            else:
+                mixed[worker] = mixed.get(worker, 0) + 1
+            of_one, several = pure.get(worker, []), mixed.get(worker, 0)
+            most = max(most, len(of_one) + several)
+            is_sorted = len(set(of_one)) > 1 and several <= 0.2 * (len(of_one) + several)
+            suspected |= is_sorted
+            fired |= is_sorted and len(of_one) >= batches
+        results.append((step.step, verdict_name(fired, most >= batches and not suspected)))
     return results
 
 
@@ -343,9 +374,12 @@ def saturated(scenario: Sequence[Part]) -> Judged:
 
 def rated(scenario: Sequence[Part], low: float, high: float, patience: int) -> Judged:
     results, past = [], {}
+    rates: dict[str, list[float]] = {}
     for step in trained(scenario):
         ratios = step.of("update_ratio", "weights", "biases")
-        if not ratios:
+        for (worker, _), rate in step.of("value", "hyperparameters", ends="/lr").items():
+            rates.setdefault(worker, []).append(rate)
+        if not (ratios or step.of("value", "losses") or step.of("value", "hyperparameters", ends="/lr")):
             continue
         fired = judged = False
         for worker in {worker for worker, _ in ratios}:
@@ -356,7 +390,9 @@ def rated(scenario: Sequence[Part], low: float, high: float, patience: int) -> J
             latest.append(statistics.median(known))
             if len(latest) >= patience:
                 judged = True
-                fired |= all(one > high for one in latest[-patience:]) or all(one < low for one in latest[-patience:])
+                fired |= all(one > high for one in latest[-patience:])
+                is_late = worker in rates and rates[worker][-1] < 0.01 * max(rates[worker])
+                fired |= all(one < low for one in latest[-patience:]) and not is_late
         results.append((step.step, verdict_name(fired, judged)))
     return results
 
@@ -451,7 +487,9 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "loss_spike": (spikes, {"k": 2.0, "window": 3, "patience": 2}, (2.0, 3, 2)),
     "loss_at_start": (starts, {"factor": 1.5}, (1.5, None)),
     "loss_input": (given_to_losses, {}, ()),
-    "consecutive_linear": (pairs, {}, ()),
+    "consecutive_linear": (noted, {}, ("/consecutive_linear", 2)),
+    "identical_units": (noted, {}, ("/identical_units", 1)),
+    "sorted_batches": (sorted_by_class, {"batches": 2}, (2,)),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
     "eval_in_train_mode": (
         counted,
@@ -483,7 +521,7 @@ def test_rules_equal_a_plain_loop(scenario: Sequence[Part]) -> None:
 def test_a_constant_metric_equals_a_plain_loop() -> None:
     values = [0.5 + 0.05 * math.sin(7 * step) + (0.01 * step if step > 200 else 0.0) for step in range(300)]
     scenario = [captured(at, {"accuracy": {"value": value}}) for at, value in enumerate(values)]
-    results = judged_by({"it": MetricNotImproving()}, scenario)["it"]
+    results = judged_by({"it": MetricNotImproving(from_start=True)}, scenario)["it"]
     expected: Judged = []
     length, means, current, now = 1, [], [], "undecided"
     for step, value in enumerate(values):

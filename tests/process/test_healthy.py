@@ -20,6 +20,8 @@ OF_RULES = {
     "AdamW/steps_without_zero_grad",
     "Sequential/train_steps_in_eval_mode",
     "loss/consecutive_linear",
+    "loss/identical_units",
+    "0/given_abs_max",
     "process/rss_bytes",
 }
 """Tensors that presets and default rules capture besides losses, parameters and activations."""

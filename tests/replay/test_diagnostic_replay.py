@@ -22,6 +22,8 @@ RULES: dict[str, Callable[[], Rule]] = {
     "loss_at_start": partial(find_rule("loss_at_start"), factor=1.5),
     "loss_input": find_rule("loss_input"),
     "consecutive_linear": find_rule("consecutive_linear"),
+    "identical_units": find_rule("identical_units"),
+    "sorted_batches": partial(find_rule("sorted_batches"), batches=2),
     "no_gradient": partial(find_rule("no_gradient"), patience=2),
     "no_learning": partial(find_rule("no_learning"), steps=4),
     "missing_zero_grad": find_rule("missing_zero_grad"),
@@ -31,7 +33,7 @@ RULES: dict[str, Callable[[], Rule]] = {
     "weight_saturation": find_rule("weight_saturation"),
     "eval_in_train_mode": find_rule("eval_in_train_mode"),
     "learning_rate": partial(find_rule("learning_rate"), patience=2),
-    "metric_not_improving": find_rule("metric_not_improving"),
+    "metric_not_improving": partial(find_rule("metric_not_improving"), from_start=True),
     "skipped_steps": partial(find_rule("skipped_steps"), window=5, share=0.3),
     "replica_divergence": find_rule("replica_divergence"),
 }

@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from hypothesis import strategies as st
 
-from leadline.records.loss_facts import ACTIVATION, CONSECUTIVE_LINEAR, FACTS, KIND, OUT_OF_REACH_SHARE
+from leadline.records.loss_facts import (
+    ACTIVATION,
+    CONSECUTIVE_LINEAR,
+    FACTS,
+    IDENTICAL_UNITS,
+    KIND,
+    OUT_OF_REACH_SHARE,
+)
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
@@ -30,6 +37,8 @@ INFOS: Final = {
         *(TensorInfo(f"squared_error/{fact}", ("checks",), (), "float64") for fact in FACTS),
         TensorInfo(f"loss/{CONSECUTIVE_LINEAR}", ("checks",), (), "float64"),
         TensorInfo(f"0+1/{CONSECUTIVE_LINEAR}", ("checks",), (), "float64"),
+        TensorInfo(f"loss/{IDENTICAL_UNITS}", ("checks",), (), "float64"),
+        TensorInfo(f"0+1/{IDENTICAL_UNITS}", ("checks",), (), "float64"),
         TensorInfo("a.weight", ("weights",), (4, 4), "float16"),
         TensorInfo("b.bias", ("biases",), (4,), "float32"),
         TensorInfo("gradient/a.weight", ("gradients",), (4, 4), "float16"),
@@ -124,10 +133,12 @@ def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
 
 
 def _facts(draw: Any) -> dict[str, float]:
-    """Return facts about a cross entropy, a squared error or neither, and the number of pairs of linear layers."""
-    values = {f"loss/{CONSECUTIVE_LINEAR}": draw(st.sampled_from([0.0, 0.0, 1.0]))}
-    if values[f"loss/{CONSECUTIVE_LINEAR}"]:
-        values[f"0+1/{CONSECUTIVE_LINEAR}"] = 1.0
+    """Return facts about a cross entropy, a squared error or neither, and about linear layers."""
+    values = {}
+    for fact in (CONSECUTIVE_LINEAR, IDENTICAL_UNITS):
+        values[f"loss/{fact}"] = draw(st.sampled_from([0.0, 0.0, 1.0]))
+        if values[f"loss/{fact}"]:
+            values[f"0+1/{fact}"] = 1.0
     if draw(st.booleans()):
         values |= {f"cross_entropy/{KIND}": draw(st.sampled_from([0.0, 1.0, 1.0]))}
         values[f"cross_entropy/{ACTIVATION}"] = draw(_ACTIVATIONS)

@@ -38,6 +38,8 @@ class LossKind(IntEnum):
     """Of log-probabilities of sequences, with the classes in the last dimension."""
     CATEGORICAL_CROSS_ENTROPY = 13
     """Of probabilities over the classes."""
+    POISSON_NLL = 14
+    """Of the logarithm of a rate: ``exp(x) - y * x``."""
 
 
 class Activation(IntEnum):
@@ -75,6 +77,7 @@ LOSS_NAMES: Final = {
     LossKind.OTHER: "the loss",
     LossKind.CTC: "CTC loss",
     LossKind.CATEGORICAL_CROSS_ENTROPY: "categorical cross entropy",
+    LossKind.POISSON_NLL: "Poisson negative log-likelihood",
 }
 """What messages call them."""
 ACTIVATION_NAMES: Final = {
@@ -128,6 +131,8 @@ LABEL_REPEATS: Final = "label_repeats"
 """The number of predictions of its sample with which each label is compared, because a dimension of it is of size 1."""
 IS_SWAPPED: Final = "is_swapped"
 """1 if the labels depend on parameters and the predictions do not; else 0."""
+IS_NEGATED: Final = "is_negated"
+"""1 if the negative of the loss is minimized, and nothing else in the same backward pass; else 0."""
 CLASSES: Final = "classes"
 """The size of the predictions' second dimension; 1 for one number per sample."""
 LABEL_MIN: Final = "label_min"
@@ -166,6 +171,7 @@ FACTS: Final = (
     IS_BROADCAST,
     LABEL_REPEATS,
     IS_SWAPPED,
+    IS_NEGATED,
     CLASSES,
     LABEL_MIN,
     LABEL_MAX,
@@ -182,6 +188,11 @@ FACTS: Final = (
 )
 """The facts of a loss call, in the collection ``checks`` under ``<loss call>/<fact>``. What is not known is absent."""
 
+GIVEN_SIZE: Final = "given_abs_max"
+"""The largest absolute value among the data that a layer is given as they are (``<layer>/given_abs_max``)."""
+IDENTICAL_UNITS: Final = "identical_units"
+"""The number of layers whose units have equal weights, as have the weights that the next layer gives them
+(``loss/identical_units``), and 1 for each of the first such layers (``<layer>+<next>/identical_units``)."""
 CONSECUTIVE_LINEAR: Final = "consecutive_linear"
 """The number of pairs of linear or convolution layers without anything in between (``loss/consecutive_linear``), and 1
 for each of the first pairs (``<first>+<second>/consecutive_linear``)."""

@@ -30,7 +30,14 @@ GROUPS: Final = {
         "replica_divergence",
         "similar_across_runs",
     ),
-    "Layers": ("consecutive_linear", "dead_relu", "saturated_activation", "output_collapse", "eval_in_train_mode"),
+    "Layers": (
+        "consecutive_linear",
+        "identical_units",
+        "dead_relu",
+        "saturated_activation",
+        "output_collapse",
+        "eval_in_train_mode",
+    ),
     "Losses and metrics": (
         "loss_at_start",
         "loss_spike",
@@ -43,7 +50,7 @@ GROUPS: Final = {
         "confusion",
         "closing_remarks",
     ),
-    "Data": ("unscaled_input", "check_input_images", "class_imbalance", "nlp_sequence_ratio"),
+    "Data": ("unscaled_input", "sorted_batches", "check_input_images", "class_imbalance", "nlp_sequence_ratio"),
     "Speed": (
         "stalled_training",
         "input_bound",

@@ -39,6 +39,20 @@ def confusion(*, healthy: bool) -> None:
             validate(model, [(inputs, labels)])
 
 
+def sorted_batches(*, healthy: bool) -> None:
+    """The examples are read class by class: every batch holds a single class.
+
+    leadline run --rule sorted_batches faults.py sorted_batches
+    step 20  sorted_batches: cross_entropy_input_1: 8 of 8 batches hold labels of a single class, of 3 classes in all
+    names cross_entropy_input_1
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points(60, size=192)):
+        is_read = (labels == step // 8 % 4) | healthy
+        fit(model, optimizer, [(inputs[is_read], labels[is_read])])
+
+
 class Convolutional(nn.Sequential):
     """A classifier of small images."""
 

@@ -56,6 +56,21 @@ def consecutive_linear(*, healthy: bool) -> None:
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
 
+def identical_units(*, healthy: bool) -> None:
+    """Every weight starts at 0.1 and every bias at 0; the twin keeps PyTorch's random weights.
+
+    leadline run --rule identical_units faults.py identical_units
+    step 0  identical_units: all units of layer 0 start with the same weights, and layer 2 weighs them alike: they stay
+        the same for ever
+    names 0+2/identical_units
+    """
+    model = classifier()
+    if not healthy:
+        for parameter in model.parameters():
+            nn.init.constant_(parameter, 0.1 if parameter.dim() > 1 else 0.0)
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
 class Standardize(nn.Module):
     """Divides every feature by its standard deviation over the batch."""
 

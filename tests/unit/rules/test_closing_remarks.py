@@ -26,6 +26,7 @@ INFOS = {
         TensorInfo("train-logloss", ("losses", "training_set"), ()),
         TensorInfo("nll_loss_input_1", ("labels",), (32,), "int64"),
         TensorInfo("mse_loss_input_1", ("labels",), (32,)),
+        TensorInfo("a.weight", ("weights",), (4, 4)),
     )
 }
 
@@ -71,7 +72,7 @@ def test_a_short_training_whose_loss_still_falls() -> None:
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param(falling(19), id="too few losses"),
+        pytest.param(falling(4), id="too few losses"),
         pytest.param([1.0 + 0.1 * (step % 3) for step in range(60)], id="noise"),
         pytest.param([1.0 - 1e-6 * step for step in range(60)], id="a fall too small to matter"),
         pytest.param([*falling(30), *[1.5] * 30], id="a loss that has settled"),
@@ -120,6 +121,32 @@ def test_only_the_latest_validation_counts() -> None:
         Capture(260, {"accuracy": {"value": 0.9}}, mode="eval", mode_step=1, infos=INFOS),
     ]
     assert remarks([*classes(50, 50), *first, *later]) == []
+
+
+def test_a_training_of_few_updates() -> None:
+    assert remarks(losses(falling(8))) == [
+        "the loss was still falling after 8 updates, so train for longer to judge the model"
+    ]
+
+
+def test_a_training_that_stays_at_the_level_of_guessing() -> None:
+    at_guessing = [math.log(2) + 0.01 * (step % 3) for step in range(120)]
+    (remark,) = remarks([*classes(50, 50), *losses(at_guessing, "nll_loss_output_0")])
+    assert remark.startswith("nll_loss_output_0 stayed at 0.7031 in the last 60 of 120 updates, no better than")
+    assert remarks([*classes(50, 50), *losses([0.9 * loss for loss in at_guessing], "nll_loss_output_0")]) == []
+    assert remarks([*classes(50, 50), *losses([3 * loss for loss in at_guessing], "nll_loss_output_0")]) == []
+    assert remarks([*classes(50, 50), *losses(at_guessing[:49], "nll_loss_output_0")]) == []
+    assert remarks([*classes(50, 50), *losses(at_guessing * 2, "nll_loss_output_0")]) == []
+    assert remarks(losses(at_guessing, "nll_loss_output_0")) == []
+
+
+@pytest.mark.parametrize(("ratio", "values", "count"), [(1e-6, [2.0] * 120, 1), (1e-4, [2.0] * 120, 0)])
+def test_weights_that_hardly_move(ratio: float, values: list[float], count: int) -> None:
+    updates: list[Part] = [Capture(0, {"a.weight": {"update_ratio": ratio}}, infos=INFOS)]
+    found = remarks([*updates, *losses(values)])
+    assert len(found) == count
+    assert all(remark.startswith("half of the weights moved by less than 0.00012") for remark in found)
+    assert remarks([*updates, *losses(falling(120))]) == []
 
 
 def test_undecided_without_losses() -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from leadline.errors import ConfigurationError
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import LossKind
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
@@ -16,13 +18,20 @@ from leadline.testing.runs import ArrayStatistics, Capture, Part
 from leadline.testing.windows import verdicts
 
 
-def judge(name: str, value: Callable[[int], float], labels: list[Part] | None = None, steps: int = 300) -> Verdict:
+def judge(
+    name: str,
+    value: Callable[[int], float],
+    labels: list[Part] | None = None,
+    steps: int = 300,
+    *,
+    from_start: bool = True,
+) -> Verdict:
     noise = random.Random(0)
     infos = {name: TensorInfo(name, ("losses" if "output" in name else "metrics",), ())}
     parts = [
         Capture(step, {name: {"value": value(step) + 0.01 * noise.gauss(0, 1)}}, infos=infos) for step in range(steps)
     ]
-    return verdicts(MetricNotImproving(), [*(labels or []), *parts])[-1][1]
+    return verdicts(MetricNotImproving(from_start=from_start), [*(labels or []), *parts])[-1][1]
 
 
 def counted(*counts: float) -> list[Part]:
@@ -30,9 +39,18 @@ def counted(*counts: float) -> list[Part]:
     return [ArrayStatistics(0, {"CrossEntropyLoss_input_1": {"class_counts": list(counts)}}, infos=infos)]
 
 
-def spread(variance: float) -> list[Part]:
-    infos = {"MSELoss_input_1": TensorInfo("MSELoss_input_1", ("labels",), (8,))}
-    return [Capture(0, {"MSELoss_input_1": {"variance": variance}}, infos=infos)]
+def spread(*variances: float, mean: float = 0.0, name: str = "MSELoss_input_1") -> list[Part]:
+    infos = {name: TensorInfo(name, ("labels",), (8,))}
+    return [
+        Capture(step, {name: {"variance": variance, "mean": mean}}, infos=infos)
+        for step, variance in enumerate(variances)
+    ]
+
+
+def known_from_the_graph(kind: LossKind, **numbers: float) -> list[Part]:
+    infos = {f"call/{name}": TensorInfo(f"call/{name}", ("checks",), (), "float64") for name in (facts.KIND, *numbers)}
+    values = {f"call/{name}": {"value": value} for name, value in {facts.KIND: float(kind), **numbers}.items()}
+    return [Capture(0, values, infos=infos)]
 
 
 @pytest.mark.parametrize("name", ["accuracy", "val_f1", "loss", "perplexity", "episode_reward", "rmse"])
@@ -65,6 +83,58 @@ def test_the_level_of_a_regression_is_the_variance_of_its_labels() -> None:
     assert judge("MSELoss_output_0", lambda step: 3.9, spread(4.0)) == Clear()
 
 
+def test_labels_that_change_with_the_model_have_no_level() -> None:
+    assert isinstance(judge("MSELoss_output_0", lambda step: 4.0, spread(4.0, 4.0), from_start=False), Fired)
+    assert isinstance(judge("MSELoss_output_0", lambda step: 4.0, spread(2.0, 6.0), from_start=False), Undecided)
+
+
+def test_labels_that_are_all_equal_have_no_level() -> None:
+    assert isinstance(judge("MSELoss_output_0", lambda step: 4.0, spread(0.0, 0.0), from_start=False), Undecided)
+
+
+def test_a_loss_far_above_the_level_may_be_a_sum() -> None:
+    labels = counted(20, 20)
+    assert isinstance(judge("CrossEntropyLoss_output_0", lambda step: 1.4 * math.log(2), labels), Fired)
+    assert judge("CrossEntropyLoss_output_0", lambda step: 1.6 * math.log(2), labels) == Clear()
+
+
+def test_the_level_of_a_binary_loss_is_the_entropy_of_the_mean_label() -> None:
+    name = "BCEWithLogitsLoss_input_1"
+    entropy = -(0.25 * math.log(0.25) + 0.75 * math.log(0.75))
+    labels = spread(0.1875, mean=0.25, name=name)
+    fired = judge("BCEWithLogitsLoss_output_0", lambda step: entropy, labels, from_start=False)
+    assert isinstance(fired, Fired)
+    assert fired.evidence["trivial"] == pytest.approx(entropy)
+    assert judge("BCEWithLogitsLoss_output_0", lambda step: entropy - 0.1, labels, from_start=False) == Clear()
+    constant = spread(0.0, mean=1.0, name=name)
+    assert isinstance(judge("BCEWithLogitsLoss_output_0", lambda step: 0.6, constant, from_start=False), Undecided)
+
+
+@pytest.mark.parametrize(
+    ("facts_of_call", "level"),
+    [
+        (known_from_the_graph(LossKind.CATEGORICAL_CROSS_ENTROPY, softmax_size=4.0), math.log(4)),
+        (known_from_the_graph(LossKind.CATEGORICAL_CROSS_ENTROPY, classes=4.0), math.log(4)),
+        (known_from_the_graph(LossKind.BINARY_CROSS_ENTROPY, label_min=0.0, label_max=1.0), math.log(2)),
+        (known_from_the_graph(LossKind.BINARY_CROSS_ENTROPY, label_min=1.0, label_max=1.0), None),
+        (known_from_the_graph(LossKind.SQUARED_ERROR), None),
+    ],
+)
+def test_the_level_of_the_only_loss_call_comes_from_its_classes(facts_of_call: list[Part], level: float | None) -> None:
+    fired = judge("custom_output_0_loss", lambda step: level or 1.0, facts_of_call, from_start=False)
+    assert isinstance(fired, Fired if level else Undecided)
+
+
+def test_an_accuracy_of_a_rare_class_is_not_evaluated() -> None:
+    assert judge("accuracy", lambda step: 0.9, counted(90, 10), from_start=False) == Clear()
+    assert isinstance(judge("accuracy", lambda step: 0.7, counted(70, 30), from_start=False), Fired)
+
+
+def test_metrics_without_a_known_level_are_not_evaluated_by_default() -> None:
+    assert isinstance(judge("accuracy", lambda step: 0.5, from_start=False), Undecided)
+    assert isinstance(judge("loss", lambda step: 0.5, from_start=False), Undecided)
+
+
 def test_a_metric_without_a_direction_is_not_evaluated() -> None:
     assert isinstance(judge("temperature", lambda step: 1.0), Undecided)
 
@@ -80,7 +150,7 @@ def test_the_values_of_one_evaluation_are_not_enough(evaluations: int, verdict: 
             Capture(start + index, {"accuracy": {"value": 0.5}}, mode="eval", mode_step=start + index, infos=infos)
             for index in range(300)
         ]
-    assert isinstance(verdicts(MetricNotImproving(), parts)[-1][1], verdict)
+    assert isinstance(verdicts(MetricNotImproving(from_start=True), parts)[-1][1], verdict)
 
 
 def test_the_level_of_a_negative_log_likelihood_is_the_entropy_of_its_labels() -> None:

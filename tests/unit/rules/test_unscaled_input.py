@@ -163,7 +163,13 @@ def test_labels_of_regressions_of_keras_are_evaluated_too(loss: str) -> None:
 
 def test_a_constant_feature_has_no_scale() -> None:
     assert judge(batch(0, [0.0, 7.0], [1.0, 0.0])) == Clear()
-    assert judge(batch(0, [0.0, 0.0], [0.0, 0.0])) == Clear()
+    assert judge(batch(0, [3.0, 3.0], [0.0, 0.0])) == Clear()
+
+
+def test_an_input_of_zeros_fires() -> None:
+    fired = judge(batch(0, [0.0, 0.0], [0.0, 0.0]))
+    assert isinstance(fired, Fired)
+    assert "every value is 0" in fired.message
 
 
 @pytest.mark.parametrize(("name", "value"), [("ratio", 1.0), ("offset", 0.0), ("scale", 1.0)])

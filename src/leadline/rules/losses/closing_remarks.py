@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
-from leadline.records.names import Severity
+from leadline.records.names import CHECKS, Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses.trivial_level import (
-    LABEL_STATISTICS,
-    LabelDistribution,
-    is_upward,
-    note_labels,
-    trivial_level,
-)
+from leadline.rules.losses.given_loss import NEEDS
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, LabelsByCall, is_upward
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
@@ -29,7 +25,19 @@ if TYPE_CHECKING:
 
 _LABEL_STEPS: Final = 5
 _MIN_LABELS: Final = 100
-_MIN_LOSSES: Final = 20
+_MIN_LOSSES: Final = 5
+_MANY_LOSSES: Final = 40
+"""Of fewer losses all are tested for a fall, not only the last half."""
+_MAX_LOSSES: Final = 200
+"""Losses that are kept; longer trainings are judged by ``metric_not_improving``."""
+_FEW_LOSSES: Final = 50
+"""A training of fewer updates may have learned nothing yet."""
+_FAR: Final = 1.5
+"""A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
+_MIN_UPDATES: Final = 20
+"""Fewer updates may well have moved the weights but little."""
+_STANDSTILL: Final = 1e-3
+"""The share of their norm that the weights must have moved in all updates together."""
 _P: Final = 0.01
 """Significance of a fall of the loss in the second half of the updates."""
 _FALL: Final = 0.01
@@ -53,8 +61,10 @@ class _Known:
 
     updates: int = 0
     losses: dict[_Key, list[float]] = field(default_factory=dict)
-    """The first training losses."""
-    labels: dict[str, LabelDistribution] = field(default_factory=dict)
+    """The first training losses, up to ``_MAX_LOSSES``."""
+    labels: dict[str, LabelsByCall] = field(default_factory=dict)
+    ratios: dict[str, float] = field(default_factory=dict)
+    """By worker the largest median of the weights' update ratios."""
     evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
 
 
@@ -65,17 +75,23 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         A model that is judged after a few dozen updates has not been trained yet. A validation accuracy of 95 % is
         nothing if 95 % of the labels are equal.
     How it decides:
-        It remarks that there were fewer than ``updates`` train steps, if the last half of at least 20 losses falls (by
-        the Mann-Kendall test at a significance of 0.01) and ends more than 1 % lower than it began. It remarks that the
+        It remarks that there were fewer than ``updates`` train steps, if the last half of the losses (all of them, if
+        there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and ends more than 1 % lower than
+        it began. It remarks that the
         mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
         reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
         squared error, the share of the most frequent label for an accuracy. Labels are those of the first 5 train
-        steps, at least 100 of them. The remarks follow the outcome of a run without problems.
+        steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 200 updates,
+        if it does not fall (with ln C where labels are not known); longer trainings are evaluated by
+        ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
+        times the number of updates, at least 20, is below 0.001, and no loss falls. The remarks follow the outcome of a
+        run without problems.
     Not a number:
         NaN and infinity are left out.
     Blind spots:
         The labels of the validation may be distributed differently. Rounds of boosting are not counted as updates.
-        Metrics that the script computes itself are known by their names (``val_acc``).
+        Metrics that the script computes itself are known by their names (``val_acc``). A training that goes on from a
+        good start may move its weights but little.
     Args:
         updates: Train steps below which a training is short, >= 1.
     Source:
@@ -93,13 +109,16 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 TensorNeed("losses", statistics=("value",), modes=modes),
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
                 TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
+                TensorNeed("weights", statistics=("update_ratio",), modes=("train",), is_optional=True),
+                *(replace(need, is_optional=True) for need in NEEDS.tensors),
             )
         )
 
     def remember(self, memory: Any, window: Window) -> _Known:
         known: _Known = memory or _Known()
-        note_labels(known.labels, window)
-        for reading in window.readings("value"):
+        LabelsByCall.note(known.labels, window)
+        _note_ratios(known, window)
+        for reading in _metrics(window):
             if not math.isfinite(reading.value):
                 continue
             role, _ = role_of(reading.tensor, reading.mode, reading.collections)
@@ -107,7 +126,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 self._note_validation(known, reading, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
                 known.updates = max(known.updates, reading.mode_step + 1)
-                if known.updates <= self.updates:
+                if known.updates <= max(self.updates, _MAX_LOSSES):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
 
@@ -119,10 +138,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         evaluation.values.append(reading.value)
 
     def evaluate(self, window: Window) -> Verdict:
-        if not window.readings("value"):
+        if not _metrics(window):
             return Undecided("no loss or metric was captured at this step")
         known: _Known = window.memory
-        remarks = [self._of_length(known), *(self._of_validation(known, key) for key in known.evaluations)]
+        remarks = [
+            self._of_length(known) or _of_updates(known) or _of_training(known),
+            *(self._of_validation(known, key) for key in known.evaluations),
+        ]
         return Clear({"remarks": [remark for remark in remarks if remark]})
 
     def _of_length(self, known: _Known) -> str:
@@ -134,9 +156,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
     def _of_validation(self, known: _Known, key: _Key) -> str:
         """Return the remark on a validation metric that is no better than guessing; empty: none."""
         worker, name = key
-        labels = known.labels.get(worker, LabelDistribution())
-        trivial, is_up = trivial_level(name, labels), is_upward(name)
-        if trivial is None or is_up is None or 0 < sum(labels.counts.values()) < _MIN_LABELS:
+        labels = known.labels.get(worker, LabelsByCall())
+        trivial, is_up = labels.level(name), is_upward(name)
+        if trivial is None or is_up is None or 0 < labels.labels() < _MIN_LABELS:
             return ""
         values = known.evaluations[key].values
         level, (bound, predictor) = sum(values) / len(values), trivial
@@ -151,8 +173,55 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         )
 
 
+def _of_updates(known: _Known) -> str:
+    """Return the remark on weights that have hardly moved; empty: none."""
+    for worker, ratio in known.ratios.items():
+        losses = [values for (of, _), values in known.losses.items() if of == worker]
+        moved = ratio * known.updates
+        if not 0 < moved < _STANDSTILL or known.updates < _MIN_UPDATES or any(map(_is_falling, losses)):
+            continue
+        return (
+            f"half of the weights moved by less than {moved:.2g} of their size in {known.updates:,} updates, and the "
+            "loss did not fall: a higher learning rate, or a check of what limits the updates (clipping, the schedule)"
+        )
+    return ""
+
+
+def _of_training(known: _Known) -> str:
+    """Return the remark on a training loss that stayed at the level of guessing; empty: none."""
+    if not _FEW_LOSSES <= known.updates < _MAX_LOSSES:
+        return ""
+    for (worker, name), values in known.losses.items():
+        labels = known.labels.get(worker, LabelsByCall())
+        trivial = labels.level(name) or labels.level_of_only_call()
+        if trivial is None or 0 < labels.labels() < _MIN_LABELS or len(values) < _FEW_LOSSES:
+            continue
+        half = values[len(values) // 2 :]
+        level, (bound, predictor) = sum(half) / len(half), trivial
+        if (1 - _MARGIN) * bound <= level <= _FAR * bound and not _is_falling(values):
+            return (
+                f"{name} stayed at {level:.4g} in the last {len(half):,} of {known.updates:,} updates, no better than "
+                f"{predictor} ({bound:.4g})"
+            )
+    return ""
+
+
+def _metrics(window: Window) -> list[TensorReading]:
+    return [reading for reading in window.readings("value") if CHECKS not in reading.collections]
+
+
+def _note_ratios(known: _Known, window: Window) -> None:
+    """Note the median of the update ratios of each worker's weights, if it is the largest so far."""
+    by_worker: dict[str, list[float]] = {}
+    for reading in window.readings("update_ratio"):
+        if math.isfinite(reading.value):
+            by_worker.setdefault(reading.worker, []).append(reading.value)
+    for worker, ratios in by_worker.items():
+        known.ratios[worker] = max(median(ratios), known.ratios.get(worker, 0.0))
+
+
 def _is_falling(losses: list[float]) -> bool:
-    half = losses[len(losses) // 2 :]
+    half = losses[len(losses) // 2 if len(losses) >= _MANY_LOSSES else 0 :]
     if len(losses) < _MIN_LOSSES or mann_kendall(half).p_of_falling() >= _P:
         return False
     quarter = len(half) // 2

@@ -3,21 +3,65 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs
+from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import clear_if_complete, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Window
+    from leadline.reader.window import TensorReading, Window
+
+
+_RATE: Final = r"(^|/)(lr|learning_rate)$"
+_FADED: Final = 5e-4
+"""The share of its largest value below which a learning rate is hardly any."""
+_FADED_STEPS: Final = 20
+_LATE: Final = 1e-2
+"""The share below which small updates are those of the end of a schedule."""
+
+
+@dataclass(slots=True)
+class _Known:
+    """The updates and learning rates of a worker."""
+
+    medians: list[float] = field(default_factory=list)
+    highest: float = 0.0
+    latest: float = math.nan
+    faded_since: int | None = None
+    """The step since which the learning rate is hardly any; None: it is not."""
+    levels: LossLevels = field(default_factory=LossLevels)
+
+    def note_rates(self, readings: list[TensorReading]) -> None:
+        """Note the learning rates at a step, of which the largest counts."""
+        self.latest = max(reading.value for reading in readings)
+        if self.latest > self.highest:
+            self.highest = self.latest
+        if not self.latest < _FADED * self.highest:
+            self.faded_since = None
+        elif self.faded_since is None:
+            self.faded_since = readings[0].mode_step
+
+    def is_over(self, step: int) -> bool:
+        """Return whether there has been hardly any learning rate for most of the training up to a step."""
+        since = self.faded_since
+        if since is None or step - since < max(_FADED_STEPS, since):
+            return False
+        return not self.levels.have_converged()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the learning rate is small against its largest value."""
+        return self.latest < _LATE * self.highest
 
 
 class LearningRate(Rule, frozen=True, kw_only=True):
@@ -29,14 +73,16 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         steps.
     How it decides:
         The median over the parameters of ``norm(update) / norm(weight)`` was above ``high`` at each of the last
-        ``patience`` captures, or below ``low`` at each. Undecided before so many captures.
+        ``patience`` captures, or below ``low`` at each, while the learning rate is at least a hundredth of its largest
+        value. Undecided before so many captures. It fires too if the learning rate has been below a two-thousandth of
+        its largest value for at least 20 steps and half of all steps so far, unless every loss has fallen to a
+        thousandth of its largest value.
     Not a number:
         A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step without any other
         ratio is skipped, and so is one whose median is exactly 0: nothing was updated (see ``no_gradient``).
     Blind spots:
-        The first steps of a warm-up are small by design, and so are the last steps of a schedule that ends at 0.
-        With frozen parameters in the optimizer the median may be one of theirs. A single parameter with an unusual
-        ratio is reported by ``weight_update_ratio``.
+        The first steps of a warm-up are small by design. With frozen parameters in the optimizer the median may be one
+        of theirs. A single parameter with an unusual ratio is reported by ``weight_update_ratio``.
     Args:
         low: Median ratio below which updates are too small, >= 0 and below ``high``.
         high: Median ratio above which updates are too large, > 0.
@@ -50,6 +96,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         "nonfinite_origin",
         "weight_update_ratio",
         "loss_not_decreasing",
+        "metric_not_improving",
     )
 
     low: Annotated[float, msgspec.Meta(ge=0)] = 1e-6
@@ -61,35 +108,63 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             raise ConfigurationError(f"{self.name}: low ({exact(self.low)}) must be below high ({exact(self.high)})")
 
     def needs(self) -> Needs:
-        return Needs(select(("weights", "biases"), (), ("update_ratio",), modes=("train",)))
+        rates = TensorNeed("hyperparameters", regex=_RATE, statistics=("value",), modes=("train",), is_optional=True)
+        losses = TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True)
+        return Needs((*select(("weights", "biases"), (), ("update_ratio",), modes=("train",)), rates, losses))
 
     @property
     def least_observations(self) -> int:
         return self.patience
 
-    def remember(self, memory: Any, window: Window) -> dict[str, list[float]]:
-        """Keep the medians of the last ``patience`` captured steps of each worker."""
-        medians: dict[str, list[float]] = memory or {}
+    def remember(self, memory: Any, window: Window) -> dict[str, _Known]:
+        """Keep the medians of the last ``patience`` captured steps of each worker, and its learning rates."""
+        workers: dict[str, _Known] = memory or {}
+        rates: dict[str, list[TensorReading]] = {}
+        for reading in window.readings("value"):
+            if "losses" in reading.collections:
+                workers.setdefault(reading.worker, _Known()).levels.add([reading])
+            else:
+                rates.setdefault(reading.worker, []).append(reading)
+        for worker, readings in rates.items():
+            workers.setdefault(worker, _Known()).note_rates(readings)
         for worker, ratio in _medians(window).items():
-            medians[worker] = [*medians.get(worker, ()), ratio][-self.patience :]
-        return medians
+            known = workers.setdefault(worker, _Known())
+            known.medians = [*known.medians, ratio][-self.patience :]
+        return workers
 
     def evaluate(self, window: Window) -> Verdict:
         judged = list(_medians(window))
+        for reading in window.readings("value"):
+            known = window.memory[reading.worker]
+            if "losses" not in reading.collections and known.is_over(reading.mode_step):
+                return self._faded(reading, known)
         for worker in judged:
-            latest = window.memory[worker]
+            latest = window.memory[worker].medians
             if len(latest) < self.patience:
                 continue
             if min(latest) > self.high:
                 return self._fired(min(latest), latest[-1], worker, is_high=True)
-            if max(latest) < self.low:
+            if max(latest) < self.low and not window.memory[worker].is_late:
                 return self._fired(max(latest), latest[-1], worker, is_high=False)
         if not judged:
             return Undecided("most parameters had no finite update ratio at this step, or were not updated")
-        known = max(len(window.memory[worker]) for worker in judged)
-        if known < self.patience:
-            return too_few(known, self.patience, "captures of update ratios")
+        count = max(len(window.memory[worker].medians) for worker in judged)
+        if count < self.patience:
+            return too_few(count, self.patience, "captures of update ratios")
         return clear_if_complete(window, "weights")
+
+    def _faded(self, reading: TensorReading, known: _Known) -> Fired:
+        since, steps = known.faded_since or 0, reading.mode_step + 1
+        return Fired(
+            f"the learning rate fell from {known.highest:.3g} to {known.latest:.3g}: below {_FADED:g} of its largest "
+            f"value since step {since:,}, for more than half of the {steps:,} steps",
+            tensors=(reading.tensor,),
+            evidence={"highest": known.highest, "latest": known.latest, "since_step": since, "steps": steps},
+            suggestion="a schedule as long as the training, or a floor (eta_min, min_lr); usually scheduler.step() is "
+            "called after each batch, though the schedule counts epochs",
+            worker=reading.worker,
+            since_step=since,
+        )
 
     def _fired(self, nearest: float, latest: float, worker: str, *, is_high: bool) -> Fired:
         limit = self.high if is_high else self.low

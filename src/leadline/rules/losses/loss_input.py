@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, NotApplicable, Verdict
@@ -28,14 +29,16 @@ class LossInput(Rule, frozen=True, kw_only=True):
         PyTorch and losses written by hand, the last two activations, dropout, shapes; beside that a sample of labels
         and log-probabilities is read. Fires on: softmax over one unit; softmax, sigmoid, tanh or ReLU before a loss
         that takes logits; two such activations with no layer in between; no activation, tanh, ReLU or a logarithm
-        before binary cross entropy; anything but log-probabilities before a negative log-likelihood, KL divergence or
-        CTC (``exp`` of a row must add up to 1 within 1e-2); softmax over the batch; predictions and labels broadcast to
-        N x N, or swapped; a label compared with several outputs of its sample; a sigmoid before a categorical cross
-        entropy; labels beyond [0, 1] in binary cross entropy, or below 0 as probabilities; labels of 0 and 1
-        in the soft margin loss; more than 10 % of the labels of a regression loss beyond the range of the activation;
-        more than 10 % of samples with several classes under a softmax; binary cross entropy over two one-hot columns;
-        the log-likelihood of sigmoid outputs of one true class; dropout behind the last layer. What depends on the
-        values of a batch must be found at both steps; everything else at one.
+        before binary or categorical cross entropy, which takes probabilities; exp, softplus or ReLU before a Poisson
+        likelihood that takes the logarithm of the rate; the negative of a single loss call; anything but
+        log-probabilities before a negative log-likelihood, KL divergence or CTC (``exp`` of a row must add up to 1
+        within 1e-2); softmax over the batch; predictions and labels broadcast to N x N, or swapped; a label compared
+        with several outputs of its sample; a sigmoid before a categorical cross entropy; labels beyond [0, 1] in
+        binary cross entropy, or below 0 as probabilities; labels of 0 and 1 in the soft margin loss; more than 10 %
+        of the labels of a regression loss beyond the range of the activation; more than 10 % of samples with several
+        classes under a softmax; binary cross entropy over two one-hot columns; the log-likelihood of sigmoid outputs
+        of one true class; dropout behind the last layer. What depends on the values of a batch must be found at both
+        steps; everything else at one.
     Not a number:
         A fact that is NaN is not compared, and shows nothing.
     Blind spots:
@@ -113,8 +116,11 @@ def verdict_on(mistakes: list[tuple[GivenLoss, Mistake]], window: Window) -> Ver
 
 
 def _mistakes(window: Window) -> dict[tuple[str, str], tuple[GivenLoss, Mistake]]:
+    losses = given_losses(window)
+    is_adversarial = not all(loss.has(facts.IS_NEGATED) for loss in losses)  # the other player minimizes its loss
+    found = ((loss, find_mistake(loss)) for loss in losses)
     return {
         (loss.worker, loss.name): (loss, mistake)
-        for loss in given_losses(window)
-        if (mistake := find_mistake(loss)) is not None
+        for loss, mistake in found
+        if mistake is not None and not (is_adversarial and mistake.fact == facts.IS_NEGATED)
     }

@@ -193,6 +193,33 @@ def _looks_like_probabilities(loss: GivenLoss) -> bool:
     return is_unknown and loss.number(facts.SUM_ERROR) <= _SUM_TOLERANCE and loss.number(facts.PREDICTION_MIN) >= 0
 
 
+def _negated(loss: GivenLoss) -> Mistake | None:
+    if not loss.has(facts.IS_NEGATED):
+        return None
+    return Mistake(
+        "negated",
+        f"the negative of {loss.loss} is minimized, so that training makes the predictions worse",
+        f"{loss.loss} as it is, without the minus; usually a likelihood or a reward was meant, which are to be "
+        "maximized, while a loss is to be minimized",
+        facts.IS_NEGATED,
+    )
+
+
+def _rate(loss: GivenLoss) -> Mistake | None:
+    is_rate = loss.activation in (Activation.EXP, Activation.SOFTPLUS, Activation.RELU) and not loss.has(
+        facts.IS_RESCALED
+    )
+    if loss.kind is not LossKind.POISSON_NLL or not is_rate:
+        return None
+    return Mistake(
+        "rate",
+        f"{loss.loss} takes the logarithm of a rate, but is given the output of a {ACTIVATION_NAMES[loss.activation]}",
+        "log_input=False, or the output of the last layer as it is; usually the rate was made positive although the "
+        "loss takes its logarithm by default",
+        facts.ACTIVATION,
+    )
+
+
 def _sigmoid_likelihood(loss: GivenLoss) -> Mistake | None:
     if loss.kind is not LossKind.LOG_LIKELIHOOD or loss.activation is not Activation.LOG_SIGMOID:
         return None
@@ -321,9 +348,11 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _swapped,
     _broadcast,
     _repeated_labels,
+    _negated,
     _not_logits,
     _not_probabilities,
     _not_log_probabilities,
+    _rate,
     _impossible_labels,
     _softmax_over_batch,
     _double_activation,

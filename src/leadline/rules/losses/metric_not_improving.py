@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from leadline.records.formatting import significant
+from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.losses.trivial_level import (
-    LABEL_STATISTICS,
-    LabelDistribution,
-    is_upward,
-    note_labels,
-    trivial_level,
-)
+from leadline.rules.losses.given_loss import NEEDS
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, LabelsByCall, is_upward
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
@@ -31,6 +27,10 @@ _MIN_VALUES: Final = 200
 """Values of a metric that are required; those of evaluations must also be of two of them."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
+_FAR: Final = 1.5
+"""A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
+_RARE: Final = 0.75
+"""The share of the most frequent label above which an accuracy tells little."""
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class _Level:
 class _Memory:
     curves: dict[tuple[str, str, str], _BlockMeans] = field(default_factory=dict)
     levels: dict[tuple[str, str, str], _Level] = field(default_factory=dict)
-    labels: dict[str, LabelDistribution] = field(default_factory=dict)
+    labels: dict[str, LabelsByCall] = field(default_factory=dict)
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):
@@ -106,24 +106,29 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     How it decides:
         The values of a metric, at least 200 and of at least two evaluations, are averaged over 64 to 128 blocks of
         equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
-        significance ``p``, and their mean is not better than the trivial level by two standard errors. The trivial
-        level is the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
-        squared error, the share of the most frequent label for an accuracy, and otherwise, or without captured labels,
-        the first tenth of the metric. Whether higher or lower is better is taken from the name (accuracy, f1, auc,
-        reward …; loss, error, perplexity …); metrics with other names are not evaluated.
+        significance ``p``, and their mean is at the trivial level: not better by two standard errors, and for a loss at
+        most 1.5 times as high. That level is the entropy of the labels for a cross entropy or negative log likelihood,
+        their variance for a mean squared error, the share of the most frequent label for an accuracy (up to 75 %). Of a
+        loss whose labels were not captured it is ln C, if the backward pass begins at one cross entropy with C classes.
+        With ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is
+        taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
         NaN and infinity are skipped.
     Blind spots:
-        Models with a good start (fine-tuning) and losses of two competing networks have a first tenth that they
-        need not improve on. Labels are those of the first 5 steps and every 50th; rare classes may be missing. For
-        several outputs the variance of all of them is higher than the error of predicting the mean of each.
+        A loss that is learned only slowly, below its noise, may look constant. Labels are those of the first 5 steps
+        and every 50th; rare classes may be missing. A regression whose labels' variance changes by half during the run
+        (targets of the model's own making) is not evaluated. For several outputs the variance of all of them is higher
+        than the error of predicting the mean of each. With ``from_start``, models with a good start (fine-tuning) and
+        losses of two competing networks have a first tenth that they need not improve on.
     Args:
         p: Significance level of an improvement, > 0 and < 1.
+        from_start: Whether metrics whose trivial level is not known are compared with their first tenth.
     Source:
         Ours; Mann 1945, Kendall 1975.
     """
 
     p: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01
+    from_start: bool = False
 
     def needs(self) -> Needs:
         modes, wanted = ("train", "eval"), LABEL_STATISTICS
@@ -133,6 +138,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
                 TensorNeed("losses", statistics=("value",), modes=modes, is_optional=True),
                 TensorNeed("labels", statistics=wanted, modes=("train",), end=_FIRST_STEPS, is_optional=True),
                 TensorNeed("labels", statistics=wanted, modes=("train",), every=_EVERY, is_optional=True),
+                *(replace(need, is_optional=True) for need in NEEDS.tensors),
             )
         )
 
@@ -142,8 +148,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
-        note_labels(known.labels, window)
-        for reading in window.readings("value"):
+        LabelsByCall.note(known.labels, window)
+        for reading in _metrics(window):
             is_up = is_upward(reading.tensor)
             if is_up is None or not math.isfinite(reading.value):
                 continue
@@ -151,13 +157,14 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             curve = known.curves.setdefault(key, _BlockMeans(is_up))
             is_whole = curve.add(reading.value, window.step)
             if is_whole and curve.values >= _MIN_VALUES and curve.evaluations > 1:
-                known.levels[key] = self._evaluate_level(
-                    curve, reading, known.labels.get(reading.worker, LabelDistribution())
-                )
+                level = self._evaluate_level(curve, reading, known.labels.get(reading.worker, LabelsByCall()))
+                known.levels.pop(key, None)
+                if level is not None:
+                    known.levels[key] = level
         return known
 
     def evaluate(self, window: Window) -> Verdict:
-        readings = window.readings("value")
+        readings = _metrics(window)
         levels = [
             (reading, window.memory.levels.get((reading.worker, reading.mode, reading.tensor))) for reading in readings
         ]
@@ -170,18 +177,25 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
         values = max((window.memory.curves[key].values for key in keys if key in window.memory.curves), default=0)
         if values >= _MIN_VALUES:
-            return Undecided("the values of two evaluations are needed", stage="too few")
+            return Undecided("the level of a trivial predictor, or the values of two evaluations, are not known")
         return too_few(values, _MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
-    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelDistribution) -> _Level:
+    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall) -> _Level | None:
         half = curve.means[len(curve.means) // 2 :]
         level = sum(half) / len(half)
         error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
         trend = mann_kendall(half)
         p = trend.p_of_rising() if curve.is_upward else trend.p_of_falling()
-        trivial, predictor = trivial_level(reading.tensor, labels) or _start(curve)
+        known = labels.level(reading.tensor)
+        if known is None and reading.mode == "train" and "losses" in reading.collections:
+            known = labels.level_of_only_call()
+        if known is None and not self.from_start:
+            return None
+        trivial, predictor = known or _start(curve)
         better = level - trivial if curve.is_upward else trivial - level
         is_stuck = p > self.p and not better > 2 * error
+        if known is not None:
+            is_stuck = is_stuck and (trivial <= _RARE if curve.is_upward else level <= _FAR * trivial)
         return _Level(level, trivial, predictor, p, is_stuck, len(half) * curve.length)
 
     def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...]) -> Fired:
@@ -203,6 +217,10 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             "the layers that matter",
             worker=reading.worker,
         )
+
+
+def _metrics(window: Window) -> list[TensorReading]:
+    return [reading for reading in window.readings("value") if CHECKS not in reading.collections]
 
 
 def _start(curve: _BlockMeans) -> tuple[float, str]:

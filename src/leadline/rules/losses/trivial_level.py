@@ -1,18 +1,23 @@
-"""The level that a predictor without input reaches in a metric, from the distribution of the labels."""
+"""The level that a predictor without input reaches in a metric, from the labels of the loss calls."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import MutableMapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import LossKind
+from leadline.rules.losses.given_loss import GivenLoss, given_losses
+from leadline.rules.losses.guess import call_name
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-LABEL_STATISTICS: Final = ("variance", "class_counts")
-"""The statistics of labels that ``note_labels`` reads."""
+LABEL_STATISTICS: Final = ("mean", "variance", "class_counts")
+"""The statistics of labels that ``LabelsByCall`` reads."""
 _UP: Final = re.compile(
     r"acc|auc|auroc|f1|f_?beta|precision|recall|sensitivity|specificity|dice|iou|jaccard|bleu|rouge|meteor|mcc|kappa|"
     r"psnr|ssim|reward|return|score|r2(?![0-9])|hit|ndcg|map(?![a-z])|top_?\d",
@@ -21,47 +26,142 @@ _UP: Final = re.compile(
 _DOWN: Final = re.compile(
     r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
 )
+_BINARY: Final = re.compile(r"binary_?cross_?entropy|bce(with_?logits)?_?loss", re.IGNORECASE)
 _ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
 _SQUARES: Final = re.compile(r"mse_?loss", re.IGNORECASE)
+_OF_CLASSES: Final = frozenset(
+    {LossKind.CROSS_ENTROPY, LossKind.NLL, LossKind.LOG_LIKELIHOOD, LossKind.CATEGORICAL_CROSS_ENTROPY}
+)
+_OF_TWO: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
+_DRIFT: Final = 1.5
+"""The ratio of the labels' variance in the two halves of a run beyond which they change with the model."""
+_GUESSING: Final = "always guessing by the labels' shares"
 
 
 @dataclass(slots=True)
 class LabelDistribution:
-    """The distribution of a worker's labels."""
+    """The distribution of the labels of one loss call, or of several."""
 
     counts: dict[int, float] = field(default_factory=dict)
     """The number of labels by class."""
-    variances: list[float] = field(default_factory=list)
-    """The variance of the labels of each batch."""
+    batches: list[tuple[float, float]] = field(default_factory=list)
+    """Mean and variance of the labels of each batch."""
+
+    def entropy(self) -> float | None:
+        """Return the entropy of the classes in nats; None: no label was counted."""
+        total = sum(self.counts.values())
+        return -sum(count / total * math.log(count / total) for count in self.counts.values()) if total else None
+
+    def mean(self) -> float | None:
+        """Return the mean of all labels; None: not known."""
+        means = [mean for mean, _ in self.batches if math.isfinite(mean)]
+        return sum(means) / len(means) if means else None
+
+    def variance(self) -> float | None:
+        """Return the variance of all labels; None: not known, or not the same over the run."""
+        variances = [variance for _, variance in self.batches]
+        if not variances:
+            return None
+        half = len(variances) // 2
+        first, last = sum(variances[:half]), sum(variances[len(variances) - half :])
+        if max(first, last) > _DRIFT * min(first, last):
+            return None
+        means = [mean for mean, _ in self.batches if math.isfinite(mean)]
+        middle = sum(means) / len(means) if means else 0.0
+        between = sum((mean - middle) ** 2 for mean in means) / len(means) if means else 0.0
+        return sum(variances) / len(variances) + between
 
 
-def note_labels(known: MutableMapping[str, LabelDistribution], window: Window) -> None:
-    """Add the labels of a step to those known of each worker."""
-    for reading in window.readings("variance"):
-        if math.isfinite(reading.value):
-            known.setdefault(reading.worker, LabelDistribution()).variances.append(reading.value)
-    for vector in window.vectors("class_counts"):
-        counts = known.setdefault(vector.worker, LabelDistribution()).counts
-        for label, count in enumerate(vector.values.tolist()):
-            if count:
-                counts[label] = counts.get(label, 0.0) + count
+class LabelsByCall:
+    """What is known of the labels of a worker's loss calls."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, LabelDistribution] = {}
+        self._given: dict[str, GivenLoss] = {}
+        """What is known of each loss call from the graph."""
+
+    @staticmethod
+    def note(known: dict[str, LabelsByCall], window: Window) -> None:
+        """Add the labels and facts of a step to those known of each worker."""
+        means = {(reading.worker, reading.tensor): reading.value for reading in window.readings("mean")}
+        for reading in window.readings("variance"):
+            if math.isfinite(reading.value):
+                mean = means.get((reading.worker, reading.tensor), math.nan)
+                known.setdefault(reading.worker, LabelsByCall())._of(reading.tensor).batches.append(
+                    (mean, reading.value)
+                )
+        for vector in window.vectors("class_counts"):
+            counts = known.setdefault(vector.worker, LabelsByCall())._of(vector.tensor).counts
+            for label, count in enumerate(vector.values.tolist()):
+                if count:
+                    counts[label] = counts.get(label, 0.0) + count
+        for loss in given_losses(window):
+            known.setdefault(loss.worker, LabelsByCall())._given[loss.name] = loss
+
+    def _of(self, tensor: str) -> LabelDistribution:
+        return self._calls.setdefault(call_name(tensor), LabelDistribution())
+
+    def labels(self) -> float:
+        """Return the number of labels with a class."""
+        return sum(sum(call.counts.values()) for call in self._calls.values())
+
+    def level(self, name: str) -> tuple[float, str] | None:
+        """Return the value of a metric that a predictor without input would reach, and its description.
+
+        Returns:
+            None if it is not known.
+        """
+        if "acc" in name.lower():
+            counts = _joined(self._calls.values()).counts
+            share = max(counts.values()) / sum(counts.values()) if len(counts) > 1 else None
+            return (share, "always naming the most frequent label") if share is not None else None
+        call = self._calls.get(call_name(name))
+        if call is None and len(self._calls) == 1:
+            (call,) = self._calls.values()
+        level = _of_distribution(name, call) if call is not None else None
+        return level if level is None or level[0] > 0 else None
+
+    def level_of_only_call(self) -> tuple[float, str] | None:
+        """Return the loss of guessing where a single loss call is known, from its number of classes; None: unknown."""
+        if len(self._given) != 1:
+            return None
+        (loss,) = self._given.values()
+        classes = loss.number(facts.SOFTMAX_SIZE) or loss.number(facts.CLASSES)
+        if loss.kind in _OF_CLASSES and classes > 1:
+            return math.log(classes), f"guessing among {classes:,.0f} classes"
+        has_both = loss.number(facts.LABEL_MIN) < loss.number(facts.LABEL_MAX)
+        return (math.log(2), "guessing between two classes") if loss.kind in _OF_TWO and has_both else None
+
+
+def _of_distribution(name: str, call: LabelDistribution) -> tuple[float, str] | None:
+    if _BINARY.search(name):
+        mean = call.mean()
+        is_known = mean is not None and 0 < mean < 1
+        return (_binary_entropy(mean), _GUESSING) if is_known else None  # type: ignore[arg-type]
+    if _ENTROPY.search(name):
+        entropy = call.entropy()
+        return (entropy, _GUESSING) if entropy is not None else None
+    if _SQUARES.search(name):
+        variance = call.variance()
+        return (variance, "always naming the labels' mean") if variance is not None else None
+    return None
+
+
+def _binary_entropy(share: float) -> float:
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+
+
+def _joined(calls: Iterable[LabelDistribution]) -> LabelDistribution:
+    joined = LabelDistribution()
+    for call in calls:
+        joined.batches.extend(call.batches)
+        for label, count in call.counts.items():
+            joined.counts[label] = joined.counts.get(label, 0.0) + count
+    return joined
 
 
 def is_upward(name: str) -> bool | None:
     """Return whether higher is better; None if the name does not tell. If both match (``score_error``): False."""
-    if _DOWN.search(name) or _ENTROPY.search(name):
+    if _DOWN.search(name) or _ENTROPY.search(name) or _BINARY.search(name):
         return False
     return True if _UP.search(name) else None
-
-
-def trivial_level(name: str, labels: LabelDistribution) -> tuple[float, str] | None:
-    """Return the value that a predictor without input would reach, and its description; None: not known."""
-    total = sum(labels.counts.values())
-    if total and _ENTROPY.search(name):
-        shares = [count / total for count in labels.counts.values()]
-        return -sum(share * math.log(share) for share in shares), "always guessing by the labels' shares"
-    if total and "acc" in name.lower():
-        return max(labels.counts.values()) / total, "always naming the most frequent label"
-    if labels.variances and _SQUARES.search(name):
-        return sum(labels.variances) / len(labels.variances), "always naming the labels' mean"
-    return None

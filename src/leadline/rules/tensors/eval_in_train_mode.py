@@ -27,15 +27,19 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         overfits, or its statistics are wrong. In an evaluation in training mode the metrics are worse than the
         model, differ from call to call, and evaluation data leak into the averages.
     How it decides:
-        Counts, in a row, the optimizer steps at which every dropout and batch normalization module of the models
-        was in evaluation mode, and the calls of a model without gradients in which one of these modules was in
-        training mode. Fires if one of the counts is at least ``patience``; undecided while one is between 1 and that.
+        Counts the optimizer steps in a row at which the models and each of their dropout and batch normalization
+        modules were in evaluation mode, and the calls of a model without gradients, between two updates, in which the
+        model and one of these modules were in training mode. Fires if one of the counts is at least ``patience``;
+        undecided while one is between 1 and that.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
         Dropout called as a function (``F.dropout``) has no mode of its own and is not visible. It is not known
-        whether a module ran, only that it belongs to the model. Intended uses fire as well: fine-tuning with all
-        batch normalization frozen, Monte Carlo dropout, updates of batch normalization averages without gradients.
+        whether a module ran, only that it belongs to the model. A validation in fewer than ``patience`` batches is
+        taken for a look at the outputs. Not counted are choices that leave the model itself in the other mode (frozen
+        batch normalization, Monte Carlo dropout), and a model whose only such modules belong to a frozen part. Some
+        intended uses fire as well: updates of batch normalization averages without gradients, a fine-tuning of all
+        parameters without dropout by ``model.eval()``.
     Args:
         patience: Steps or calls in a row, >= 1.
     Source:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import exact, significant
+from leadline.records.loss_facts import GIVEN_SIZE
+from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import too_few
@@ -102,7 +104,7 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         columns of (N, D), the channels of (N, C, H, W), the last dimension of (N, S, D). Labels of mean squared,
         absolute, smooth and Huber errors fire by ``scale`` alone. An input is evaluated if a linear, convolution or
         recurrent layer is given values of the same size (within a factor of 3): a model that normalizes its input
-        needs no scaled one.
+        needs no scaled one. It fires too if every value of such an input is 0.
     Not a number:
         A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
@@ -144,6 +146,9 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
                     TensorNeed(layer, statistics=("abs_max",), modes=("train",), is_optional=True)
                     for layer in sorted(_LAYERS)
                 ),
+                TensorNeed(
+                    CHECKS, regex=f"/{GIVEN_SIZE}$", statistics=("value",), modes=("train",), end=1, is_optional=True
+                ),
             )
         )
 
@@ -184,7 +189,7 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         std = pool.std()
         is_varying = std > 1e-6 * abs(pool.mean).clip(min=1e-300)
         if not is_varying.any():
-            return None
+            return ("every value is 0", {"max": 0.0}) if pool.size == 0 else None
         sizes, means = std[is_varying], abs(pool.mean[is_varying])
         ratio = float(sizes.max() / sizes.min())
         if ratio > self.ratio and sizes.max() > _LARGE:
@@ -226,6 +231,8 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             "subtract the labels' mean and divide by their standard deviation, and undo both for predictions; usually "
             "they are in raw units"
             if is_label
+            else "checking how the data are read; usually whole numbers were divided and rounded down"
+            if pool.size == 0
             else "subtract each feature's mean and divide by its standard deviation (of the training data), or a "
             "BatchNorm as the first layer; usually the model gets values in raw units"
         )
@@ -264,6 +271,7 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
 
     sizes = window.readings("abs_max")
     layers = [reading for reading in sizes if not _LAYERS.isdisjoint(reading.collections)]
+    layers += [reading for reading in window.readings("value") if reading.tensor.endswith(f"/{GIVEN_SIZE}")]
     lows = _by_key(window.readings("min"))
     means, spreads = _by_key(window.readings("mean")), _by_key(window.readings("std"))
     unit_means = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_mean")}

@@ -12,6 +12,7 @@ for layer in model:
     if isinstance(layer, nn.Conv2d):
         layer.weight.data.fill_(0.05)  # mistake
         # repaired: nn.init.kaiming_normal_(layer.weight)
+        nn.init.zeros_(layer.bias)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
 for step in range(150):
     upright = torch.randint(2, (32,))

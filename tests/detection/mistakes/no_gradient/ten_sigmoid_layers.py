@@ -6,10 +6,12 @@ Mistake: ten sigmoids in a row, through which almost no gradient comes back.
 import torch
 from torch import nn
 
-layers = [nn.Linear(10, 24), nn.Sigmoid()]
+activation = nn.Sigmoid  # mistake
+# repaired: activation = nn.Tanh
+layers = [nn.Linear(10, 24), activation()]
 for _ in range(9):
-    layers += [nn.Linear(24, 24), nn.Sigmoid()]  # mistake
-    # repaired: layers += [nn.Linear(24, 24), nn.LayerNorm(24), nn.ReLU()]
+    layers += [nn.Linear(24, 24), activation()]
+    nn.init.xavier_uniform_(layers[-2].weight)
 model = nn.Sequential(*layers, nn.Linear(24, 4))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()

@@ -46,7 +46,22 @@ def of_sequences() -> torch.Tensor:
     return F.cross_entropy(scores.transpose(1, 2), CLASSES.reshape(4, 8))
 
 
+def keras_cross_entropy(p: torch.Tensor, labels: torch.Tensor = ONE_HOT) -> torch.Tensor:
+    """Return the categorical cross entropy as Keras computes it."""
+    p = (p / p.sum(1, keepdim=True)).clamp(1e-7, 1 - 1e-7)
+    return -(labels * torch.log(p)).sum(1).mean()
+
+
+def keras_sparse_cross_entropy(p: torch.Tensor) -> torch.Tensor:
+    return F.nll_loss(torch.log((p / p.sum(1, keepdim=True)).clamp(1e-7, 1 - 1e-7)), CLASSES)
+
+
 MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
+    "normalized sigmoid": ("not_probabilities", lambda: keras_cross_entropy(out(4, nn.Sigmoid()))),
+    "normalized scores": ("not_probabilities", lambda: keras_cross_entropy(out(4))),
+    "normalized ReLU": ("not_probabilities", lambda: keras_cross_entropy(out(4, nn.ReLU()))),
+    "normalized sigmoid, classes": ("not_probabilities", lambda: keras_sparse_cross_entropy(out(4, nn.Sigmoid()))),
+    "rate for its logarithm": ("rate", lambda: F.poisson_nll_loss(out(1, nn.Softplus()), BINARY)),
     "softmax of one unit": ("softmax_of_one", lambda: F.binary_cross_entropy(out(1, nn.Softmax(1)), BINARY)),
     "softmax of one unit, mse": ("softmax_of_one", lambda: F.mse_loss(out(1, nn.Softmax(-1)), NUMBERS)),
     "softmax of one unit, by hand": ("softmax_of_one", lambda: bce_by_hand(out(1, nn.Softmax(1)), BINARY)),

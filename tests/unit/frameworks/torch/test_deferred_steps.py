@@ -52,6 +52,15 @@ class Loop:
         self.optimizer.step()
 
 
+def test_the_model_of_a_captured_step_after_deferred_ones_is_seen(tmp_path: Path) -> None:
+    run = watch(tmp_path, Loop(), "losses:every=1", "inputs:every=10")
+    table = run.sql("select distinct name, mode_step from series where name like '%input_0' order by mode_step")
+    steps: dict[str, list[int]] = {}
+    for row in table.to_pylist():
+        steps.setdefault(row["name"], []).append(row["mode_step"])
+    assert steps == {"Sequential_input_0": list(range(0, STEPS, 10))}
+
+
 class WithLog(Loop):
     def before_step(self) -> None:
         if len(self.losses) % 13 == 5:

@@ -187,10 +187,11 @@ def test_training_in_evaluation_mode_is_counted(tmp_path: Path) -> None:
 def test_a_model_without_mode_dependent_modules_is_not_checked(tmp_path: Path, model: nn.Module) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     names = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))
-    assert {name for name in names if not name.startswith("loss/")} == {"SGD/steps_without_zero_grad"}
+    of_layers = ("loss/", "layer/", "weight/", "0/")
+    assert {name for name in names if not name.startswith(of_layers)} == {"SGD/steps_without_zero_grad"}
 
 
-def test_calls_without_gradients_in_training_mode_are_counted_while_hooks_are_installed(tmp_path: Path) -> None:
+def test_calls_without_gradients_between_two_updates_are_counted_while_hooks_are_installed(tmp_path: Path) -> None:
     model = small()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
@@ -202,7 +203,38 @@ def test_calls_without_gradients_in_training_mode_are_counted_while_hooks_are_in
                     model(torch.randn(3, 4))
 
     run = watch(tmp_path, train, "checks:every=1", "outputs:every=1")
-    assert max(scalars(run, "checks")["Sequential/eval_calls_in_train_mode"].values()) == 8.0
+    assert max(scalars(run, "checks")["Sequential/eval_calls_in_train_mode"].values()) == 4.0
+
+
+def test_frozen_batch_normalization_is_no_training_in_evaluation_mode(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    model[1].eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    counts = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))["Sequential/train_steps_in_eval_mode"]
+    assert set(counts) == {0.0}
+
+
+def test_a_head_on_a_frozen_model_in_evaluation_mode_is_trained_as_meant(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 1)).eval()
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(model[2].parameters(), lr=0.01)
+    counts = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))["Sequential/train_steps_in_eval_mode"]
+    assert set(counts) == {0.0}
+
+
+def test_a_tensor_that_is_no_parameter_has_no_optimizer(tmp_path: Path) -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.scales = nn.Linear(4, 1), [torch.ones(1, requires_grad=True)]
+
+        def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+            return self.scales[0] * self.linear(inputs)
+
+    model = Scaled()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    values = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))
+    assert set(values["scales[0]/outside_optimizers"]) == {1.0}
 
 
 def test_a_parameter_in_no_optimizer_is_reported(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ Train = Callable[[nn.Module], torch.Tensor]
 def given(loss: torch.Tensor) -> list[GivenLoss]:
     """Return the loss calls that a tensor was computed from."""
     with torch.no_grad():
-        terms = LossTerms(lambda node: None).find(loss.grad_fn)
+        terms = LossTerms(lambda node: None, lambda call: None).find(loss.grad_fn)
         return [GivenLoss(f"{index}", "", facts_of(term)) for index, term in enumerate(terms)]
 
 
@@ -87,6 +87,22 @@ def test_the_numbers_equal_those_of_numpy() -> None:
     assert found[facts.EXP_SUM_ERROR] == pytest.approx(np.abs(np.exp(values).sum(1) - 1).max(), rel=1e-5)
     assert found[facts.SUM_ERROR] == pytest.approx(np.abs(values.sum(1) - 1).max(), rel=1e-5)
     assert found[facts.PREDICTION_MIN] == values.min()
+
+
+def test_the_negative_of_a_loss_is_known_in_training_only(tmp_path: Path) -> None:
+    def negated(folder: str, sign: float, *, is_training: bool = True) -> set[float]:
+        model = nn.Linear(8, 4).train(is_training)
+        found = checks(tmp_path / folder, step_once(model, lambda model: sign * F.cross_entropy(model(X), CLASSES)))
+        return set(found[f"cross_entropy/{facts.IS_NEGATED}"].values())
+
+    assert negated("1", -1.0) == {1.0}
+    assert negated("2", 0.5) == {0.0}
+    assert negated("3", -1.0, is_training=False) == {0.0}
+
+
+def test_labels_of_an_observed_absolute_error_are_known(tmp_path: Path) -> None:
+    found = checks(tmp_path, step_once(nn.Linear(8, 1), lambda model: F.l1_loss(model(X), BINARY)))
+    assert set(found[f"absolute_error/{facts.ARE_LABELS_BINARY}"].values()) == {1.0}
 
 
 def test_what_is_not_known_is_absent() -> None:
@@ -289,7 +305,7 @@ def test_a_huge_expression_is_walked_in_part() -> None:
     for _ in range(2000):
         losses.append(F.cross_entropy(model(X), CLASSES))
     visited: list[Any] = []
-    terms = LossTerms(lambda node: visited.append(node)).find(torch.stack(losses).sum().grad_fn)
+    terms = LossTerms(lambda node: visited.append(node), lambda call: None).find(torch.stack(losses).sum().grad_fn)
     assert len(terms) == 8
     assert len(visited) <= 96
 

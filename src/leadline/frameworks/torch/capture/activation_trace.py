@@ -112,6 +112,8 @@ class ActivationTrace:
     softmax_size: int | None = None
     is_softmax_over_batch: bool = False
     is_log: bool = False
+    is_normalized: bool = False
+    """Whether the values are divided by their sum over the classes, as Keras does with probabilities."""
     is_reshaped: bool = False
     """Whether the shape of the current node may be another one than that of the input of the loss."""
     result: torch.Tensor | None = None
@@ -184,7 +186,11 @@ class ActivationTrace:
         return inputs[0] if len(inputs) == 1 else None
 
     def _pass_arithmetic(self, node: Any, kind: str, inputs: list[Edge]) -> Edge | None:
-        """Pass a constant, or the bias of a layer, that is added; a constant factor; dropout's noise."""
+        """Pass a constant, or the bias of a layer, that is added; a constant factor; dropout's noise; a division by the
+        sum."""
+        if kind == "DivBackward0" and not self._is_inner and is_normalization(node):
+            self.is_normalized = True
+            return inputs[0]
         data = [edge for edge in inputs if kind_of(edge[0]) != "AccumulateGrad"] if kind in _SHIFTS else inputs
         if len(data) != 1:
             return None
@@ -201,6 +207,26 @@ class ActivationTrace:
             self.inner = activation
         else:
             self.activation = _LOGARITHMS.get(activation, Activation.UNKNOWN) if self.is_log else activation
+
+
+def is_normalization(node: Any) -> bool:
+    """Whether a division is one of values by their own sum over a dimension that is kept."""
+    if kind_of(node) != "DivBackward0":
+        return False
+    values, total = node.next_functions[0], below_clamp(node.next_functions[1])
+    return (
+        values[0] is not None
+        and total[0] is not None
+        and kind_of(total[0]) == "SumBackward1"
+        and total[0].next_functions[0] == values
+    )
+
+
+def below_clamp(edge: Edge) -> Edge:
+    """Return the first edge that leads to no view and no bound."""
+    while edge[0] is not None and (kind_of(edge[0]) in VIEWS or kind_of(edge[0]).startswith("Clamp")):
+        edge = edge[0].next_functions[0]
+    return edge
 
 
 def _is_layer(node: Any) -> bool:

@@ -11,13 +11,15 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.autograd_graph import first_rows, shape_of
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
-from leadline.frameworks.torch.capture.linear_pairs import LinearPairs
+from leadline.frameworks.torch.capture.linear_layers import LinearLayers
 from leadline.frameworks.torch.capture.loss_terms import LossTerm, LossTerms
+from leadline.frameworks.torch.capture.manual_updates import leaves_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
 from leadline.frameworks.torch.naming.model_names import ModuleRegistry
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
 
+_SOME_LEAVES: Final = 16
 _MAX_CALLS: Final = 8
 """Loss calls of a step that facts are captured of."""
 _MIN_ROWS: Final = 8
@@ -43,7 +45,8 @@ class LossInputs:
         self.is_active = True
         """Whether backward passes are traced; never again once a step has no facts."""
         self._callbacks, self._losses = callbacks, losses
-        self._pairs = LinearPairs(registry.outermost)
+        self._registry = registry
+        self._layers = LinearLayers(registry.outermost)
         self._step = -1
         self._sites: dict[object, list[str]] = {}
         """The names of the loss calls below each backward pass."""
@@ -64,7 +67,7 @@ class LossInputs:
         given, self._given = self._given, []
         step = self._callbacks.loss_facts_step()
         if step is None:
-            self.is_active = False
+            self.is_active = self._losses.keeps_labels = False
             return
         if step != self._step:
             self._step, self._calls = step, 0
@@ -78,7 +81,7 @@ class LossInputs:
                 self._record_given(given, roots)
                 return
             for root in roots[: _MAX_CALLS - self._calls]:
-                self._record(root.grad_fn, site)
+                self._record(root, site)
 
     def _record_given(self, given: Sequence[tuple[str, dict[str, Any]]], roots: Sequence[torch.Tensor]) -> None:
         found: dict[str, Any] = {}
@@ -86,23 +89,32 @@ class LossInputs:
             is_new = all(name != other for other, _ in given[:at])
             found |= {f"{name if is_new else f'{name}_{at}'}/{fact}": number for fact, number in known.items()}
         if self._step == 0 and roots:
-            found |= self._pairs.find(roots[0].grad_fn)
+            found |= self._layers.find(roots[0].grad_fn)
         self._callbacks.record_checks(found)
 
-    def _record(self, root: Any, site: object) -> None:
-        terms = LossTerms(self._losses.name_of).find(root)[: _MAX_CALLS - self._calls]
+    def _record(self, output: torch.Tensor, site: object) -> None:
+        root: Any = output.grad_fn
+        terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)[: _MAX_CALLS - self._calls]
+        is_negated = all(term.sign < 0 for term in terms) and self._is_training(output)
         names = self._sites.setdefault(site, [])
         found: dict[str, Any] = {}
         for index, term in enumerate(terms):
             if index >= len(names):
                 names.append(self._new_name(term.kind))
             found |= {f"{names[index]}/{fact}": value for fact, value in facts_of(term).items()}
+            found[f"{names[index]}/{facts.IS_NEGATED}"] = float(is_negated)
         self._calls += max(len(terms), 1)
         if not terms:
             found[f"loss/{facts.KIND}"] = float(LossKind.UNKNOWN)
         if self._step == 0:
-            found |= self._pairs.find(root)
+            found |= self._layers.find(root)
         self._callbacks.record_checks(found)
+
+    def _is_training(self, output: torch.Tensor) -> bool:
+        """Return whether the model of a loss is in training mode; in an attack on a model its inputs are trained."""
+        reached = {id(leaf) for leaf in leaves_of([output], _SOME_LEAVES)}
+        models = [model for model in self._registry.outermost() if model.training]
+        return any(id(parameter) in reached for model in models for parameter in model.parameters())
 
     def _new_name(self, kind: LossKind) -> str:
         stem, taken = kind.name.lower(), {name for names in self._sites.values() for name in names}

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.torch.capture.activation_trace import ActivationTrace
+from leadline.frameworks.torch.capture.activation_trace import ActivationTrace, below_clamp, is_normalization
 from leadline.frameworks.torch.capture.autograd_graph import (
     VIEWS,
     Edge,
@@ -92,6 +92,8 @@ class LossTerm:
     """Whether the numbers are labels for certain, and not weights."""
     is_broadcast: bool = False
     is_swapped: bool = False
+    sign: int = 0
+    """-1 if the negative of this call is minimized; 0: not known."""
 
 
 @dataclass(slots=True)
@@ -110,25 +112,28 @@ class LossTerms:
 
     Args:
         name_of: Returns the name of the loss call whose output a node has computed, if that was observed.
+        labels_of: Returns the labels that a loss call was given, if they were observed.
     """
 
-    def __init__(self, name_of: Callable[[Any], str | None]) -> None:
-        self._name_of = name_of
+    def __init__(self, name_of: Callable[[Any], str | None], labels_of: Callable[[str], torch.Tensor | None]) -> None:
+        self._name_of, self._labels_of = name_of, labels_of
         self._terms: list[LossTerm] = []
         self._logarithms: list[_Logarithm] = []
 
     def find(self, root: Any) -> list[LossTerm]:
         """Return the loss calls below a node, at most 8; of a graph without known ones none."""
-        pending: list[tuple[Edge, str]] = [((root, 0), "")]
+        pending: list[tuple[Edge, str, int]] = [((root, 0), "", 1)]
         seen: set[Any] = set()
         while pending and len(seen) < _MAX_NODES and len(self._terms) < _MAX_TERMS:
-            edge, call = pending.pop()
+            edge, call, sign = pending.pop()
             if edge[0] in seen:
                 continue
             seen.add(edge[0])
             call = self._name_of(edge[0]) or call
             if not self._add(edge, call):
-                pending += [(parent, call) for parent in reversed(inputs_of(edge[0]))]
+                pending += [(parent, call, sign * side) for parent, side in reversed(_signed_inputs(edge[0]))]
+            elif self._terms and kind_of(edge[0]) in _LIBRARY:
+                self._terms[-1].sign = sign
         self._add_logarithms()
         return self._terms
 
@@ -146,9 +151,13 @@ class LossTerms:
             return kind != "LogBackward0" or not _is_of_loss(edge)
         if kind == "MulBackward0" and self._add_product(node, call):
             return True
+        if kind == "SubBackward0" and _is_poisson(node):
+            logarithm = node.next_functions[0][0].next_functions[0]
+            self._terms.append(LossTerm(LossKind.POISSON_NLL, logarithm, ActivationTrace().follow(logarithm)))
+            return True
         error = _error_of(node, kind)
         if error is not None:
-            return self._add_error(node, error)
+            return self._add_error(node, error, call)
         return kind not in _EXPRESSION
 
     def _add_library_call(self, node: Any, kind: LossKind) -> None:
@@ -181,6 +190,8 @@ class LossTerms:
         inner = below_views(given)
         if inner[0] is not None and kind_of(inner[0]) == "LogSoftmaxBackward0":
             self._add_cross_entropy(inner, labels=None)
+        elif (probabilities := _normalized(inner)) is not None:
+            self._add_categorical(probabilities, labels=None)
         else:
             trace = ActivationTrace().follow(given)
             self._terms.append(LossTerm(LossKind.NLL, given, trace, prediction_values=values))
@@ -197,7 +208,12 @@ class LossTerms:
 
     # --- losses that are written by hand, or that PyTorch computes in several operations -------------------------
 
-    def _add_error(self, node: Any, kind: LossKind) -> bool:
+    def _add_categorical(self, probabilities: Edge, labels: torch.Tensor | None) -> None:
+        """Add a cross entropy of values that it divides by their sum over the classes."""
+        trace = ActivationTrace().follow(probabilities)
+        self._terms.append(LossTerm(LossKind.CATEGORICAL_CROSS_ENTROPY, probabilities, trace, labels=labels))
+
+    def _add_error(self, node: Any, kind: LossKind, call: str) -> bool:
         """Add a squared or absolute difference between predictions and constants."""
         edge = below_views(inputs_of(node)[0])
         if edge[0] is None or kind_of(edge[0]) != "SubBackward0":
@@ -208,6 +224,9 @@ class LossTerms:
         trace = ActivationTrace().follow(inputs[0])
         difference = saved(node, "self")
         labels = _labels_of(difference, trace, is_minuend=edge[0].next_functions[0][0] is not None)
+        given = self._labels_of(call)
+        if labels is None and given is not None and tuple(given.shape) == shape_of(inputs[0]):
+            labels = given.detach()
         is_broadcast = _is_outer(inputs[0], shape_of(edge))
         self._terms.append(LossTerm(kind, inputs[0], trace, labels=labels, is_broadcast=is_broadcast))
         return True
@@ -251,10 +270,46 @@ class LossTerms:
         for part in self._logarithms:
             if part.is_complement or len(self._terms) >= _MAX_TERMS:
                 continue
+            if (normalized := _normalized(part.edge)) is not None:
+                self._add_categorical(normalized, part.labels)
+                continue
             is_binary = part.probabilities in complements and part.labels is not None
             trace = ActivationTrace().follow(part.probabilities if is_binary else part.edge)
             kind = LossKind.BINARY_CROSS_ENTROPY if is_binary else LossKind.LOG_LIKELIHOOD
             self._terms.append(LossTerm(kind, part.probabilities, trace, labels=part.labels))
+
+
+def _signed_inputs(node: Any) -> list[tuple[Edge, int]]:
+    """Return the edges to the inputs that require a gradient, each with its sign in the result; 0: not known."""
+    kind = kind_of(node)
+    if kind == "NegBackward0":
+        signs = [-1]
+    elif kind in ("SubBackward0", "RsubBackward1"):
+        signs = [1, -1] if kind == "SubBackward0" else [-1, 1]
+    elif kind in ("MulBackward0", "DivBackward0"):
+        other = saved(node, "other")
+        is_factor = other is not None and other.numel() == 1 and other.is_cpu
+        signs = [1 if float(other) > 0 else -1] if is_factor else [0, 0]  # type: ignore[arg-type]
+    else:
+        signs = [1]
+    edges = [(edge, signs[min(place, len(signs) - 1)]) for place, edge in enumerate(node.next_functions)]
+    return [(edge, sign) for edge, sign in edges if edge[0] is not None]
+
+
+def _normalized(logarithm: Edge) -> Edge | None:
+    """Return the values of which a logarithm is taken after a division by their sum over the classes; None: others."""
+    if logarithm[0] is None or kind_of(logarithm[0]) != "LogBackward0":
+        return None
+    edge = below_clamp(logarithm[0].next_functions[0])
+    return edge if edge[0] is not None and is_normalization(edge[0]) else None
+
+
+def _is_poisson(node: Any) -> bool:
+    """Whether a difference is ``exp(x) - y * x``."""
+    first, second = node.next_functions[:2]
+    if first[0] is None or second[0] is None or kind_of(first[0]) != "ExpBackward0":
+        return False
+    return kind_of(second[0]) == "MulBackward0" and inputs_of(second[0]) == [first[0].next_functions[0]]
 
 
 def _is_kl_div(call: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final
 
 import torch
@@ -14,7 +14,11 @@ from torch.nn.modules.dropout import _DropoutNd
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
-from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules, UnmanagedParameters
+from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
+    CalledModules,
+    UnmanagedParameters,
+    unregistered_tensors,
+)
 from leadline.frameworks.torch.naming.model_names import (
     ModuleRegistry,
     ParameterNames,
@@ -38,6 +42,8 @@ class _OptimizerChecks:
         named = {
             names.prefix(root) + name: parameter for root in roots for name, parameter in clean_named_parameters(root)
         }
+        for root in roots:
+            named |= {names.prefix(root) + name: tensor for name, tensor in unregistered_tensors(root)}
         managed = {id(parameter) for parameter in parameters_of(optimizer)}
         self.unmanaged = UnmanagedParameters()
         self.unmanaged.add({name: parameter for name, parameter in named.items() if id(parameter) not in managed})
@@ -121,8 +127,9 @@ class LoopChecks:
             results[f"{model.label}/steps_without_zero_grad"] = float(consecutive_steps)
         if model.modes:
             results[f"{model.name}/train_steps_in_eval_mode"] = float(model.modes.steps_in_eval_mode)
-            if model.modes.calls_in_train_mode is not None:
-                results[f"{model.name}/eval_calls_in_train_mode"] = float(model.modes.calls_in_train_mode)
+            calls = model.modes.take_calls()
+            if calls is not None:
+                results[f"{model.name}/eval_calls_in_train_mode"] = float(calls)
         trained = (reference() for other in self._models.values() for reference in other.roots)
         self.called.parameters.discard_those_of(root for root in trained if root is not None)
         for unmanaged in (model.unmanaged, self.called.parameters):
@@ -137,35 +144,61 @@ class LoopChecks:
 class ModuleModes:
     """Counts a model's consecutive steps in eval mode, and its consecutive calls without gradients in training mode.
 
-    A step costs a search for the first such module in training mode; in a healthy training that is the first module.
+    The mode of the model itself tells a mistake from a choice: batch normalization that is frozen, and dropout that
+    stays active for an estimate of uncertainty, have another mode than the model. A step costs a search for the first
+    module in training mode; in a healthy training that is the first one.
     """
 
     def __init__(self, roots: Iterable[torch.nn.Module]) -> None:
+        roots = list(roots)
+        self._roots = [weakref.ref(root) for root in roots]
         self._modules = [weakref.ref(module) for root in roots for module in root.modules() if has_modes(module)]
+        self._is_frozen_in_part = not all(parameter.requires_grad for root in roots for parameter in root.parameters())
+        self._version = self._calls = 0
         self.steps_in_eval_mode = 0
         self.calls_in_train_mode: int | None = None
-        """None: no call without gradients was observed."""
+        """The most calls between two updates since ``take_calls``; None: no call without gradients was observed."""
 
     def __bool__(self) -> bool:
         return bool(self._modules)
 
     def before_step(self) -> None:
         """Count a step of the model's optimizer."""
-        self.steps_in_eval_mode = 0 if self._is_training() else self.steps_in_eval_mode + 1
+        is_in_eval_mode = not _is_any_training(self._roots) and not _is_any_training(self._modules)
+        self.steps_in_eval_mode = self.steps_in_eval_mode + 1 if is_in_eval_mode and self._is_trained() else 0
 
     def on_call_without_gradients(self) -> None:
         """Count a call of the model without gradients."""
-        self.calls_in_train_mode = (self.calls_in_train_mode or 0) + 1 if self._is_training() else 0
+        version = self._trained_version()
+        if version != self._version:
+            self._version, self._calls = version, 0
+        is_training = _is_any_training(self._roots) and _is_any_training(self._modules)
+        self._calls = self._calls + 1 if is_training else 0
+        self.calls_in_train_mode = max(self._calls, self.calls_in_train_mode or 0)
 
-    def _is_training(self) -> bool:
-        """Whether any of the modules is in training mode."""
-        return any(module.training for module in self._alive())
+    def take_calls(self) -> int | None:
+        """Return ``calls_in_train_mode``, and begin anew."""
+        calls = self.calls_in_train_mode
+        self.calls_in_train_mode = 0 if calls is not None else None
+        return calls
 
-    def _alive(self) -> Iterator[torch.nn.Module]:
-        for reference in self._modules:
-            module = reference()
-            if module is not None:
-                yield module
+    def _is_trained(self) -> bool:
+        """Return whether the modules belong to what is trained, and not to a frozen part of the model."""
+        alive = (reference() for reference in self._modules)
+        return not self._is_frozen_in_part or any(
+            parameter.requires_grad for module in alive if module is not None for parameter in module.parameters(False)
+        )
+
+    def _trained_version(self) -> int:
+        """Return the version of a trained parameter, which every update advances."""
+        roots = (reference() for reference in self._roots)
+        parameters = (parameter for root in roots if root is not None for parameter in root.parameters())
+        return next((parameter._version for parameter in parameters if parameter.requires_grad), 0)
+
+
+def _is_any_training(modules: Iterable[weakref.ref[torch.nn.Module]]) -> bool:
+    alive = (reference() for reference in modules)
+    return any(module.training for module in alive if module is not None)
 
 
 def has_modes(module: torch.nn.Module) -> bool:

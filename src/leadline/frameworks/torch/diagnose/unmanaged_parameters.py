@@ -17,6 +17,8 @@ from leadline.frameworks.torch.naming.model_names import (
 
 _MAX_REPORTED: Final = 100
 _MAX_MODULES: Final = 256
+_MAX_ENTRIES: Final = 64
+"""Entries of a list or dictionary that are looked at."""
 
 
 class UnmanagedParameters:
@@ -105,6 +107,26 @@ class CalledModules:
         candidates = (name, *(f"{name}_{number}" for number in range(1, len(taken) + 1)))
         name = self._known[module] = next(candidate for candidate in candidates if candidate not in taken)
         self.parameters.add({f"{name}.{inner}": parameter for inner, parameter in clean_named_parameters(module)})
+
+
+def unregistered_tensors(root: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the tensors that modules hold as attributes, or in lists and dictionaries, although they are to be trained.
+
+    They require a gradient, but are no parameters: ``model.parameters()`` does not contain them.
+    """
+    for name, module in root.named_modules():
+        for attribute, value in vars(module).items():
+            if attribute in ("_modules", "_parameters", "_buffers"):
+                continue
+            entries: Iterable[tuple[str, Any]] = ((attribute, value),)
+            if isinstance(value, dict):
+                entries = ((f"{attribute}[{key!r}]", entry) for key, entry in list(value.items())[:_MAX_ENTRIES])
+            elif isinstance(value, (list, tuple)):
+                entries = ((f"{attribute}[{key}]", entry) for key, entry in enumerate(value[:_MAX_ENTRIES]))
+            for place, entry in entries:
+                is_tensor = isinstance(entry, torch.Tensor) and not isinstance(entry, torch.nn.Parameter)
+                if is_tensor and entry.is_leaf and entry.requires_grad:
+                    yield f"{name}.{place}" if name else place, entry
 
 
 def _places(module: torch.nn.Module, owner: torch.nn.Module | None) -> Iterator[str]:

@@ -371,10 +371,10 @@ class ForwardHooks:
     def _record_loss(
         self, captured: list[tuple[str, torch.Tensor]], args: tuple[Any, ...], kwargs: Mapping[str, Any], reduction: Any
     ) -> None:
+        target = args[1] if len(args) > 1 else kwargs.get("target")
         for name, output in captured:
-            self.losses.add(name, output)
+            self.losses.add(name, output, target)
             if self._passes.is_of_eval(output):
-                target = args[1] if len(args) > 1 else kwargs.get("target")
                 self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
 
     def _record_own_losses(

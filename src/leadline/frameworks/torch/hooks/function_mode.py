@@ -174,6 +174,12 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
 
         handles.append(torch_module.register_module_forward_pre_hook(hide_from_dynamo(try_to_leave)))
 
+    def observe(self, kind: str, args: tuple[Any, ...], output: Any) -> None:
+        """Observe a call of a function that another library makes of several functions of PyTorch."""
+        if self._is_active and not is_transformed():
+            token = self._guard.run(self._listener.before_call, kind, args, {})
+            self._guard.run(self._listener.after_call, kind, args, {}, output, token)
+
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -192,6 +198,12 @@ class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
 
 
 hide_from_dynamo(FunctionMode.__torch_function__)
+
+
+def current_mode() -> FunctionMode | None:
+    """Return the mode of the current thread, if it is on top of the stack of modes."""
+    mode = _get_current_function_mode()
+    return mode if isinstance(mode, FunctionMode) else None
 
 
 class CallState(threading.local):

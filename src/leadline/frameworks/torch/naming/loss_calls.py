@@ -52,6 +52,9 @@ class LossCalls:
 
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
+        self._labels: dict[str, torch.Tensor] = {}
+        self.keeps_labels = True
+        """Whether the labels of the calls are kept until the end of the step."""
         self._sites: dict[object, LossName] = {}
         self._outputs: dict[int, tuple[weakref.ref[torch.nn.Module], OutputPlace]] = {}
         """The numbers that models returned, by graph node."""
@@ -62,6 +65,7 @@ class LossCalls:
         """Clear the calls at the start of a step."""
         self._names.clear()
         self._outputs.clear()
+        self._labels.clear()
 
     def add_output(self, model: torch.nn.Module, place: OutputPlace, name: str, output: torch.Tensor) -> None:
         """Add a number that a model returned, which may be its loss."""
@@ -73,10 +77,16 @@ class LossCalls:
         """Return the name of the loss that a model returns at a place; None: backward was never called on it."""
         return self._own.get(model, {}).get(place)
 
-    def add(self, name: str, output: torch.Tensor) -> None:
+    def add(self, name: str, output: torch.Tensor, labels: Any = None) -> None:
         """Add a loss call that returned; of several that return the same tensor the innermost counts."""
         if output.grad_fn is not None:
             self._names.setdefault(output.grad_fn._sequence_nr(), name)
+            if self.keeps_labels and isinstance(labels, torch.Tensor) and not labels.requires_grad:
+                self._labels[name] = labels
+
+    def labels_of(self, name: str) -> torch.Tensor | None:
+        """Return the labels that a loss call was given in this step; None: not known, or not kept."""
+        return self._labels.get(name)
 
     def name_of(self, node: Any) -> str | None:
         """Return the name of the loss call whose output a node has computed; None if none was observed."""

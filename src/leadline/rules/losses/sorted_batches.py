@@ -1,0 +1,126 @@
+"""The rule sorted_batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+
+import msgspec
+
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import suspected, too_few
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorVector, Window
+
+_MIN_LABELS: Final = 8
+"""Smaller batches may hold a single class by chance."""
+_FIRST_STEPS: Final = 6
+_EVERY: Final = 10
+_MIXED: Final = 0.2
+"""The share of batches with several classes up to which data count as sorted: those at the borders of classes."""
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Batches:
+    """The batches of a loss call so far."""
+
+    pure: dict[int, int] = field(default_factory=dict)
+    """The number of batches with a single class, by class."""
+    mixed: int = 0
+
+    @property
+    def count(self) -> int:
+        return sum(self.pure.values()) + self.mixed
+
+    def are_sorted(self) -> bool:
+        """Return whether nearly every batch holds a single class, and not always the same."""
+        return len(self.pure) > 1 and self.mixed <= _MIXED * self.count
+
+
+class SortedBatches(Rule, frozen=True, kw_only=True):
+    """Fires when each batch holds labels of a single class, and another class in other batches.
+
+    Why it matters:
+        The model learns to name the class of the latest batches and forgets the others: the loss looks small, jumps
+        where the next class begins, and the accuracy on all classes is that of guessing.
+    How it decides:
+        Counts the batches of at least 8 labels, at the first 6 steps and every 10th, whose labels all have the same
+        class. Fires once there are ``batches`` of them, of at least two classes, and at most a fifth of all batches
+        holds several classes.
+    Not a number:
+        Labels are whole numbers.
+    Blind spots:
+        Labels of binary losses, which are numbers, are not counted. Data that are sorted within each batch, or by
+        something else than the class, are not seen. A model that is trained on one class after the other on purpose
+        (continual learning) fires as well.
+    Args:
+        batches: Batches with a single class that are required, >= 2.
+    Source:
+        Ours; Bengio, "Practical recommendations for gradient-based training of deep architectures" (2012), on the order
+        of examples.
+    """
+
+    explains: ClassVar[tuple[str, ...]] = (
+        "loss_spike",
+        "exploding_gradient",
+        "metric_not_improving",
+        "loss_not_decreasing",
+        "confusion",
+        "class_imbalance",
+        "loss_at_start",
+    )
+
+    batches: Annotated[int, msgspec.Meta(ge=2)] = 8
+
+    def needs(self) -> Needs:
+        labels = TensorNeed("labels", statistics=("class_counts",), modes=("train",), end=_FIRST_STEPS)
+        return Needs((labels, TensorNeed("labels", statistics=("class_counts",), modes=("train",), every=_EVERY)))
+
+    @property
+    def least_observations(self) -> int:
+        return self.batches
+
+    def remember(self, memory: Any, window: Window) -> dict[_Key, _Batches]:
+        known: dict[_Key, _Batches] = memory or {}
+        for vector in _labels(window):
+            batches = known.setdefault((vector.worker, vector.tensor), _Batches())
+            classes = [index for index, count in enumerate(vector.values.tolist()) if count]
+            if len(classes) == 1:
+                batches.pure[classes[0]] = batches.pure.get(classes[0], 0) + 1
+            else:
+                batches.mixed += 1
+        return known
+
+    def evaluate(self, window: Window) -> Verdict:
+        judged = [(vector, window.memory[vector.worker, vector.tensor]) for vector in _labels(window)]
+        if not judged:
+            return Undecided(f"no batch of {_MIN_LABELS} labels with classes was captured at this step")
+        sorted_ones = [(vector, batches) for vector, batches in judged if batches.are_sorted()]
+        for vector, batches in sorted_ones:
+            pure = sum(batches.pure.values())
+            if pure >= self.batches:
+                return self._fired(vector, batches, pure)
+        count = max(batches.count for _, batches in judged)
+        if sorted_ones:
+            return suspected(count, self.batches, "batches")
+        return Clear() if count >= self.batches else too_few(count, self.batches, "batches")
+
+    def _fired(self, vector: TensorVector, batches: _Batches, pure: int) -> Fired:
+        return Fired(
+            f"{vector.tensor}: {pure} of {batches.count} batches hold labels of a single class, of {len(batches.pure)} "
+            "classes in all",
+            tensors=(vector.tensor,),
+            evidence={"pure": pure, "batches": batches.count, "classes": len(batches.pure)},
+            suggestion="shuffle=True in the DataLoader, or a random order of the examples in each epoch; usually the "
+            "data lie on disk class by class",
+            worker=vector.worker,
+        )
+
+
+def _labels(window: Window) -> list[TensorVector]:
+    vectors = [vector for vector in window.vectors("class_counts") if "labels" in vector.collections]
+    return [vector for vector in vectors if vector.values.sum() >= _MIN_LABELS]

@@ -1,0 +1,68 @@
+"""The rule identical_units."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from leadline.records.loss_facts import IDENTICAL_UNITS
+from leadline.records.names import CHECKS
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import and_more
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+_ALL: Final = f"loss/{IDENTICAL_UNITS}"
+
+
+class IdenticalUnits(Rule, frozen=True, kw_only=True):
+    """Fires when all units of a layer start with the same weights, and stay the same for ever.
+
+    Why it matters:
+        Units with equal weights compute the same, get the same gradient and remain equal: the layer is as good as a
+        single unit, however long the model is trained. Random initial weights exist to prevent that.
+    How it decides:
+        At the first train step the weights of linear and convolution layers are read from the graph of each backward
+        pass. Fires if all units of a layer have the same weights and biases, and a layer that fits its output gives
+        the same weight to each of them.
+    Not a number:
+        Weights with NaN are equal to none.
+    Blind spots:
+        The 300 nodes nearest to the loss are looked at; compiled models are not seen. A layer fits the output of
+        another one if it has as many inputs, or a multiple of them. Dropout behind the layer makes its units differ in
+        the course of the training.
+    Source:
+        Ours; Glorot and Bengio, "Understanding the difficulty of training deep feedforward neural networks" (2010).
+    """
+
+    explains: ClassVar[tuple[str, ...]] = (
+        "no_gradient",
+        "poor_weight_initialization",
+        "metric_not_improving",
+        "loss_not_decreasing",
+        "output_collapse",
+    )
+
+    def needs(self) -> Needs:
+        regex = f"/{IDENTICAL_UNITS}$"
+        return Needs((TensorNeed(CHECKS, regex=regex, statistics=("value",), modes=("train",), end=1),))
+
+    def evaluate(self, window: Window) -> Verdict:
+        readings = [reading for reading in window.readings("value") if reading.tensor != _ALL]
+        counts = [reading for reading in window.readings("value") if reading.tensor == _ALL]
+        if not readings:
+            return Clear() if counts else Undecided("no backward pass was traced")
+        first = readings[0]
+        one, _, other = first.tensor.removesuffix(f"/{IDENTICAL_UNITS}").partition("+")
+        layers = max(len(readings), *(int(reading.value) for reading in counts))
+        return Fired(
+            f"all units of layer {one} start with the same weights, and layer {other} weighs them alike"
+            f"{and_more(layers - 1, 'layer')}: they stay the same for ever",
+            tensors=tuple(dict.fromkeys(reading.tensor for reading in readings)),
+            evidence={"first": one, "second": other, "layers": layers},
+            suggestion="random initial weights, as PyTorch draws them by default; usually the weights were set to a "
+            "constant, which is meant for biases",
+            worker=first.worker,
+        )

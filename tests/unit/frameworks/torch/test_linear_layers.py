@@ -1,0 +1,216 @@
+"""Linear layers: pairs that are one layer, units that stay the same, and the data that layers are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from hooked_run import scalars, watch
+from torch import nn
+from torch.nn import functional as F
+
+from leadline.frameworks.torch.capture.linear_layers import LinearLayers
+
+ROWS, SEQUENCES, IMAGES = torch.randn(4, 8), torch.randn(4, 5, 8), torch.randn(2, 3, 9, 9)
+
+
+class Own(nn.Module):
+    """A module with parts and a function of them."""
+
+    def __init__(self, forward: Callable[..., torch.Tensor], *parts: nn.Module) -> None:
+        super().__init__()
+        self.parts, self._forward = nn.ModuleList(parts), forward
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self._forward(inputs, *self.parts)
+
+
+def pairs(model: nn.Module, inputs: torch.Tensor) -> list[str]:
+    """Return the names of the pairs in a model."""
+    found = LinearLayers(lambda: [model]).find(model(inputs).square().mean().grad_fn)
+    names = [name.partition("/")[0] for name in found if name.endswith("/consecutive_linear")]
+    assert names[0] == "loss"
+    assert found["loss/consecutive_linear"] >= len(names) - 1
+    return names[1:]
+
+
+class Biased(nn.Module):
+    """A linear layer as Keras computes it: a product, and the addition of a bias."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(torch.randn(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return inputs @ self.kernel + self.bias
+
+
+class Images(nn.Module):
+    """A convolution as Keras computes it: channels, and kernels by channel, come last."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.kernel = nn.Parameter(torch.randn(3, 3, inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        kernel = self.kernel.permute(3, 2, 0, 1).contiguous()
+        filtered = F.conv2d(images.permute(0, 3, 1, 2).contiguous(), kernel).permute(0, 2, 3, 1)
+        return filtered + self.bias.reshape(1, 1, 1, -1)
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "expected"),
+    [
+        (nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4)), ROWS, ["0+1"]),
+        (nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4)), SEQUENCES, ["0+1"]),
+        (nn.Sequential(nn.Linear(8, 8, bias=False), nn.Linear(8, 4, bias=False)), SEQUENCES, ["0+1"]),
+        (nn.Sequential(nn.Linear(8, 6), nn.Linear(6, 4), nn.Linear(4, 2)), ROWS, ["0+1", "1+2"]),
+        (nn.Sequential(nn.Linear(8, 4), nn.Identity(), nn.Linear(4, 2)), ROWS, ["0+2"]),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3)), IMAGES, ["0+1"]),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.ConvTranspose2d(4, 3, 3)), IMAGES, ["0+1"]),
+        (nn.Sequential(Biased(8, 6), Biased(6, 4)), ROWS, ["0+1"]),
+        (nn.Sequential(Biased(8, 6), Biased(6, 4)), SEQUENCES, ["0+1"]),
+        (nn.Sequential(Images(9, 4), Images(4, 4)), torch.randn(2, 9, 9, 9), ["0+1"]),
+    ],
+)
+def test_layers_in_direct_sequence_are_a_pair(model: nn.Module, inputs: torch.Tensor, expected: list[str]) -> None:
+    assert pairs(model, inputs) == expected
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs"),
+    [
+        (nn.Sequential(nn.Linear(8, 8), nn.ReLU(inplace=True), nn.Linear(8, 4)), ROWS),
+        (nn.Sequential(nn.Linear(8, 8), nn.Dropout(), nn.Linear(8, 4)), ROWS),
+        (nn.Sequential(nn.Linear(8, 8), nn.LayerNorm(8), nn.Linear(8, 4)), SEQUENCES),
+        (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Conv2d(4, 4, 3)), IMAGES),
+        (nn.Sequential(nn.Linear(8, 2), nn.Linear(2, 8)), ROWS),  # LoRA
+        (nn.Sequential(Biased(8, 6), nn.ReLU(), Biased(6, 4)), ROWS),
+        (Own(lambda x, a, b: b(a(x) + x), Biased(8, 8), Biased(8, 4)), ROWS),  # residual
+        (nn.Sequential(nn.Conv2d(3, 3, 3, groups=3), nn.Conv2d(3, 8, 3)), IMAGES),  # depthwise
+        (nn.Sequential(nn.Conv2d(3, 3, 3), nn.Conv2d(3, 8, 1)), IMAGES),  # pointwise
+        (nn.Sequential(nn.Conv2d(3, 3, (1, 3)), nn.Conv2d(3, 8, (3, 1))), IMAGES),  # separable
+        (nn.Sequential(nn.Conv2d(3, 4, 9), nn.Flatten(), nn.Linear(4, 2)), IMAGES),
+        (nn.Sequential(nn.Linear(8, 72), nn.Unflatten(1, (8, 3, 3)), nn.ConvTranspose2d(8, 1, 3)), ROWS),
+        (Own(lambda x, a, b: b(h := a(x)) + h, nn.Linear(8, 8), nn.Linear(8, 8)), ROWS),  # residual
+        (Own(lambda x, a, b: b(a(x, x, x)[0]), nn.MultiheadAttention(8, 2), nn.Linear(8, 4)), SEQUENCES),
+        (Own(lambda x, a, b: b(a(x)[0]), nn.LSTM(8, 4), nn.Linear(4, 2)), SEQUENCES),
+        (Own(lambda x, a, b: F.cosine_similarity(a(x), b(x)), nn.Linear(8, 4), nn.Linear(8, 4)), ROWS),
+    ],
+)
+def test_other_layers_are_none(model: nn.Module, inputs: torch.Tensor) -> None:
+    assert pairs(model, inputs) == []
+
+
+def test_a_frozen_model_is_not_looked_into() -> None:
+    frozen = nn.Linear(8, 8).requires_grad_(False)
+    assert pairs(nn.Sequential(frozen, nn.Linear(8, 4)), ROWS) == []
+
+
+def test_the_walk_is_bounded() -> None:
+    deep = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8), *[nn.ReLU() for _ in range(500)], nn.Linear(8, 4))
+    assert pairs(deep, ROWS) == []
+    assert pairs(deep[:100], ROWS) == ["0+1"]
+
+
+def test_many_pairs_are_counted_and_the_first_named() -> None:
+    model = nn.Sequential(*[nn.Linear(8, 8) for _ in range(9)])
+    found = LinearLayers(lambda: [model]).find(model(ROWS).mean().grad_fn)
+    pairs_found = {name: value for name, value in found.items() if name.endswith("/consecutive_linear")}
+    first_ones = {f"{at}+{at + 1}/consecutive_linear": 1.0 for at in range(4)}
+    assert pairs_found == {"loss/consecutive_linear": 8.0} | first_ones
+
+
+def alike(model: nn.Module, inputs: torch.Tensor) -> list[str]:
+    """Return the names of the layers with identical units, each with the next one."""
+    found = LinearLayers(lambda: [model]).find(model(inputs).square().mean().grad_fn)
+    names = [name.partition("/")[0] for name in found if name.endswith("/identical_units")]
+    assert names[0] == "loss"
+    assert found["loss/identical_units"] == len(names) - 1
+    return names[1:]
+
+
+def constant(model: nn.Module, *, biases: bool = True) -> nn.Module:
+    """Set the weights of a model to 0.3."""
+    for name, parameter in model.named_parameters():
+        if biases or "bias" not in name:
+            nn.init.constant_(parameter, 0.3)
+    return model
+
+
+DEEP = nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+@pytest.mark.parametrize(
+    ("model", "inputs", "expected"),
+    [
+        (constant(DEEP), ROWS, ["0+2", "2+4"]),
+        (constant(nn.Sequential(Biased(8, 6), nn.ReLU(), Biased(6, 2))), ROWS, ["0+2"]),
+        (constant(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 2, 3))), IMAGES, ["0+2"]),
+        (constant(nn.Sequential(Images(9, 4), nn.ReLU(), Images(4, 2))), torch.randn(2, 9, 9, 9), ["0+2"]),
+        (
+            constant(nn.Sequential(nn.Conv2d(3, 4, 7), nn.ReLU(), nn.Flatten(), nn.Linear(36, 2))),
+            IMAGES,
+            ["0+3"],
+        ),
+    ],
+)
+def test_units_that_stay_the_same(model: nn.Module, inputs: torch.Tensor, expected: list[str]) -> None:
+    assert alike(model, inputs) == expected
+
+
+def test_the_units_indeed_stay_the_same() -> None:
+    model = constant(nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 2)))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    for _ in range(20):
+        optimizer.zero_grad()
+        F.cross_entropy(model(torch.randn(16, 8)), torch.randint(2, (16,))).backward()
+        optimizer.step()
+    weight = model[0].weight
+    assert torch.allclose(weight, weight[:1].expand_as(weight))
+    assert not torch.allclose(weight, torch.full_like(weight, 0.3))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 2)),
+        constant(nn.Sequential(nn.Linear(8, 6), nn.Tanh(), nn.Linear(6, 2)), biases=False),
+        nn.Sequential(constant(nn.Linear(8, 6)), nn.Tanh(), nn.Linear(6, 2)),
+        nn.Sequential(nn.Linear(8, 6), nn.Tanh(), constant(nn.Linear(6, 2))),
+        nn.Sequential(constant(nn.Linear(8, 1)), nn.Tanh(), constant(nn.Linear(1, 2))),
+    ],
+)
+def test_units_that_differ_somewhere(model: nn.Module) -> None:
+    assert alike(model, ROWS) == []
+
+
+def test_the_size_of_the_data_that_layers_are_given() -> None:
+    model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
+    found = LinearLayers(lambda: [model]).find(model(100 * ROWS).mean().grad_fn)
+    sizes = {name: value for name, value in found.items() if name.endswith("/given_abs_max")}
+    assert sizes == {"0/given_abs_max": pytest.approx((100 * ROWS).abs().max().item())}
+    normalized = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 2))
+    found = LinearLayers(lambda: [normalized]).find(normalized(100 * ROWS).mean().grad_fn)
+    assert not any(name.endswith("/given_abs_max") for name in found)
+
+
+def test_pairs_are_captured_once(tmp_path: Path) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(ROWS).square().mean().backward()
+            optimizer.step()
+
+    found = scalars(watch(tmp_path, train, "checks:every=1"), "checks")
+    assert {name: values for name, values in found.items() if name.endswith("consecutive_linear")} == {
+        "0+1/consecutive_linear": {0: 1.0},
+        "loss/consecutive_linear": {0: 1.0},
+    }

@@ -125,7 +125,7 @@ class TestKeras(AdapterContract):
         "network/dense/kernel": "weights",
         "gradient/network/dense/kernel": "gradients",
         "network/dense/bias": "biases",
-        "loss": "losses",
+        "sparse_categorical_crossentropy_output_0": "losses",
         "Adam/momentum/network/dense/kernel": "optimizer_variables",
         "Adam/lr": "hyperparameters",
         "gradient_norm": "gradient_norms",

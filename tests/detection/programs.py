@@ -97,7 +97,7 @@ def run(
         backend: The backend of programs with Keras; empty: the programs are those of PyTorch.
     """
     with tempfile.TemporaryDirectory() as temporary, ThreadPoolExecutor(processes) as threads:
-        parts = [programs[at::processes] for at in range(processes)]
+        parts = [part for at in range(processes) if (part := programs[at::processes])]
         told = list(threads.map(lambda part: _run_in_a_process(part, folder or Path(temporary), backend), parts))
     results = {name: result for part in told for name, result in part.items()}
     return {program.name: results[program.name] for program in programs}

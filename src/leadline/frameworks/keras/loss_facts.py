@@ -177,15 +177,21 @@ def _repeats(labels: Sequence[int | None], predictions: Sequence[int | None]) ->
 
 def _is_only_loss(model: Any) -> bool:
     """Whether a model has one loss, with nothing added to it."""
-    compiled = getattr(model, "_compile_loss", None)
-    losses = getattr(compiled, "_flat_losses", None)
-    if losses is None or len(losses) != 1 or losses[0].loss_weights is not None:
+    losses = _losses(model)
+    if len(losses) != 1 or losses[0].loss_weights is not None:
         return False
     has_own = any(layer._losses for layer in model._flatten_layers())
     return not has_own and not any(variable.regularizer for variable in model.trainable_variables)
 
 
+def _losses(model: Any) -> Sequence[Any]:
+    return getattr(getattr(model, "_compile_loss", None), "_flat_losses", None) or ()
+
+
 def _has_accuracy(model: Any) -> bool:
+    """Whether an accuracy is computed of a model's only output."""
+    if len(_losses(model)) != 1:
+        return False
     metrics = getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None)
     return any(metric in ("acc", "accuracy") or _is_accuracy(metric) for metric in _flat(metrics))
 

@@ -37,6 +37,10 @@ class _Local(threading.local):
         self.paths, self.keep, self.calls = {}, (), Counter()
 
 
+_LOCAL = _Local()
+"""One for all sessions: libraries keep functions that an earlier one has replaced."""
+
+
 class Layers:
     """Taps what layers are given and return.
 
@@ -46,7 +50,7 @@ class Layers:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._local = _Local()
+        self._local = _LOCAL
         self._patches = Patches()
         self._roots: list[Any] = []
         """Classes that tell of their subclasses."""
@@ -96,8 +100,8 @@ class Layers:
             self._roots.append(root)
 
     def _replace_call(self, owner: type, root: type) -> None:
-        if "__call__" not in vars(owner):
-            return
+        if "__call__" not in vars(owner) or owner.__name__.startswith("_"):
+            return  # a private class is what a library makes of a function, such as that of ``equinox.filter_jit``
 
         def make(original: Original) -> Original:
             def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:

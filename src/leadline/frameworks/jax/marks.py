@@ -25,6 +25,10 @@ class _Local(threading.local):
     is_updating = False
 
 
+_LOCAL = _Local()
+"""One for all sessions: libraries keep functions that an earlier one has replaced."""
+
+
 class TrainingTaps:
     """Taps the values of the script's gradients and updates.
 
@@ -34,7 +38,7 @@ class TrainingTaps:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
-        self._local = _Local()
+        self._local = _LOCAL
         self._groups = itertools.count()
 
     # --- gradients ----------------------------------------------------------------------------------------

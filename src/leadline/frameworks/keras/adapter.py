@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import keras
 from keras.src.optimizers.base_optimizer import BaseOptimizer
@@ -38,31 +38,6 @@ def adapter_of_backend(note: Callable[[str], None]) -> KerasAdapter | None:
 
 class _Local(threading.local):
     is_applying = False
-
-
-_LOSSES: Final = {
-    "Huber": "huber_loss",
-    "MeanAbsoluteError": "l1_loss",
-    "MeanSquaredError": "mse_loss",
-    "huber": "huber_loss",
-    "mean_absolute_error": "l1_loss",
-    "mean_squared_error": "mse_loss",
-}
-"""Losses that Keras computes in several operations, by class or function, and those of PyTorch that they equal."""
-
-
-def _observe_loss(loss: Any, labels: Any, predictions: Any, value: Any) -> None:
-    """Let the PyTorch adapter observe a loss call."""
-    from leadline.frameworks.torch.hooks.function_mode import current_mode
-
-    function = getattr(loss, "fn", None)
-    kind = _LOSSES.get(type(loss).__name__) or _LOSSES.get(getattr(function, "__name__", ""))
-    mode = current_mode()
-    if kind is None or mode is None or not getattr(value, "requires_grad", False):
-        return
-    if labels.shape != predictions.shape and labels.numel() == predictions.numel():
-        labels = labels.reshape(predictions.shape)  # as Keras does
-    mode.observe(kind, (predictions, labels.detach().to(predictions.dtype)), value)
 
 
 class KerasAdapter:
@@ -134,14 +109,6 @@ class KerasAdapter:
 
             return apply
 
-        def make_call(original: Callable[..., Any]) -> Callable[..., Any]:
-            def call(loss: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-                value = original(loss, y_true, y_pred, sample_weight)
-                guard.run(_observe_loss, loss, y_true, y_pred, value)
-                return value
-
-            return call
-
         def make_fit(original: Callable[..., Any]) -> Callable[..., Any]:
             def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
                 self._fitted.append(model)
@@ -154,7 +121,6 @@ class KerasAdapter:
 
         self._patches.replace(BaseOptimizer, "apply", make_apply)
         self._patches.replace(keras.Model, "fit", make_fit)
-        self._patches.replace(keras.losses.Loss, "__call__", make_call)
 
     def end_training(self) -> bool:
         for model in self._fitted:

@@ -28,7 +28,7 @@ _DOWN: Final = re.compile(
 )
 _BINARY: Final = re.compile(r"binary_?cross_?entropy|bce(with_?logits)?_?loss", re.IGNORECASE)
 _ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
-_SQUARES: Final = re.compile(r"mse_?loss", re.IGNORECASE)
+_SQUARES: Final = re.compile(r"mse_?loss|mean_?squared_?error", re.IGNORECASE)
 _OF_CLASSES: Final = frozenset(
     {LossKind.CROSS_ENTROPY, LossKind.NLL, LossKind.LOG_LIKELIHOOD, LossKind.CATEGORICAL_CROSS_ENTROPY}
 )
@@ -117,7 +117,8 @@ class LabelsByCall:
             return (share, "always naming the most frequent label") if share is not None else None
         call = self._calls.get(call_name(name))
         if call is None and len(self._calls) == 1:
-            (call,) = self._calls.values()
+            ((only, call),) = self._calls.items()
+            name = only if name == "loss" else name
         level = _of_distribution(name, call) if call is not None else None
         return level if level is None or level[0] > 0 else None
 

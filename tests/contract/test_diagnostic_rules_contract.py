@@ -220,8 +220,8 @@ def counted(*batches: list[float]) -> tuple[Part, ...]:
 
 class TestMetricNotImproving(RuleContract):
     rule = MetricNotImproving
-    fires_on = (*counted([20, 20]), *numbers("CrossEntropyLoss_output_0", [0.7 + 0.01 * (at % 3) for at in range(240)]))
-    silent_on = (*counted([20, 20]), *numbers("CrossEntropyLoss_output_0", [0.7 * 0.99**at for at in range(240)]))
+    fires_on = (*counted([20, 20]), *numbers("CrossEntropyLoss_output_0", [0.7 + 0.01 * (at % 3) for at in range(340)]))
+    silent_on = (*counted([20, 20]), *numbers("CrossEntropyLoss_output_0", [0.7 * 0.99**at for at in range(340)]))
 
 
 class TestSortedBatches(RuleContract):

@@ -519,7 +519,7 @@ def test_rules_equal_a_plain_loop(scenario: Sequence[Part]) -> None:
 
 
 def test_a_constant_metric_equals_a_plain_loop() -> None:
-    values = [0.5 + 0.05 * math.sin(7 * step) + (0.01 * step if step > 200 else 0.0) for step in range(300)]
+    values = [0.5 + 0.05 * math.sin(7 * step) + (0.01 * step if step > 300 else 0.0) for step in range(400)]
     scenario = [captured(at, {"accuracy": {"value": value}}) for at, value in enumerate(values)]
     results = judged_by({"it": MetricNotImproving(from_start=True)}, scenario)["it"]
     expected: Judged = []
@@ -532,7 +532,7 @@ def test_a_constant_metric_equals_a_plain_loop() -> None:
             if len(means) == 128:
                 means = [(means[2 * at] + means[2 * at + 1]) / 2 for at in range(64)]
                 length *= 2
-            if step >= 199:
+            if step >= 299:
                 half = means[len(means) // 2 :]
                 rises = sum((b > a) - (b < a) for i, a in enumerate(half) for b in half[i + 1 :])
                 n = len(half)

@@ -54,7 +54,7 @@ def test_verdicts_are_the_same_live_afterwards_restarted_and_with_other_segments
 
 
 def test_a_metric_over_many_steps_gets_the_same_verdicts() -> None:
-    values = [0.5 + 0.05 * (step * 7 % 5) + 0.01 * max(step - 250, 0) for step in range(300)]
+    values = [0.5 + 0.05 * (step * 7 % 5) + 0.01 * max(step - 350, 0) for step in range(400)]
     scenario = [captured(step, {"accuracy": {"value": value}}) for step, value in enumerate(values)]
     once = judged_in_all_ways(scenario, RULES, rows=3, batches=2, look=7, restart=90)
     assert once.states["metric_not_improving"]["verdict"] == "fired"

@@ -32,8 +32,8 @@ FRAMEWORKS: Final = {
     "lightgbm": "leadline.frameworks.lightgbm.adapter:LightGBMAdapter",
     "tensorflow": "leadline.frameworks.tensorflow.adapter:TensorFlowAdapter",
     "keras": "leadline.frameworks.keras.adapter:adapter_of_backend",
-    "mxnet": "leadline.frameworks.mxnet.adapter:MXNetAdapter",
     "jax": "leadline.frameworks.jax.adapter:JaxAdapter",
+    "mxnet": "leadline.frameworks.mxnet.adapter:MXNetAdapter",
 }
 """Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
 

@@ -163,8 +163,8 @@ def test_the_level_of_a_negative_log_likelihood_is_the_entropy_of_its_labels() -
 
 
 def test_undecided_without_enough_values() -> None:
-    assert isinstance(judge("accuracy", lambda step: 0.5, steps=199), Undecided)
-    assert isinstance(judge("accuracy", lambda step: 0.5, steps=200), Fired)
+    assert isinstance(judge("accuracy", lambda step: 0.5, steps=299), Undecided)
+    assert isinstance(judge("accuracy", lambda step: 0.5, steps=300), Fired)
     assert isinstance(judge("accuracy", lambda step: math.nan), Undecided)
 
 

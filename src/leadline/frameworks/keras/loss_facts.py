@@ -67,6 +67,14 @@ def has_class_indices(loss: Any) -> bool:
     return _function_of(loss).startswith("sparse")
 
 
+def kind_of(loss: Any) -> LossKind | None:
+    """Return the kind of a ``keras.losses.Loss``; None: it is not known."""
+    kind = _KINDS.get(_function_of(loss))
+    if kind is not None and loss._fn_kwargs.get("from_logits"):
+        return _OF_LOGITS.get(kind, kind)
+    return kind
+
+
 def facts_of(
     loss: Any, labels: Any, predictions: Any, trace: Trace, *, model: Any, is_weighted: bool
 ) -> LossFacts | None:
@@ -80,11 +88,9 @@ def facts_of(
         model: The model whose ``fit`` or ``train_on_batch`` is running; None: none is.
         is_weighted: Whether the samples have weights.
     """
-    kind = _KINDS.get(_function_of(loss))
+    kind = kind_of(loss)
     if kind is None:
         return None
-    if loss._fn_kwargs.get("from_logits"):
-        kind = _OF_LOGITS.get(kind, kind)
     sizes, label_sizes = _sizes(predictions), _sizes(labels)
     classes = (sizes[-1] or 0) if len(sizes) > 1 else 1
     is_sparse = has_class_indices(loss)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MAX_BLOCKS: Final = 128
-_MIN_VALUES: Final = 200
+_MIN_VALUES: Final = 300
 """Values of a metric that are required; those of evaluations must also be of two of them."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
@@ -104,7 +104,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         A training that has converged is finished; one that stays at the level of guessing has not begun to learn,
         and more epochs will not change that.
     How it decides:
-        The values of a metric, at least 200 and of at least two evaluations, are averaged over 64 to 128 blocks of
+        The values of a metric, at least 300 and of at least two evaluations, are averaged over 64 to 128 blocks of
         equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is at the trivial level: not better by two standard errors, and for a loss at
         most 1.5 times as high. That level is the entropy of the labels for a cross entropy or negative log likelihood,

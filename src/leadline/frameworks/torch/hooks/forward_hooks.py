@@ -313,7 +313,7 @@ class ForwardHooks:
         if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
             values = (*args, *kwargs.values())
-            self._add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
+            self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
         elif is_outermost:
             self._passes.note_outputs(module, output)
             self._record_own_losses(module, captured, output)
@@ -329,7 +329,8 @@ class ForwardHooks:
                     captured = one.add(stem, side, collections, tensors)
         return captured
 
-    def _add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+    def add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """Count the correct predictions of a loss call; see ``AccuracyCounts.add``."""
         for one in self._passes.current:
             one.accuracy.add(kind, stem, values, options)
 
@@ -353,7 +354,7 @@ class ForwardHooks:
         captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
             self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
-            self._add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
+            self.add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
         self._passes.charge(time.thread_time_ns() - start_ns)
 
     def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:

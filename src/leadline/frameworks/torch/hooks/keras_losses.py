@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.import_watch import ImportWatch
-from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss, name_of
+from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss, kind_of, name_of
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.activation_trace import ActivationTrace
 from leadline.frameworks.torch.capture.device_copy import number_of
@@ -18,9 +18,18 @@ from leadline.frameworks.torch.capture.forward_row import untracked_in_full_prec
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import LossKind
 from leadline.training.guard import Guard
 
 Original = Callable[..., Any]
+_OF_CLASSES: Final = "cross_entropy"
+_LIKE: Final = {
+    LossKind.BINARY_CROSS_ENTROPY: "binary_cross_entropy",
+    LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS: "binary_cross_entropy_with_logits",
+    LossKind.CATEGORICAL_CROSS_ENTROPY: _OF_CLASSES,
+    LossKind.CROSS_ENTROPY: _OF_CLASSES,
+}
+"""The losses of PyTorch whose predictions are counted alike."""
 
 
 class _Local(threading.local):
@@ -82,9 +91,19 @@ class KerasLosses:
             finally:
                 forward.is_within_loss = False
             guard.run(forward.after_call, name, values, {}, output, token)
+            guard.run(self._add_accuracy, loss, token, *values)
             return output
 
         return __call__
+
+    def _add_accuracy(self, loss: Any, stem: str | None, predictions: torch.Tensor, labels: torch.Tensor) -> None:
+        kind = _LIKE.get(kind_of(loss) or LossKind.UNKNOWN)
+        if stem is None or kind is None or (kind == _OF_CLASSES and predictions.dim() != 2):
+            return  # Keras has the classes of further dimensions last, PyTorch in dimension 1
+        with untracked_in_full_precision():
+            if kind == _OF_CLASSES:
+                labels = labels.reshape(-1) if has_class_indices(loss) else labels.float()
+            self._forward.add_accuracy(kind, stem, (predictions, labels), {})
 
     def _add_facts(self, loss: Any, labels: torch.Tensor, predictions: torch.Tensor, *, is_weighted: bool) -> None:
         if not self._inputs.is_active or predictions.grad_fn is None:

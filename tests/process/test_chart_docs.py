@@ -87,7 +87,7 @@ def test_a_notebook_displays_a_figure(tmp_path: Path) -> None:
         NotebookClient(notebook, timeout=PATIENCE, kernel_name="python3").execute()
     (shown,) = notebook.cells[0].outputs
     figure = shown["data"]["application/vnd.plotly.v1+json"]
-    assert {trace["name"] for trace in figure["data"]} == {"data", "forward", "backward"}
+    assert {trace["name"] for trace in figure["data"]} == {"data loading", "forward", "backward"}
     assert figure["layout"]["title"]["text"] == "Phases of steps 0 to 19"
 
 

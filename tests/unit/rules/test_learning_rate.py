@@ -28,7 +28,12 @@ def test_fires_at_the_tenth_in_a_row_on_either_side() -> None:
     assert [type(value) for value in results] == [Undecided] * 9 + [Clear] * 10 + [Fired]
     assert results[-1].message.startswith("median update ratio 0.5, above 0.1 for 10 captured steps in a row")
     assert "lower by about 10^3" in results[-1].suggestion
-    assert isinstance(judge(*[1e-7] * 10)[-1], Fired)
+    low = judge(*[1e-7] * 10)[-1]
+    assert isinstance(low, Fired)
+    assert "higher by about 10^4" in low.suggestion
+    vanishing = judge(*[1e-9] * 10)[-1]
+    assert isinstance(vanishing, Fired)
+    assert "gradient norms" in vanishing.suggestion
 
 
 def test_clear_exactly_on_both_bounds() -> None:

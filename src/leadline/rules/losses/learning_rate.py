@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 
 _RATE: Final = r"(^|/)(lr|learning_rate)$"
+_VANISHING: Final = 1e-2
+"""The share of the lower bound below which a ratio is not explained by a learning rate of a usual size alone."""
 _FADED: Final = 5e-4
 """The share of its largest value below which a learning rate is hardly any."""
 _FADED_STEPS: Final = 20
@@ -173,13 +175,24 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             f"for {self.patience} "
             f"captured step{'s' * (self.patience > 1)} in a row (nearest {significant(nearest)})",
             evidence={"median_update_ratio": latest, "nearest": nearest, "threshold": limit, "patience": self.patience},
-            suggestion=f"a learning rate {'lower' if is_high else 'higher'} by {_factor(latest)}, or a "
-            + (
-                "warm-up over the first few hundred steps; usually the rate is too high for this optimizer"
-                if is_high
-                else "check of the schedule and of weight decay; usually the rate is too low, or the schedule has ended"
-            ),
+            suggestion=self._suggestion(latest, is_high=is_high),
             worker=worker,
+        )
+
+    def _suggestion(self, latest: float, *, is_high: bool) -> str:
+        if is_high:
+            return (
+                f"a learning rate lower by {_factor(latest)}, or a warm-up over the first few hundred steps; usually "
+                "the rate is too high for this optimizer"
+            )
+        if latest < _VANISHING * self.low:
+            return (
+                "a look at the gradient norms, and a check of the schedule and of weight decay; usually the gradients "
+                "vanish on their way back, or the learning rate is nearly 0"
+            )
+        return (
+            f"a learning rate higher by {_factor(latest)}, or a check of the schedule and of weight decay; usually the "
+            "rate is too low, or the schedule has ended"
         )
 
 

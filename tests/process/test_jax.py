@@ -137,7 +137,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
         *LEADLINE,
         "run",
         "--out",
-        "leadline-runs",
+        "runs",
         "--no-default-rules",
         "--budget",
         "off",

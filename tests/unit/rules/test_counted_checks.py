@@ -8,7 +8,7 @@ import pytest
 from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.rule import Rule
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
@@ -43,6 +43,11 @@ def test_the_worst_is_named() -> None:
     assert isinstance(fired, Fired)
     assert fired.tensors == (CALLS,)
     assert "torch.no_grad()" in fired.suggestion
+
+
+def test_a_model_without_dropout_and_batch_normalization_has_no_mode_to_evaluate() -> None:
+    assert isinstance(judge(EvalInTrainMode(), {MODES: -1.0}), NotApplicable)
+    assert judge(EvalInTrainMode(), {MODES: -1.0, CALLS: 0.0}) == Clear()
 
 
 def test_calls_are_evaluated_in_every_mode() -> None:

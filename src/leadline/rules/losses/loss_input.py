@@ -54,6 +54,7 @@ class LossInput(Rule, frozen=True, kw_only=True):
         "loss_at_start",
         "loss_not_decreasing",
         "metric_not_improving",
+        "no_gradient",
         "no_learning",
         "vanishing_gradient",
         "all_zero",

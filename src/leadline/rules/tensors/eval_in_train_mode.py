@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import suspected
 from leadline.rules.rule import Rule
 
@@ -59,9 +59,12 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         )
 
     def evaluate(self, window: Window) -> Verdict:
-        counts = [reading for reading in window.readings("value") if reading.value == reading.value]
+        readings = [reading for reading in window.readings("value") if reading.value == reading.value]
+        if not readings:
+            return Undecided("no model was seen")
+        counts = [reading for reading in readings if reading.value >= 0]
         if not counts:
-            return Undecided("no model with dropout or batch normalization was seen")
+            return NotApplicable("no trained model has dropout or batch normalization")
         worst = max(counts, key=lambda reading: reading.value)
         if worst.value >= self.patience:
             return self._fired(worst)

@@ -184,11 +184,11 @@ def test_training_in_evaluation_mode_is_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", [nn.Linear(4, 2), nn.Sequential(nn.Linear(4, 2), nn.Dropout(0.0))])
-def test_a_model_without_mode_dependent_modules_is_not_checked(tmp_path: Path, model: nn.Module) -> None:
+def test_a_model_without_mode_dependent_modules_is_marked(tmp_path: Path, model: nn.Module) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    names = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))
-    of_layers = ("loss/", "layer/", "weight/", "0/")
-    assert {name for name in names if not name.startswith(of_layers)} == {"SGD/steps_without_zero_grad"}
+    values = check_values(tmp_path, loop(model, optimizer, optimizer.zero_grad))
+    assert set(values[f"{type(model).__name__}/train_steps_in_eval_mode"]) == {-1.0}
+    assert not any(name.endswith("/eval_calls_in_train_mode") for name in values)
 
 
 def test_calls_without_gradients_between_two_updates_are_counted_while_hooks_are_installed(tmp_path: Path) -> None:

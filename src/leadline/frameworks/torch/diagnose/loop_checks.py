@@ -53,6 +53,9 @@ class _OptimizerChecks:
         self.replicas = count_replicas(roots, parameters_of(optimizer))
 
 
+_NO_MODES: Final = -1.0
+
+
 class LoopChecks:
     """Inspects the steps at which checks are captured, and reports the results.
 
@@ -60,7 +63,8 @@ class LoopChecks:
     in a row are counted; all other steps cost nothing.
 
     Names, all in the collection ``checks``: ``<optimizer>/steps_without_zero_grad``,
-    ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row),
+    ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row; the first is -1 for a
+    model without dropout and batch normalization),
     ``<parameter>/outside_optimizers`` (1 or 0), ``<model>/replicas`` (see ``count_replicas``) and the memory of the
     process.
     """
@@ -130,6 +134,8 @@ class LoopChecks:
             calls = model.modes.take_calls()
             if calls is not None:
                 results[f"{model.name}/eval_calls_in_train_mode"] = float(calls)
+        else:
+            results[f"{model.name}/train_steps_in_eval_mode"] = _NO_MODES
         trained = (reference() for other in self._models.values() for reference in other.roots)
         self.called.parameters.discard_those_of(root for root in trained if root is not None)
         for unmanaged in (model.unmanaged, self.called.parameters):

@@ -42,6 +42,7 @@ _NOT_FOUND = """
 
 - `rare_class`, `rare_class_of_four`: data with rare classes is healthy more often than not, so that `class_imbalance`
   is not a default rule.
+- `noise_for_features`: the program ends after 240 steps, and a loss at the level of guessing counts after 300.
 - `shuffled_labels`, `saturated_sigmoids`: the loss falls a little, or is not at the level of guessing; only a loss that
   stays exactly there is found.
 - `dropout_in_validation`: calls without gradients are counted only where the forward pass of the following step is

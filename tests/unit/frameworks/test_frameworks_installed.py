@@ -25,7 +25,8 @@ class Callbacks:
     """Accepts every call."""
 
     def __init__(self) -> None:
-        self.timeline = StepTimeline(Overhead())
+        self.cost = Overhead()
+        self.timeline = StepTimeline(self.cost)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None

@@ -161,7 +161,7 @@ def test_profiler_rules_evaluated_for_the_report_are_shown(bare: Sources) -> Non
     rules = section(profiling.chapter(Sources(bare.run, [result])), "rules-summary")
     assert rules.tables == ()
     text = " ".join(rules.parts[0].paragraphs)
-    assert text.startswith("Fired 2 times, in 9 judged steps.")
+    assert text.startswith("Fired 2 times, in 9 evaluated steps.")
     assert "First finding at step 3: slow." in text
     assert "Try: look." in text
 

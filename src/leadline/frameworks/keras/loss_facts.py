@@ -33,7 +33,7 @@ _MEANS: Final = frozenset({"mean", "mean_with_sample_weight", "sum_over_batch_si
 """Reductions that do not depend on the size of the batch."""
 
 
-class Trace(Protocol):
+class PredictionTrace(Protocol):
     """What lies between a loss and the layer before it."""
 
     activation: Activation
@@ -76,7 +76,7 @@ def kind_of(loss: Any) -> LossKind | None:
 
 
 def facts_of(
-    loss: Any, labels: Any, predictions: Any, trace: Trace, *, model: Any, is_weighted: bool
+    loss: Any, labels: Any, predictions: Any, trace: PredictionTrace, *, model: Any, is_weighted: bool
 ) -> LossFacts | None:
     """Return the facts about a loss call; None: the loss is not known.
 

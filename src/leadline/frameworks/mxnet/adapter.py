@@ -22,7 +22,7 @@ from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstor
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.data_loading import DataLoading
 from leadline.frameworks.mxnet.diagnose import ModuleNotice, coverage_gaps, inventory
-from leadline.frameworks.mxnet.profiles import ProfilerRecording, ScriptProfiling
+from leadline.frameworks.mxnet.profiles import MXNetRecording, ScriptProfiling
 from leadline.frameworks.mxnet.steps import GluonSteps
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
@@ -75,7 +75,7 @@ class MXNetAdapter:
         return coverage_gaps(optimizers, self._roots(), self._uncaptured.seen)
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
-        return ProfilerRecording(self._profiling)
+        return MXNetRecording(self._profiling)
 
     def _roots(self) -> list[Any]:
         return sorted(self._blocks.roots, key=lambda root: str(root.name)) if self._blocks is not None else []

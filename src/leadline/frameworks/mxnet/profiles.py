@@ -117,7 +117,7 @@ class ScriptProfiling:
                 file.write(_BEGINNING + events[1:])
 
 
-class ProfilerRecording:
+class MXNetRecording:
     """See ``leadline.training.recording.Recording``.
 
     The training waits for MXNet's engine at the boundaries of the window's steps and phases: an operator belongs to the

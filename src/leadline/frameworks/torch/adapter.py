@@ -12,7 +12,7 @@ import torch
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.torch.capture.device_copy import PendingRow, number_of, row_of
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, PendingRow, number_of, row_of
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
@@ -78,7 +78,7 @@ class TorchAdapter:
         return str(torch.__version__)
 
     def knows(self, thing: object) -> bool:
-        if isinstance(thing, (torch.Tensor, torch.nn.Module)):
+        if isinstance(thing, (torch.Tensor, torch.nn.Module, DeviceScalar)):
             return True
         return isinstance(getattr(thing, "param_groups", None), list)
 
@@ -256,6 +256,8 @@ class TorchAdapter:
         return None
 
     def number(self, value: Any) -> Any:
+        if isinstance(value, DeviceScalar):
+            return value
         if isinstance(value, torch.Tensor):
             number = number_of(value)
             return float("nan") if number is None else number

@@ -10,7 +10,8 @@ from leadline.records.needs import Needs
 from leadline.records.verdict import NotApplicable, Verdict
 from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.loss_input import remember_mistakes, verdict_on
-from leadline.rules.losses.loss_mistakes import Mistake, find_unfitting_loss
+from leadline.rules.losses.loss_mistakes import Mistake
+from leadline.rules.losses.unfitting_losses import find_unfitting_loss
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ def watch(folder: Path, train: Callable[[], Any], *capture: str, preset: str | N
         train()
     finally:
         is_whole = hook.close()
-    assert session.guard.failure is None
+    assert session.guard.failure is None, session.guard.failure
     assert is_whole
     assert not torch_module._global_forward_hooks
     assert not torch_module._global_forward_pre_hooks

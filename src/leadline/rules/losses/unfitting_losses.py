@@ -1,0 +1,60 @@
+"""Losses and metrics that do not fit the task, as far as facts about one loss call show it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leadline.records import loss_facts as facts
+from leadline.records.loss_facts import REGRESSION, Activation, LossKind
+from leadline.rules.losses.given_loss import GivenLoss
+from leadline.rules.losses.loss_mistakes import Mistake
+
+_TWO_CLASSES: Final = 2
+
+
+def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
+    """Return why another loss, or metric, would suit the labels better; None: none is known."""
+    return _loss_of_another_task(loss) or _accuracy_of_regression(loss)
+
+
+def _accuracy_of_regression(loss: GivenLoss) -> Mistake | None:
+    are_whole = loss.number(facts.ARE_LABELS_WHOLE, 1.0) == 1.0
+    if loss.kind not in REGRESSION or not loss.has(facts.HAS_ACCURACY) or are_whole:
+        return None
+    return Mistake(
+        "accuracy_of_regression",
+        f"an accuracy beside {loss.loss}, on labels that are no classes: it counts predictions that equal their label "
+        "exactly, and stays near 0 however well the model learns",
+        "the mean absolute error as a metric; usually a metric for classifications was kept",
+        facts.HAS_ACCURACY,
+        is_certain=False,
+    )
+
+
+def _loss_of_another_task(loss: GivenLoss) -> Mistake | None:
+    is_single = loss.number(facts.CLASSES) == 1 or loss.number(facts.ONE_HOT_SHARE) == 1.0
+    has_both = (loss.numbers.get(facts.LABEL_MIN), loss.numbers.get(facts.LABEL_MAX)) == (0.0, 1.0)
+    if not loss.has(facts.ARE_LABELS_BINARY) or not has_both or not is_single:
+        return None
+    if loss.kind in REGRESSION:
+        is_one_hot = loss.number(facts.CLASSES) > 1
+        return Mistake(
+            "regression_of_classes",
+            f"{loss.loss} on labels that are just 0 and 1: a classification by a regression loss, whose gradient "
+            "vanishes where the model is confidently wrong",
+            f"{'CrossEntropyLoss' if is_one_hot else 'BCEWithLogitsLoss'} on the output of the last layer; usually a "
+            "loss for regression was kept",
+            facts.ARE_LABELS_BINARY,
+            is_certain=False,
+        )
+    is_softmax = loss.activation is Activation.SOFTMAX and loss.number(facts.CLASSES) > _TWO_CLASSES
+    if loss.kind is LossKind.BINARY_CROSS_ENTROPY and is_softmax:
+        return Mistake(
+            "binary_loss_of_softmax",
+            f"{loss.loss} of a softmax over {loss.number(facts.CLASSES):.0f} classes of which one is true",
+            "CrossEntropyLoss on the output of the last layer, without the softmax; usually the loss was meant for two "
+            "classes",
+            facts.ACTIVATION,
+            is_certain=False,
+        )
+    return None

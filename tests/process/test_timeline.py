@@ -19,6 +19,8 @@ KINDS = ("loader_bound", "python_bound", "computing", "checkpointing", "accumula
 STEPS = 12
 SLOW_SECONDS = 0.03
 FIRST = 2
+LONGER = 3.0
+"""Overhead is processor time; beside other processes of the tests it takes up to so many times as long."""
 """Earlier steps include one-time work, such as finding names and compiling."""
 
 pytestmark = pytest.mark.slow
@@ -60,7 +62,7 @@ def test_the_phases_match_torch_profiler(training: tuple[str, Ended, Path]) -> N
     for name in (*PHASES, "checkpoint"):
         if expected.get(name, 0.0) > 0.05 * found["step"]:
             # ranges of torch.profiler include Leadline's overhead
-            slack = 0.2 * expected[name] + 0.03 * found["step"] + found["own"]
+            slack = 0.2 * expected[name] + 0.03 * found["step"] + LONGER * found["own"]
             assert abs(found[name] - expected[name]) <= slack, name
 
 
@@ -70,10 +72,11 @@ def test_the_phases_add_up_to_the_step(training: tuple[str, Ended, Path]) -> Non
     known = sum(found.get(name, 0.0) for name in (*PHASES, "checkpoint", "collective"))
     assert known <= 1.02 * found["step"]
     if kind == "python_bound":
-        assert known + expected["other"] + found["own"] == pytest.approx(found["step"], rel=0.1)
+        assert known + expected["other"] + found["own"] <= 1.1 * found["step"]
+        assert known + expected["other"] + LONGER * found["own"] >= 0.9 * found["step"]
     elif kind in ("loader_bound", "computing", "accumulating"):
         # the rest is spent between the phases: zero_grad, the loop itself
-        assert known + found["own"] >= 0.9 * found["step"]
+        assert known + LONGER * found["own"] >= 0.9 * found["step"]
 
 
 def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) -> None:

@@ -87,7 +87,7 @@ class StepCallbacks(Protocol):
         """Handle the end of an optimizer's step in which nothing but losses was captured; it is called later."""
 
     def items_within(self, optimizer: object, steps: int) -> tuple[CaptureItem, ...]:
-        """Return the items that may be due at one of the next train steps, which one call of the script makes."""
+        """Return the items scheduled for any of the next train steps, if one call of the script makes several."""
 
     def wants_loss(self) -> bool:
         """Return whether the loss of the current step is captured; called before the loss is read."""

@@ -163,7 +163,7 @@ class EagerCall:
         self._groups: dict[int, int] = {}
 
     def add(self, tap: Tap, values: Sequence[Any]) -> None:
-        """Add the arrays at a tap; calls are numbered anew in each step, so that steps have equal taps."""
+        """Add the arrays at a tap; calls are numbered from 0 in each step, so that all steps have the same taps."""
         group = self._groups.setdefault(tap.group, len(self._groups))
         self._arrays.setdefault(replace(tap, group=group), list(values))
 

@@ -45,7 +45,7 @@ class Jitted:
         jitted: What ``jax.jit`` has returned.
         function: What it was given.
         options: Its options.
-        watch: What is told of the calls.
+        watch: Receives the calls.
     """
 
     def __init__(self, jitted: Any, function: Any, options: dict[str, Any], watch: Watch) -> None:

@@ -80,6 +80,17 @@ def test_a_parameter_outside_any_optimizer() -> None:
     assert not isinstance(judge(outside(0, 1.0), outside(10, 0.0), outside(20, 1.0))[-1], Fired)
 
 
+def test_a_model_that_is_frozen_as_a_whole() -> None:
+    def frozen(step: int) -> list[Capture]:
+        return [captured(step, {"sequential/frozen_parameters": {"value": 4.0}})]
+
+    assert not isinstance(judge(frozen(0), frozen(4))[-1], Fired)
+    fired = judge(frozen(0), frozen(5))[-1]
+    assert isinstance(fired, Fired)
+    assert fired.message == "sequential: none of its parameters is trainable, so that no step changes it"
+    assert fired.since_step == 0
+
+
 def test_clear_is_undecided_with_incomplete_data() -> None:
     parts = [*weight(0, 7.0), *weight(30, 8.0)]
     assert isinstance(verdicts(NoLearning(), parts, is_incomplete=True)[-1][1], Undecided)

@@ -156,7 +156,7 @@ def test_labels_of_other_batches_may_be_larger(samples: int, expected: type[Verd
     labels = {"mean": 4.0, "variance": 17.0, "abs_mean": 5.0}
     parts = [Capture(0, {f"{call}_input_1": labels, checks.name: {"value": 1.0}}, infos=infos)]
     parts += [
-        Capture(step, {"loss": {"value": value}}, infos=infos) for step, value in enumerate([34.0, 30.0] + [55.0] * 39)
+        Capture(step, {"loss": {"value": value}}, infos=infos) for step, value in enumerate([34.0, 30.0] + [60.0] * 39)
     ]
     assert isinstance([verdict for _, verdict in verdicts(LossAtStart(), parts)][-1], expected)
 

@@ -263,6 +263,27 @@ def counted(scenario: Sequence[Part], patience: int, ends: tuple[str, ...], mode
     return results
 
 
+def evaluated(scenario: Sequence[Part], patience: int) -> Judged:
+    results: Judged = []
+    known: dict[object, list[float]] = {}
+    for step in steps(scenario):
+        calls = step.of("value", "checks", ends="/eval_calls_in_train_mode")
+        counts = [*calls.values(), *step.of("value", "checks", ends="/train_steps_in_eval_mode").values()]
+        if not counts or step.mode not in ("train", "eval"):
+            continue
+        for key, count in calls.items():
+            known.setdefault(key, []).append(count)
+        fired = max(counts) >= patience or any(_add_up(known[key], patience) for key in calls)
+        results.append((step.step, verdict_name(fired, max(counts) == 0)))
+    return results
+
+
+def _add_up(counts: list[float], patience: int) -> bool:
+    several = [at for at, count in enumerate(counts) if count >= 3]
+    has_pause = bool(several) and 0.0 in counts[several[0] :]
+    return len(several) > 1 and has_pause and sum(counts[at] for at in several) >= patience
+
+
 def learning(scenario: Sequence[Part], limit: int) -> Judged:
     results: Judged = []
     zero: dict[str, int] = {}
@@ -491,11 +512,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "identical_units": (noted, {}, ("/identical_units", 1)),
     "sorted_batches": (sorted_by_class, {"batches": 2}, (2,)),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
-    "eval_in_train_mode": (
-        counted,
-        {},
-        (10, ("/train_steps_in_eval_mode", "/eval_calls_in_train_mode"), ("train", "eval")),
-    ),
+    "eval_in_train_mode": (evaluated, {}, (10,)),
     "no_learning": (learning, {"steps": 4}, (4,)),
     "unused_parameter": (unused, {"steps": 5}, (5,)),
     "output_collapse": (collapsed, {"patience": 2}, (1e-5, 2)),

@@ -33,7 +33,6 @@ INFOS: Final = {
         TensorInfo("Net/train_steps_in_eval_mode", ("checks",), (), "float64"),
         TensorInfo("Net/eval_calls_in_train_mode", ("checks",), (), "float64"),
         TensorInfo("lost.weight/outside_optimizers", ("checks",), (), "float64"),
-        TensorInfo("sequential/frozen_parameters", ("checks",), (), "float64"),
         *(TensorInfo(f"cross_entropy/{fact}", ("checks",), (), "float64") for fact in FACTS),
         *(TensorInfo(f"squared_error/{fact}", ("checks",), (), "float64") for fact in FACTS),
         TensorInfo(f"loss/{CONSECUTIVE_LINEAR}", ("checks",), (), "float64"),

@@ -8,6 +8,7 @@ import pytest
 from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
+from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.testing.runs import Capture
@@ -82,7 +83,8 @@ def test_a_parameter_outside_any_optimizer() -> None:
 
 def test_a_model_that_is_frozen_as_a_whole() -> None:
     def frozen(step: int) -> list[Capture]:
-        return [captured(step, {"sequential/frozen_parameters": {"value": 4.0}})]
+        name = "sequential/frozen_parameters"
+        return [Capture(step, {name: {"value": 4.0}}, infos={name: TensorInfo(name, ("checks",), ())})]
 
     assert not isinstance(judge(frozen(0), frozen(4))[-1], Fired)
     fired = judge(frozen(0), frozen(5))[-1]

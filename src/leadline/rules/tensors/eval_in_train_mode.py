@@ -111,8 +111,8 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         return Fired(
             f"{model}: {count:,} training steps in a row with all dropout and batch normalization in evaluation mode"
             if is_training
-            else f"{model}: {count:,} calls without gradients in {where} with dropout or batch normalization in training "
-            "mode",
+            else f"{model}: {count:,} calls without gradients in {where} with dropout or batch normalization in "
+            "training mode",
             tensors=(worst.tensor,),
             evidence={"in_a_row": count, "patience": self.patience, "is_training": is_training},
             suggestion="model.train() at the start of each epoch, or after validation; "

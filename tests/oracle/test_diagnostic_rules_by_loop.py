@@ -136,7 +136,7 @@ def exploding(scenario: Sequence[Part], factor: float, window: int, patience: in
 def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Judged:
     results, past = [], {}
     for step in trained(scenario):
-        fired = judged = False
+        fired, judged, longest = False, False, 0
         for key, value in step.of("value", "losses").items():
             values = past.setdefault(key, [])
             values.append(value)
@@ -148,8 +148,14 @@ def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Ju
             judged = True
             usual = statistics.median(before)
             spread = 1.4826 * statistics.median(abs(one - usual) for one in before)
-            bound = max(usual + k * spread, usual + abs(usual) / 2)
-            fired |= all(is_finite(one) and one > bound for one in latest) and len(latest) == patience
+            start = statistics.median([one for one in values if is_finite(one)][:20])
+            bound = max(usual + k * spread, usual + abs(usual) / 2, usual + 0.1 * (start - usual))
+            bound = max(bound, 2 * max(before) - min(before)) if min(before) < 0 else bound
+            above = [is_finite(one) and one > bound for one in latest if is_finite(one)]
+            fired |= len(above) == patience and all(above)
+            run = above[::-1].index(False) if False in above else len(above)
+            longest = max(longest, run)
+        judged &= 2 * longest <= patience
         results.append((step.step, verdict_name(fired, judged)))
     return results
 

@@ -18,7 +18,8 @@ def test_a_window_links_to_its_operators_which_can_be_regrouped(
 ) -> None:
     page_runs.write_full_run(tmp_path / "story")
     page.goto(f"{dashboard(tmp_path)}/runs/story/profiles")
-    page.locator("#windows-table tr", has_text="detailed-3").get_by_role("link", name="operators", exact=True).click()
+    window = page.locator("#windows-table tr[data-window=detailed-3]")
+    window.get_by_role("link", name="operators", exact=True).click()
     expect(page.locator("#operators-table tbody tr")).to_have_count(2)
     expect(page.locator("#window-timeline .plot-container")).to_be_visible()
     page.get_by_role("checkbox", name="operator", exact=True).uncheck()

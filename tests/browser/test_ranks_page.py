@@ -30,7 +30,7 @@ def test_the_slowest_rank_is_named_and_drawn(tmp_path: Path, dashboard: Callable
     expect(page).to_have_url(re.compile("page=2"))
     expect(table).to_have_count(20)
     page.get_by_role("link", name="by rank", exact=True).click()
-    expect(table.first).to_contain_text("rank0-0")
+    expect(table.first).to_contain_text("rank 0")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from leadline.records.formatting import counted, duration, iso, latency, phase_label, share, significant, size
 
+_WORKER: Final = re.compile(r"rank(\d+)(?:-r(\d+))?-\d+")
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -21,6 +22,15 @@ def without_direction_marks(text: object) -> str:
     return _DIRECTIONS.sub("", str(text))
 
 
+def worker_label(name: object) -> str:
+    """Return what a worker is called: ``rank 0``, ``rank 0, restart 1``; other names as they are."""
+    found = _WORKER.fullmatch(str(name))
+    if found is None:
+        return str(name)
+    rank, restart = found.groups()
+    return f"rank {rank}, restart {restart}" if restart else f"rank {rank}"
+
+
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "split_code": split_code,
     "counted": counted,
@@ -32,6 +42,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "phase_label": phase_label,
     "significant": significant,
     "without_direction_marks": without_direction_marks,
+    "worker_label": worker_label,
     "thousands": lambda value: "–" if value is None else f"{value:,}",
 }
 """Filters by the name that templates use."""

@@ -65,7 +65,9 @@ def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -
     ask(story, 4, replace(window, id="alone"))
     states = {each.window: each.state for each in view.requested_profiles(Run(str(story)))}
     assert states == {"detailed-3": "recorded", "late": "refused", "soon": "taken", "alone": "waiting"}
-    told = {row[0]: row[3:] for row in cells(page(client, "windows"), "requests-table")}
+    text = page(client, "windows")
+    windows = re.findall(r'<tr><td class="name" title="([^"]*)">', text)
+    told = {window: row[2:] for window, row in zip(windows, cells(text, "requests-table"), strict=True)}
     assert told["late"][0] == "refused"
     assert "the training had ended" in told["late"][1]
     assert told["alone"][0] == "not applied"
@@ -82,7 +84,8 @@ def test_an_invalid_request_does_not_hide_the_others(client: TestClient, tmp_pat
         give(f"{place:020d}-b", [given])
     give(f"{9:020d}-b", 5)
     ask(story, 10, ProfileWindow("detailed", step=3, id="good"))
-    assert [row[0] for row in cells(page(client, "windows"), "requests-table")] == ["–"] * 5 + ["good"]
+    told = [row[0] for row in cells(page(client, "windows"), "requests-table")]
+    assert told == ["invalid request"] * 5 + ["detailed from step 3, 1 step"]
 
 
 def test_operators_are_grouped_as_requested(client: TestClient, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_single_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -
     write_ranks(tmp_path / "first", 1, slow=None)
     client = open_dashboard(tmp_path)
     page = client.get("/runs/first/ranks").text
-    assert 'This run has one worker, <span title="rank0-50">rank0-50</span>' in page
+    assert 'This run has one worker, <span class="nowrap" title="rank0-50">rank 0</span>' in page
     assert "Replicas side by side" not in page
     assert client.get("/runs/first/charts/rank_durations.json").json()["data"]
     assert client.get("/runs/first/charts/rank_step_times.json").json()["layout"]["meta"]["empty"]

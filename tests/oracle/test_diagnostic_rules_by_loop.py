@@ -136,7 +136,7 @@ def exploding(scenario: Sequence[Part], factor: float, window: int, patience: in
 def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Judged:
     results, past = [], {}
     for step in trained(scenario):
-        fired = judged = False
+        fired, judged, longest = False, False, 0
         for key, value in step.of("value", "losses").items():
             values = past.setdefault(key, [])
             values.append(value)
@@ -148,8 +148,14 @@ def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Ju
             judged = True
             usual = statistics.median(before)
             spread = 1.4826 * statistics.median(abs(one - usual) for one in before)
-            bound = max(usual + k * spread, usual + abs(usual) / 2)
-            fired |= all(is_finite(one) and one > bound for one in latest) and len(latest) == patience
+            start = statistics.median([one for one in values if is_finite(one)][:20])
+            bound = max(usual + k * spread, usual + abs(usual) / 2, usual + 0.1 * (start - usual))
+            bound = max(bound, 2 * max(before) - min(before)) if min(before) < 0 else bound
+            above = [is_finite(one) and one > bound for one in latest if is_finite(one)]
+            fired |= len(above) == patience and all(above)
+            run = above[::-1].index(False) if False in above else len(above)
+            longest = max(longest, run)
+        judged &= 2 * longest <= patience
         results.append((step.step, verdict_name(fired, judged)))
     return results
 
@@ -261,6 +267,27 @@ def counted(scenario: Sequence[Part], patience: int, ends: tuple[str, ...], mode
         if counts and step.mode in modes:
             results.append((step.step, verdict_name(max(counts) >= patience, max(counts) == 0)))
     return results
+
+
+def evaluated(scenario: Sequence[Part], patience: int) -> Judged:
+    results: Judged = []
+    known: dict[object, list[float]] = {}
+    for step in steps(scenario):
+        calls = step.of("value", "checks", ends="/eval_calls_in_train_mode")
+        counts = [*calls.values(), *step.of("value", "checks", ends="/train_steps_in_eval_mode").values()]
+        if not counts or step.mode not in ("train", "eval"):
+            continue
+        for key, count in calls.items():
+            known.setdefault(key, []).append(count)
+        fired = max(counts) >= patience or any(_add_up(known[key], patience) for key in calls)
+        results.append((step.step, verdict_name(fired, max(counts) == 0)))
+    return results
+
+
+def _add_up(counts: list[float], patience: int) -> bool:
+    several = [at for at, count in enumerate(counts) if count >= 3]
+    has_pause = bool(several) and 0.0 in counts[several[0] :]
+    return len(several) > 1 and has_pause and sum(counts[at] for at in several) >= patience
 
 
 def learning(scenario: Sequence[Part], limit: int) -> Judged:
@@ -491,11 +518,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "identical_units": (noted, {}, ("/identical_units", 1)),
     "sorted_batches": (sorted_by_class, {"batches": 2}, (2,)),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
-    "eval_in_train_mode": (
-        counted,
-        {},
-        (10, ("/train_steps_in_eval_mode", "/eval_calls_in_train_mode"), ("train", "eval")),
-    ),
+    "eval_in_train_mode": (evaluated, {}, (10,)),
     "no_learning": (learning, {"steps": 4}, (4,)),
     "unused_parameter": (unused, {"steps": 5}, (5,)),
     "output_collapse": (collapsed, {"patience": 2}, (1e-5, 2)),

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
+from leadline.judge.advice import in_terms_of, library_of_run
 from leadline.judge.coverage import Coverage
 from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
@@ -21,12 +22,13 @@ from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
 from leadline.records.needs import Needs
 from leadline.records.plan import CaptureItem, CapturePlan
-from leadline.records.verdict import Verdict, VerdictTally
+from leadline.records.verdict import Fired, Verdict, VerdictTally
 from leadline.rules.rule import Rule
 from leadline.statistics.definitions import is_vector
 from leadline.store import layout
 from leadline.store.documents import read_document
 
+_BUILT_IN: Final = "leadline.rules."
 _CLOCK_EVERY: Final = 16
 """The number of points between two readings of the clock, when the time for one answer is limited."""
 
@@ -77,6 +79,7 @@ class RuleTrack:
         self.memory: Any = None
         self.product: dict[str, Any] = {}
         self._interval = Interval()
+        self._library: str | None = None
         self.others = self._open_others()
 
     def _open_others(self) -> dict[str, OtherRun]:
@@ -111,7 +114,15 @@ class RuleTrack:
         self.judged_steps += 1
         self.product = verdict.product or self.product
         self.tally.add(verdict)
-        return self.episodes.apply(verdict, window, seen)
+        return self.episodes.apply(self._phrased(verdict), window, seen)
+
+    def _phrased(self, verdict: Verdict) -> Verdict:
+        """Return the verdict of a built-in rule with advice in the terms of the framework."""
+        if not isinstance(verdict, Fired) or not type(self.rule).__module__.startswith(_BUILT_IN):
+            return verdict
+        if self._library is None:
+            self._library = library_of_run(self._run)
+        return replace(verdict, suggestion=in_terms_of(self._library, verdict.suggestion))
 
     def _evaluate(self, window: Window) -> Verdict | None:
         """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""

@@ -40,6 +40,8 @@ class LossKind(IntEnum):
     """Of probabilities over the classes."""
     POISSON_NLL = 14
     """Of the logarithm of a rate: ``exp(x) - y * x``."""
+    SQUARED_LOGARITHMIC_ERROR = 15
+    """Of ``log(1 + x)`` and ``log(1 + y)``, for predictions and labels that are clipped at 0."""
 
 
 class Activation(IntEnum):
@@ -78,6 +80,7 @@ LOSS_NAMES: Final = {
     LossKind.CTC: "CTC loss",
     LossKind.CATEGORICAL_CROSS_ENTROPY: "categorical cross entropy",
     LossKind.POISSON_NLL: "Poisson negative log-likelihood",
+    LossKind.SQUARED_LOGARITHMIC_ERROR: "squared logarithmic error",
 }
 """What messages call them."""
 ACTIVATION_NAMES: Final = {

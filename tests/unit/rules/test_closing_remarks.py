@@ -45,7 +45,7 @@ def falling(steps: int) -> list[float]:
     return [2.0 * 0.99**step + 0.01 * (step % 2) for step in range(steps)]
 
 
-def validated(name: str, *values: float, after: int = 200, mode: str = "eval") -> list[Part]:
+def validated(name: str, *values: float, after: int = 300, mode: str = "eval") -> list[Part]:
     train = losses([1.0] * after)
     return [
         *train,
@@ -117,8 +117,8 @@ def test_few_or_no_labels_say_nothing() -> None:
 def test_only_the_latest_validation_counts() -> None:
     first = validated("accuracy", 0.2)
     later = [
-        *losses([1.0] * 250)[202:],
-        Capture(260, {"accuracy": {"value": 0.9}}, mode="eval", mode_step=1, infos=INFOS),
+        *losses([1.0] * 350)[302:],
+        Capture(360, {"accuracy": {"value": 0.9}}, mode="eval", mode_step=1, infos=INFOS),
     ]
     assert remarks([*classes(50, 50), *first, *later]) == []
 
@@ -136,7 +136,8 @@ def test_a_training_that_stays_at_the_level_of_guessing() -> None:
     assert remarks([*classes(50, 50), *losses([0.9 * loss for loss in at_guessing], "nll_loss_output_0")]) == []
     assert remarks([*classes(50, 50), *losses([3 * loss for loss in at_guessing], "nll_loss_output_0")]) == []
     assert remarks([*classes(50, 50), *losses(at_guessing[:49], "nll_loss_output_0")]) == []
-    assert remarks([*classes(50, 50), *losses(at_guessing * 2, "nll_loss_output_0")]) == []
+    assert len(remarks([*classes(50, 50), *losses((at_guessing * 3)[:299], "nll_loss_output_0")])) == 1
+    assert remarks([*classes(50, 50), *losses((at_guessing * 3)[:300], "nll_loss_output_0")]) == []
     assert remarks(losses(at_guessing, "nll_loss_output_0")) == []
 
 

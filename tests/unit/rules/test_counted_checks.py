@@ -54,6 +54,22 @@ def test_calls_are_evaluated_in_every_mode() -> None:
     assert isinstance(judge(EvalInTrainMode(), {CALLS: 10.0}, mode="eval"), Fired)
 
 
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        pytest.param([5.0, 0.0, 5.0], Fired, id="two evaluations in five batches"),
+        pytest.param([5.0, 0.0, 5.0, 0.0], Fired, id="which stay known"),
+        pytest.param([5.0, 0.0, 4.0], Undecided, id="too few calls"),
+        pytest.param([5.0, 5.0, 5.0], Undecided, id="calls at each step"),
+        pytest.param([0.0, 5.0, 5.0], Undecided, id="calls at each step since the second capture"),
+        pytest.param([2.0, 0.0] * 6, Clear, id="looks at the outputs"),
+    ],
+)
+def test_calls_of_several_evaluations_add_up(counts: list[float], expected: type[Verdict]) -> None:
+    parts = [captured(10 * step, {CALLS: {"value": count}}) for step, count in enumerate(counts)]
+    assert isinstance([verdict for _, verdict in verdicts(EvalInTrainMode(), parts)][-1], expected)
+
+
 @pytest.mark.parametrize("rule", [MissingZeroGrad, EvalInTrainMode])
 def test_invalid_parameters_are_rejected(rule: type[Rule]) -> None:
     with pytest.raises(ConfigurationError, match="patience must be"):

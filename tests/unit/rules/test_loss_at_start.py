@@ -145,6 +145,22 @@ def test_fires_if_half_of_the_losses_are_far_above_the_start() -> None:
     assert isinstance(judge([2.4, 2.3] + [4.0] * 39, others=[1.0] * 41)[-1], Clear)
 
 
+@pytest.mark.parametrize(("samples", "expected"), [(32, Clear), (2048, Fired)])
+def test_labels_of_other_batches_may_be_larger(samples: int, expected: type[Verdict]) -> None:
+    call, checks = "mean_squared_error", TensorInfo("mean_squared_error/is_whole_loss", ("checks",), ())
+    infos = {
+        f"{call}_input_1": TensorInfo(f"{call}_input_1", ("labels",), (samples, 1)),
+        "loss": TensorInfo("loss", ("losses",), ()),
+        checks.name: checks,
+    }
+    labels = {"mean": 4.0, "variance": 17.0, "abs_mean": 5.0}
+    parts = [Capture(0, {f"{call}_input_1": labels, checks.name: {"value": 1.0}}, infos=infos)]
+    parts += [
+        Capture(step, {"loss": {"value": value}}, infos=infos) for step, value in enumerate([34.0, 30.0] + [60.0] * 39)
+    ]
+    assert isinstance([verdict for _, verdict in verdicts(LossAtStart(), parts)][-1], expected)
+
+
 def test_of_several_losses_all_must_rise() -> None:
     rising = [0.7] + [2.0] * 40
     assert judge(rising, "BCELoss", (8, 1), others=[1.4] + [0.6] * 40)[-1] == Clear()

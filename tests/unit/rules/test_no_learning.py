@@ -8,6 +8,7 @@ import pytest
 from rule_scenarios import captured
 
 from leadline.errors import ConfigurationError
+from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.testing.runs import Capture
@@ -78,6 +79,18 @@ def test_a_parameter_outside_any_optimizer() -> None:
     assert [isinstance(verdict, Fired) for verdict in results] == [False, False, True]
     assert results[-1].message == "lost.weight: gradients since step 0, but no optimizer holds it"
     assert not isinstance(judge(outside(0, 1.0), outside(10, 0.0), outside(20, 1.0))[-1], Fired)
+
+
+def test_a_model_that_is_frozen_as_a_whole() -> None:
+    def frozen(step: int) -> list[Capture]:
+        name = "sequential/frozen_parameters"
+        return [Capture(step, {name: {"value": 4.0}}, infos={name: TensorInfo(name, ("checks",), ())})]
+
+    assert not isinstance(judge(frozen(0), frozen(4))[-1], Fired)
+    fired = judge(frozen(0), frozen(5))[-1]
+    assert isinstance(fired, Fired)
+    assert fired.message == "sequential: none of its parameters is trainable, so that no step changes it"
+    assert fired.since_step == 0
 
 
 def test_clear_is_undecided_with_incomplete_data() -> None:

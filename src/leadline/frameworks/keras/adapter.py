@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import keras
+from keras.src.callbacks.callback_list import CallbackList
 from keras.src.optimizers.base_optimizer import BaseOptimizer
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
 from leadline.records.names import Family
@@ -58,6 +60,8 @@ class KerasAdapter:
         """The models whose ``fit`` is running."""
         self._given: Sequence[Any] = ()
         """The variables of the current update: an optimizer has none before its first one."""
+        self._has_updated = False
+        """Whether an optimizer has updated anything since the last batch of ``fit``."""
 
     def version(self) -> str:
         return f"{keras.__version__} (PyTorch)"
@@ -84,6 +88,7 @@ class KerasAdapter:
         local = _Local()
 
         def begin(optimizer: Any) -> None:
+            self._has_updated = True
             callbacks.before_update(optimizer)
             callbacks.timeline.begin_update()
 
@@ -109,6 +114,10 @@ class KerasAdapter:
 
             return apply
 
+        self._patches.replace(BaseOptimizer, "apply", make_apply)
+        self._install_in_fit(callbacks, guard)
+
+    def _install_in_fit(self, callbacks: StepCallbacks, guard: Guard) -> None:
         def make_fit(original: Callable[..., Any]) -> Callable[..., Any]:
             def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
                 self._fitted.append(model)
@@ -119,8 +128,20 @@ class KerasAdapter:
 
             return fit
 
-        self._patches.replace(BaseOptimizer, "apply", make_apply)
+        def end_batch() -> None:
+            if self._fitted and not self._has_updated:
+                _end_batch_without_update(callbacks, self._fitted[-1])
+            self._has_updated = False
+
+        def make_batch_end(original: Callable[..., Any]) -> Callable[..., Any]:
+            def on_train_batch_end(listed: Any, batch: Any, logs: Any = None) -> Any:
+                guard.run(end_batch)
+                return original(listed, batch, logs=logs)
+
+            return on_train_batch_end
+
         self._patches.replace(keras.Model, "fit", make_fit)
+        self._patches.replace(CallbackList, "on_train_batch_end", make_batch_end)
 
     def end_training(self) -> bool:
         for model in self._fitted:
@@ -134,3 +155,14 @@ class KerasAdapter:
         from leadline.frameworks.keras.subject import KerasSubject
 
         return KerasSubject(optimizer, self._given, self._labels, self._note)
+
+
+def _end_batch_without_update(callbacks: StepCallbacks, model: Any) -> None:
+    """End a step at a batch that updated nothing, because the whole model is frozen."""
+    checks = frozen_parameters(model)
+    if not checks:
+        return
+    callbacks.before_update(model.optimizer)
+    if callbacks.wants_checks():
+        callbacks.record_checks(checks)
+    callbacks.after_update(model.optimizer, is_skipped=False)

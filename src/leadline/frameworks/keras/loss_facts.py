@@ -23,6 +23,7 @@ _KINDS: Final = {
     "log_cosh": LossKind.SMOOTH_ABSOLUTE_ERROR,
     "mean_absolute_error": LossKind.ABSOLUTE_ERROR,
     "mean_squared_error": LossKind.SQUARED_ERROR,
+    "mean_squared_logarithmic_error": LossKind.SQUARED_LOGARITHMIC_ERROR,
     "sparse_categorical_crossentropy": LossKind.CATEGORICAL_CROSS_ENTROPY,
 }
 _OF_LOGITS: Final = {

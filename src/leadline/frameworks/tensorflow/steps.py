@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
 from leadline.frameworks.tensorflow.losses import LossTotals
@@ -256,7 +257,20 @@ class Steps:
 
     def end_batch(self, logs: Mapping[str, Any] | None) -> None:
         """End the step of a batch, with the results that Keras tells its callbacks."""
+        if self._pending is None and self.phase is not None:
+            self._begin_without_update(self.phase.model)
         self.finish(logs or {})
+
+    def _begin_without_update(self, model: Any) -> None:
+        """Begin a step at a batch that updated nothing, because the whole model is frozen."""
+        checks = frozen_parameters(model)
+        if not checks:
+            return
+        self._call = None
+        self._callbacks.before_update(model.optimizer)
+        if self._callbacks.wants_checks():
+            self._callbacks.record_checks(checks)
+        self._pending = _Step([model.optimizer])
 
     def begin_eval_batch(self, logs: Mapping[str, Any] | None = None) -> None:
         """Begin the step of a batch in ``evaluate`` or ``predict``."""

@@ -16,7 +16,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.losses.given_loss import NEEDS
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, LabelsByCall, is_upward
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
@@ -28,8 +28,6 @@ _MIN_LABELS: Final = 100
 _MIN_LOSSES: Final = 5
 _MANY_LOSSES: Final = 40
 """Of fewer losses all are tested for a fall, not only the last half."""
-_MAX_LOSSES: Final = 200
-"""Losses that are kept; longer trainings are judged by ``metric_not_improving``."""
 _FEW_LOSSES: Final = 50
 """A training of fewer updates may have learned nothing yet."""
 _FAR: Final = 1.5
@@ -61,7 +59,7 @@ class _Known:
 
     updates: int = 0
     losses: dict[_Key, list[float]] = field(default_factory=dict)
-    """The first training losses, up to ``_MAX_LOSSES``."""
+    """The first training losses, up to ``MIN_VALUES``."""
     labels: dict[str, LabelsByCall] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     """By worker the largest median of the weights' update ratios."""
@@ -81,7 +79,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
         reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
         squared error, the share of the most frequent label for an accuracy. Labels are those of the first 5 train
-        steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 200 updates,
+        steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates,
         if it does not fall (with ln C where labels are not known); longer trainings are evaluated by
         ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
         times the number of updates, at least 20, is below 0.001, and no loss falls. The remarks follow the outcome of a
@@ -126,7 +124,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 self._note_validation(known, reading, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
                 known.updates = max(known.updates, reading.mode_step + 1)
-                if known.updates <= max(self.updates, _MAX_LOSSES):
+                if known.updates <= max(self.updates, MIN_VALUES):
                     known.losses.setdefault((reading.worker, reading.tensor), []).append(reading.value)
         return known
 
@@ -189,7 +187,7 @@ def _of_updates(known: _Known) -> str:
 
 def _of_training(known: _Known) -> str:
     """Return the remark on a training loss that stayed at the level of guessing; empty: none."""
-    if not _FEW_LOSSES <= known.updates < _MAX_LOSSES:
+    if not _FEW_LOSSES <= known.updates < MIN_VALUES:
         return ""
     for (worker, name), values in known.losses.items():
         labels = known.labels.get(worker, LabelsByCall())

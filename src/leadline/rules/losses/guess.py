@@ -39,6 +39,8 @@ class Guess:
     """0: a regression."""
     power: int = 1
     """The power of an error in the loss."""
+    error: float = 0.0
+    """The standard error of the loss as that of one batch of labels, for labels of a normal distribution."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,8 @@ class LossCall:
     predictions: tuple[int, ...] = ()
     labels: int = 0
     """The number of labels."""
+    samples: int = 1
+    """The number of samples, of which each has as many labels."""
     statistics: dict[str, float] = field(default_factory=dict)
     """Statistics of the labels."""
 
@@ -58,7 +62,8 @@ class LossCall:
         if "predictions" in reading.collections:
             call.predictions = call.predictions or reading.shape
         elif "labels" in reading.collections and math.isfinite(reading.value):
-            call.labels = call.labels or reading.elements
+            if not call.labels:
+                call.labels, call.samples = reading.elements, next(iter(reading.shape), 1)
             call.statistics.setdefault(reading.statistic, reading.value)
 
     def mean_square(self) -> float | None:
@@ -66,6 +71,16 @@ class LossCall:
         if not {"mean", "variance"} <= set(self.statistics):
             return None
         return self.statistics["variance"] + self.statistics["mean"] ** 2
+
+    def error(self, power: int) -> float:
+        """Return the standard error of the mean of the labels' absolute values, or squares, for a normal distribution.
+
+        Args:
+            power: 1: of absolute values; 2: of squares.
+        """
+        mean, variance = self.statistics.get("mean", 0.0), max(self.statistics.get("variance", 0.0), 0.0)
+        deviation = math.sqrt(2 * variance**2 + 4 * mean**2 * variance if power > 1 else variance)
+        return deviation / math.sqrt(max(self.samples, 1))
 
 
 WHOLE_LOSS: Final = TensorNeed(
@@ -106,14 +121,15 @@ def guess_of(loss: str, calls: Mapping[str, LossCall], classes: int | None = Non
         return Guess(math.log(classes), call.labels, words, classes)
     mean_square, mean_size = call.mean_square(), call.statistics.get("abs_mean")
     if kind in _SQUARED and mean_square is not None:
-        return _of_labels(mean_square + 1, call.labels, 2)
+        return _of_labels(mean_square + 1, call, 2)
     if kind in _ABSOLUTE and mean_size is not None:
-        return _of_labels(mean_size + 1, call.labels, 1)
+        return _of_labels(mean_size + 1, call, 1)
     return None
 
 
-def _of_labels(loss: float, labels: int, power: int) -> Guess:
-    return Guess(loss, labels, f"a value near 0 for these labels ({significant(loss)})", power=power)
+def _of_labels(loss: float, call: LossCall, power: int) -> Guess:
+    words = f"a value near 0 for these labels ({significant(loss)})"
+    return Guess(loss, call.labels, words, power=power, error=call.error(power))
 
 
 def _class_count(kind: str, shape: tuple[int, ...]) -> int | None:

@@ -30,6 +30,8 @@ _MOSTLY: Final = 1.5
 """The same for half of the losses."""
 _RISE_UNKNOWN: Final = 10.0
 """The smallest ratio for losses whose guess is not known: those of a policy may rise in a healthy training."""
+_ERRORS: Final = 3.0
+"""The number of standard errors by which the labels of other batches may be larger."""
 _SUM: Final = (0.5, 2.0)
 """A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; one of a
 regression also below, since labels may be small."""
@@ -94,7 +96,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         that errors are ``label_factor`` times the size of the labels (squared for a squared error). Also fires if each
         loss of the ``steps`` steps after the first one is more than 1.1 times both the first loss and guessing, or 10
         times the first loss where guessing is not known; or if half of them are more than 1.5 times both, where
-        guessing is known. Of several losses all must rise.
+        guessing is known, in a regression for labels that are larger by three standard errors of their batch. Of
+        several losses all must rise.
     Not a number:
         A loss that is NaN or infinite is not evaluated (see ``exploding_tensor``).
     Blind spots:
@@ -246,7 +249,8 @@ def _losses(window: Window) -> list[TensorReading]:
 def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:
     """Return whether half of the losses, and of each other loss, are far above the first one and guessing."""
     are_high = all(curve.median_after > _MOSTLY * abs(curve.first) for curve in start.curves.values())
-    return are_high and curve.first > 0 and curve.median_after > _MOSTLY * _level(guess, curve)
+    other_batches = 1 + _ERRORS * guess.error / guess.loss
+    return are_high and curve.first > 0 and curve.median_after > _MOSTLY * other_batches * _level(guess, curve)
 
 
 def _rise(reading: TensorReading, curve: _Curve) -> str:

@@ -34,11 +34,11 @@ class LossInput(Rule, frozen=True, kw_only=True):
         log-probabilities before a negative log-likelihood, KL divergence or CTC (``exp`` of a row must add up to 1
         within 1e-2); softmax over the batch; predictions and labels broadcast to N x N, or swapped; a label compared
         with several outputs of its sample; a sigmoid before a categorical cross entropy; labels beyond [0, 1] in
-        binary cross entropy, or below 0 as probabilities; labels of 0 and 1 in the soft margin loss; more than 10 %
-        of the labels of a regression loss beyond the range of the activation; more than 10 % of samples with several
-        classes under a softmax; binary cross entropy over two one-hot columns; the log-likelihood of sigmoid outputs
-        of one true class; dropout behind the last layer. What depends on the values of a batch must be found at both
-        steps; everything else at one.
+        binary cross entropy, or below 0 as probabilities; labels of 0 and 1 in the soft margin loss, or below 0 in a
+        squared logarithmic error; more than 10 % of the labels of a regression loss beyond the range of the
+        activation; more than 10 % of samples with several classes under a softmax; binary cross entropy over two one-
+        hot columns; the log-likelihood of sigmoid outputs of one true class; dropout behind the last layer. What
+        depends on the values of a batch must be found at both steps; everything else at one.
     Not a number:
         A fact that is NaN is not compared, and shows nothing.
     Blind spots:

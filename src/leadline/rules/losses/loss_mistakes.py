@@ -260,6 +260,12 @@ def _impossible_labels(loss: GivenLoss) -> Mistake | None:
             "labels from 0 to 1; usually the labels are class indices (CrossEntropyLoss), -1 and 1 ((labels + 1) / 2), "
             "or pixels that need a division by 255",
         )
+    elif loss.kind is LossKind.SQUARED_LOGARITHMIC_ERROR and low < 0:
+        what, suggestion = (
+            f"{loss.loss} takes labels from 0 on, but is given {found}: every label below 0 counts as 0",
+            "the squared error, or labels that are moved above 0; usually the labels were standardized, or are "
+            "differences",
+        )
     elif loss.kind in (LossKind.CROSS_ENTROPY, LossKind.KL_DIV) and low < 0:
         what, suggestion = (
             f"{loss.loss} takes probabilities as labels, but is given {found}",

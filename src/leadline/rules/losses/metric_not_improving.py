@@ -13,7 +13,7 @@ from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses.given_loss import NEEDS
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, LabelsByCall, is_upward
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MAX_BLOCKS: Final = 128
-_MIN_VALUES: Final = 300
-"""Values of a metric that are required; those of evaluations must also be of two of them."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
 _FAR: Final = 1.5
@@ -144,7 +142,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
     @property
     def least_observations(self) -> int:
-        return _MIN_VALUES
+        return MIN_VALUES
 
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
@@ -156,7 +154,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             key = (reading.worker, reading.mode, reading.tensor)
             curve = known.curves.setdefault(key, _BlockMeans(is_up))
             is_whole = curve.add(reading.value, window.step)
-            if is_whole and curve.values >= _MIN_VALUES and curve.evaluations > 1:
+            if is_whole and curve.values >= MIN_VALUES and curve.evaluations > 1:
                 level = self._evaluate_level(curve, reading, known.labels.get(reading.worker, LabelsByCall()))
                 known.levels.pop(key, None)
                 if level is not None:
@@ -176,9 +174,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             return Clear()
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
         values = max((window.memory.curves[key].values for key in keys if key in window.memory.curves), default=0)
-        if values >= _MIN_VALUES:
+        if values >= MIN_VALUES:
             return Undecided("the level of a trivial predictor, or the values of two evaluations, are not known")
-        return too_few(values, _MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
+        return too_few(values, MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
     def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall) -> _Level | None:
         half = curve.means[len(curve.means) // 2 :]

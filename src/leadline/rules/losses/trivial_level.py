@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 LABEL_STATISTICS: Final = ("mean", "variance", "class_counts")
 """The statistics of labels that ``LabelsByCall`` reads."""
+MIN_VALUES: Final = 300
+"""The values of a metric from which on ``metric_not_improving`` evaluates it; ``closing_remarks`` does before."""
 _UP: Final = re.compile(
     r"acc|auc|auroc|f1|f_?beta|precision|recall|sensitivity|specificity|dice|iou|jaccard|bleu|rouge|meteor|mcc|kappa|"
     r"psnr|ssim|reward|return|score|r2(?![0-9])|hit|ndcg|map(?![a-z])|top_?\d",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -17,6 +19,26 @@ if TYPE_CHECKING:
 _STEPS: Final = "/train_steps_in_eval_mode"
 _CALLS: Final = "/eval_calls_in_train_mode"
 _EVERY: Final = 10
+_FEW_CALLS: Final = 3
+"""Fewer calls without gradients between two updates are a look at the outputs, or labels that a model gives itself."""
+
+
+@dataclass(slots=True)
+class _Evaluations:
+    """The evaluations of a model in training mode, as far as their calls were counted."""
+
+    calls: int = 0
+    """The calls in all of them."""
+    count: int = 0
+    has_pause: bool = False
+    """Whether there were updates without such calls in between: otherwise they are a part of each step."""
+
+    def add(self, calls: float) -> None:
+        if _FEW_CALLS <= calls < math.inf:
+            self.calls += int(calls)
+            self.count += 1
+        elif calls == 0 and self.count:
+            self.has_pause = True
 
 
 class EvalInTrainMode(Rule, frozen=True, kw_only=True):
@@ -30,13 +52,14 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         Counts the optimizer steps in a row at which the models and each of their dropout and batch normalization
         modules were in evaluation mode, and the calls of a model without gradients, between two updates, in which the
         model and one of these modules were in training mode. Fires if one of the counts is at least ``patience``;
-        undecided while one is between 1 and that.
+        undecided while one is between 1 and that. Fires too if the calls of several evaluations, of at least 3 calls
+        each and with updates without such calls in between, add up to ``patience``.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
         Dropout called as a function (``F.dropout``) has no mode of its own and is not visible. It is not known
-        whether a module ran, only that it belongs to the model. A validation in fewer than ``patience`` batches is
-        taken for a look at the outputs. Not counted are choices that leave the model itself in the other mode (frozen
+        whether a module ran, only that it belongs to the model. A validation in one or two batches is taken
+        for a look at the outputs. Not counted are choices that leave the model itself in the other mode (frozen
         batch normalization, Monte Carlo dropout), and a model whose only such modules belong to a frozen part. Some
         intended uses fire as well: updates of batch normalization averages without gradients, a fine-tuning of all
         parameters without dropout by ``model.eval()``.
@@ -58,6 +81,13 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
             )
         )
 
+    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], _Evaluations]:
+        known: dict[tuple[str, str], _Evaluations] = memory or {}
+        for reading in window.readings("value"):
+            if reading.tensor.endswith(_CALLS):
+                known.setdefault((reading.worker, reading.tensor), _Evaluations()).add(reading.value)
+        return known
+
     def evaluate(self, window: Window) -> Verdict:
         readings = [reading for reading in window.readings("value") if reading.value == reading.value]
         if not readings:
@@ -68,16 +98,21 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         worst = max(counts, key=lambda reading: reading.value)
         if worst.value >= self.patience:
             return self._fired(worst)
+        for reading in counts:
+            known = window.memory.get((reading.worker, reading.tensor))
+            if known is not None and known.calls >= self.patience and known.count > 1 and known.has_pause:
+                return self._fired(reading, known)
         return suspected(int(worst.value), self.patience, "steps or calls in a row") if worst.value else Clear()
 
-    def _fired(self, worst: TensorReading) -> Fired:
+    def _fired(self, worst: TensorReading, evaluations: _Evaluations | None = None) -> Fired:
         is_training = worst.tensor.endswith(_STEPS)
-        model, count = worst.tensor.rpartition("/")[0], int(worst.value)
+        model, count = worst.tensor.rpartition("/")[0], int(evaluations.calls if evaluations else worst.value)
+        where = f"{evaluations.count:,} evaluations" if evaluations else "a row"
         return Fired(
             f"{model}: {count:,} training steps in a row with all dropout and batch normalization in evaluation mode"
             if is_training
-            else f"{model}: {count:,} calls without gradients in a row with dropout or batch normalization in training "
-            "mode",
+            else f"{model}: {count:,} calls without gradients in {where} with dropout or batch normalization in "
+            "training mode",
             tensors=(worst.tensor,),
             evidence={"in_a_row": count, "patience": self.patience, "is_training": is_training},
             suggestion="model.train() at the start of each epoch, or after validation; "

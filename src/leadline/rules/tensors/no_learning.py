@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
 _UNMANAGED: Final = "/outside_optimizers"
+_FROZEN: Final = "/frozen_parameters"
 _EVERY: Final = 10
 _UNMANAGED_STEPS: Final = 5
 """A parameter without an optimizer is reported after this many steps: an optimizer may be created a little later."""
@@ -47,6 +48,8 @@ class _Known:
     unchanged: dict[str, _Unchanged] = field(default_factory=dict)
     unmanaged: dict[str, int] = field(default_factory=dict)
     """Parameters with a gradient that no optimizer holds, with the first such step."""
+    frozen: tuple[str, int] | None = None
+    """The check of a model of which everything is frozen, and the first such step."""
     rates: dict[str, float] = field(default_factory=dict)
     """The latest learning rates."""
     highest_rate: float = 0.0
@@ -67,7 +70,7 @@ class _Known:
 
 
 class NoLearning(Rule, frozen=True, kw_only=True):
-    """Fires when a parameter with gradients does not change by a bit or has no optimizer, or every learning rate is 0.
+    """Fires when nothing updates a parameter: no bit changes, no optimizer has it, all is frozen, or the rate is 0.
 
     Why it matters:
         The loss may still fall because of the other parameters, so that nobody notices; the layer without updates
@@ -75,7 +78,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
     How it decides:
         Fires if a parameter receives gradients and no living optimizer holds it for at least 5 steps; this includes
         parameters of modules that a captured forward pass called although their model does not know them (in a plain
-        list), and of models without an optimizer of their own. Fires too if one of these conditions holds for at
+        list), and of models without an optimizer of their own. Fires if a model of Keras has been fitted for at least
+        5 batches although none of its parameters is trainable. Fires too if one of these conditions holds for at
         least ``steps`` steps: the gradient of a parameter was above 1e-5 of the largest gradient at each
         capture, and its bits (their checksum) are the same at all of these captures; every learning rate was 0 at
         each capture. While the learning rate rises (warm-up), an unchanged parameter is not evaluated: the first
@@ -118,7 +122,13 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 TensorNeed(
                     "hyperparameters", regex=r"(^|/)(lr|learning_rate)$", statistics=("value",), modes=("train",)
                 ),
-                TensorNeed("checks", regex=f"{_UNMANAGED}$", statistics=("value",), modes=("train",), every=_EVERY),
+                TensorNeed(
+                    "checks",
+                    regex=f"({_UNMANAGED}|{_FROZEN})$",
+                    statistics=("value",),
+                    modes=("train",),
+                    every=_EVERY,
+                ),
                 TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True),
             )
         )
@@ -129,6 +139,9 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         for reading in window.readings("value"):
             if reading.tensor.endswith(_UNMANAGED):
                 _note_unmanaged(known.setdefault(reading.worker, _Known()), reading)
+            elif reading.tensor.endswith(_FROZEN):
+                of_worker = known.setdefault(reading.worker, _Known())
+                of_worker.frozen = of_worker.frozen or (reading.tensor, reading.mode_step)
             elif "losses" in reading.collections:
                 known.setdefault(reading.worker, _Known()).levels.add([reading])
             else:
@@ -168,6 +181,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         if known.zero_since is not None and names & set(known.rates) and step - known.zero_since >= self.steps:
             return "rate", sorted(known.rates), known.zero_since
         steps = min(self.steps, _UNMANAGED_STEPS)
+        if known.frozen is not None and known.frozen[0] in names and step - known.frozen[1] >= steps:
+            return "frozen", [known.frozen[0]], known.frozen[1]
         unmanaged = [name for name, since in known.unmanaged.items() if step - since >= steps and name in names]
         if unmanaged:
             return "outside", unmanaged, min(known.unmanaged[name] for name in unmanaged)
@@ -186,6 +201,11 @@ class NoLearning(Rule, frozen=True, kw_only=True):
     def _fired(self, kind: str, names: list[str], since: int, *, worker: str) -> Fired:
         more = and_more(len(names) - 1, "parameter")
         message, suggestion = {
+            "frozen": (
+                f"{names[0].removesuffix(_FROZEN)}: none of its parameters is trainable, so that no step changes it",
+                "trainable=True for the layers that are to be trained, before compile(); usually the whole model was "
+                "frozen in place of the part that was trained before",
+            ),
             "rate": (
                 f"every learning rate has been 0 since step {since}",
                 "checking the length and last value of the scheduler, or a floor (eta_min, min_lr); "

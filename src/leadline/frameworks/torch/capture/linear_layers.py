@@ -76,6 +76,9 @@ class LinearLayers:
         """Return the name of the module that holds a layer's weight."""
         weight = _weight_of(layer)
         for root in self._roots():
+            for variable in getattr(root, "variables", ()):  # of a model of Keras, which has names of its own
+                if getattr(variable, "value", None) is weight:
+                    return str(variable.path).rpartition("/")[0]
             for name, parameter in clean_named_parameters(root):
                 if parameter is weight:
                     return name.rpartition(".")[0] or name

@@ -150,7 +150,9 @@ def read_collections(folder: str, damage: list[str]) -> Collections:
                 known = collections.entries.setdefault(str(name), dict(entry))
                 known["tensor_names"] = sorted({*known["tensor_names"], *map(str, entry["tensor_names"])})
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            damage.append(f"{os.path.relpath(path, folder)} cannot be read ({reason(error)}); its collections are missing")
+            damage.append(
+                f"{os.path.relpath(path, folder)} cannot be read ({reason(error)}); its collections are missing"
+            )
     if not paths:
         damage.append(f"{COLLECTIONS}: there is no collections file; no tensor belongs to a collection")
     return collections
@@ -168,7 +170,9 @@ def read_index(folder: str, damage: list[str]) -> list[IndexFile]:
     found = []
     paths = [path for path in files_below(os.path.join(folder, INDEX)) if path.endswith(".json")]
     if not paths:
-        raise ConfigurationError(f"{folder}: a trial without index files; nothing was saved completely, or copy {INDEX} too")
+        raise ConfigurationError(
+            f"{folder}: a trial without index files; nothing was saved completely, or copy {INDEX} too"
+        )
     for path in paths:
         place = os.path.relpath(path, folder)
         try:

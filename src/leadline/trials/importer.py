@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError, RunExistsError
@@ -17,7 +17,7 @@ from leadline.records.version import __version__
 from leadline.statistics.definitions import BASIC
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
-from leadline.trials.folder import Collections, TrialFolder, find_trial, read_collections, read_index
+from leadline.trials.folder import Collections, IndexFile, TrialFolder, find_trial, read_collections, read_index
 from leadline.trials.python_profiles import import_python_profiles
 from leadline.trials.system import ImportedNode, import_system
 from leadline.trials.tensors import ImportedWorker, TensorImport, saved_positions
@@ -25,6 +25,8 @@ from leadline.trials.timeline import ImportedTimeline, StepNumbers, import_timel
 
 FORMAT: Final = "smdebug"
 _TREES: Final = "trees"
+_NO_MODE: Final = "global"
+"""smdebug's mode of a script that sets none."""
 
 
 @dataclass(slots=True)
@@ -95,6 +97,7 @@ class _TrialImport:
         self._workers: dict[str, ImportedWorker] = {}
         self._nodes: dict[str, ImportedNode] = {}
         self._timelines: dict[str, ImportedTimeline] = {}
+        self._has_mode = False
 
     def write(self) -> ImportedTrial:
         """Import tensors and profiles, then the documents that describe them."""
@@ -104,7 +107,7 @@ class _TrialImport:
         if self._trial.tensors is not None:
             self._collections = read_collections(self._trial.tensors, damage)
             tensors = TensorImport(self._trial.tensors, self._folder, self._collections, damage)
-            tensors.write(read_index(self._trial.tensors, damage))
+            tensors.write(self._with_modes(read_index(self._trial.tensors, damage)))
             self._workers, self._reductions = tensors.workers, tensors.reduction_sets
         if self._trial.profiles is not None:
             self._import_profiles(self._trial.profiles)
@@ -113,13 +116,18 @@ class _TrialImport:
         self._write_documents()
         return self._imported
 
+    def _with_modes(self, files: list[IndexFile]) -> list[IndexFile]:
+        """Return index files with Leadline's modes: without any mode, steps are train steps."""
+        self._has_mode = any(file.mode != _NO_MODE for file in files)
+        return files if self._has_mode else [replace(file, mode=MODES[0]) for file in files]
+
     def _has_profiles(self) -> bool:
         return bool(self._imported.profiles or any(timeline.events for timeline in self._timelines.values()))
 
     def _import_profiles(self, folder: str) -> None:
         damage = self._imported.damage
         self._nodes = import_system(folder, self._folder, damage)
-        numbers = StepNumbers(saved_positions(self._workers))
+        numbers = StepNumbers(saved_positions(self._workers), {} if self._has_mode else {_NO_MODE: MODES[0]})
         files = timeline_files(folder)
         for process, paths in files.items():
             worker = self._worker_of(process, files)
@@ -142,12 +150,10 @@ class _TrialImport:
 
     def _write_documents(self) -> None:
         names = sorted({*self._workers, *self._timelines})
-        moments = [
-            (part.first_ns, part.last_ns)
-            for part in (*self._workers.values(), *self._timelines.values(), *self._nodes.values())
-            if part.last_ns
-        ]
-        started_ns = min((first for first, _ in moments), default=0)
+        moments = [(worker.first_ns, worker.last_ns) for worker in self._workers.values()]
+        moments += [(timeline.first_ns, timeline.last_ns) for timeline in self._timelines.values()]
+        moments += [(node.first_ns, node.last_ns) for node in self._nodes.values()]
+        started_ns = min((first for first, last in moments if last), default=0)
         ended_ns = max((last for _, last in moments), default=0)
         for name in names:
             document = self._worker_document(name, started_ns)
@@ -160,7 +166,7 @@ class _TrialImport:
         manifest = Manifest(
             name=os.path.basename(self._path),
             uri=self._path,
-            command=(FORMAT, self._trial.path),
+            command=("leadline", "import", self._trial.path),
             started_ns=started_ns,
             leadline=__version__,
             preset="sagemaker",
@@ -205,12 +211,14 @@ class _TrialImport:
             "format": FORMAT,
             "path": self._trial.path,
             "workers": self._collections.workers,
+            "has_mode": self._has_mode,
             "collections": self._collections.entries,
             "reduction_sets": self._reductions,
             "reductions": {
                 worker.name: {str(step): index for step, index in worker.reductions.items()}
                 for worker in self._workers.values()
             },
+            "steps": {worker.name: worker.stamps for worker in self._workers.values()},
             "damage": self._imported.damage,
         }
 

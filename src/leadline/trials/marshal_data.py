@@ -76,7 +76,7 @@ class _Reader:
     def _long(self) -> int:
         count = self._integer("<i")
         digits = struct.unpack(f"<{abs(count)}H", self._take(2 * abs(count)))
-        value = sum(digit << 15 * index for index, digit in enumerate(digits))
+        value = sum(int(digit) << 15 * index for index, digit in enumerate(digits))
         return -value if count < 0 else value
 
     def _text(self, size: int) -> str:

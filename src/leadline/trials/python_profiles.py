@@ -76,6 +76,7 @@ def _read(path: str, numbers: StepNumbers) -> _Slice:
     if match is None:
         raise ValueError("its folder is not named <mode>-<step>-<phase>-<time>_<mode>-<step>-<phase>-<time>")
     mode, step, point, start_us, end_mode, _, _, end_us = match.groups()
+    step_mode = numbers.mode(mode)
     with open(path, "rb") as file:
         statistics = read_marshaled(file.read())
     if not isinstance(statistics, dict):
@@ -85,8 +86,8 @@ def _read(path: str, numbers: StepNumbers) -> _Slice:
     is_loop = part == "loop" and step != "*"
     return _Slice(
         path,
-        numbers.global_step(mode, int(step)) if is_loop else -1,
-        mode if is_loop else "",
+        numbers.global_step(step_mode, int(step)) if is_loop else -1,
+        step_mode if is_loop else "",
         part,
         _LOOP_PHASES.get(point, point) if is_loop else part,
         round(float(start_us) * 1000),

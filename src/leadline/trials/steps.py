@@ -35,9 +35,14 @@ class SavedStep:
         return list(dict.fromkeys([*self.tensors, *self.reductions, *self.index.shapes]))
 
     def statistics(self, name: str) -> dict[str, float]:
-        """Return the stored reductions of a tensor by Leadline's names; norms of absolute values are norms."""
+        """Return the stored reductions of a tensor by Leadline's names."""
         reductions = self.reductions.get(name, {})
-        return {_NORMS.get(reduction, reduction): value for reduction, value in reductions.items()}
+        return {leadline_statistic(reduction): value for reduction, value in reductions.items()}
+
+
+def leadline_statistic(reduction: str) -> str:
+    """Return Leadline's name of a stored reduction; norms of absolute values are norms."""
+    return _NORMS.get(reduction, reduction)
 
 
 def is_scalar_name(name: str) -> bool:

@@ -43,7 +43,11 @@ _SAFETENSORS: Final = {
     "c16": "C128",
 }
 _WITHOUT_TENSORS: Final = TensorInfo("clock", ("clock",))
-_COMPUTED: Final[dict[str, tuple[str, ...]]] = {"weights": (*BASIC, "checksum"), "biases": (*BASIC, "checksum")}
+_COMPUTED: Final[dict[str, tuple[str, ...]]] = {
+    "weights": (*BASIC, "checksum"),
+    "biases": (*BASIC, "checksum"),
+    "trees": ("min", "max"),  # NaN is the threshold of a leaf
+}
 """The statistics that are computed from the raw tensors of a collection, so that rules can be evaluated."""
 
 

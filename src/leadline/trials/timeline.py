@@ -19,7 +19,9 @@ from leadline.trials.folder import FRAMEWORK, files_below, read_json, reason
 
 _BATCH_ROWS: Final = 512
 _SEGMENT_BATCHES: Final = 256
-_FILE: Final = re.compile(r"\d+_(\w[\w.-]*)_(pythontimeline|model_timeline|horovod_timeline|smdataparallel_timeline)\.json")
+_FILE: Final = re.compile(
+    r"\d+_(\w[\w.-]*)_(pythontimeline|model_timeline|horovod_timeline|smdataparallel_timeline)\.json"
+)
 _START: Final = "start_time_since_epoch_in_micros"
 _STEP: Final = re.compile(r"Step:ModeKeys\.(TRAIN|EVAL|PREDICT|GLOBAL)")
 _PHASES: Final = {
@@ -59,12 +61,18 @@ class StepNumbers:
 
     Args:
         stamps: The saved steps: global step, mode, step within the mode.
+        renamed: Leadline's modes by those of the profiles, where they differ.
     """
 
-    def __init__(self, stamps: Iterable[tuple[int, str, int]]) -> None:
+    def __init__(self, stamps: Iterable[tuple[int, str, int]], renamed: Mapping[str, str]) -> None:
+        self._renamed = renamed
         self._known: dict[str, list[tuple[int, int]]] = {}
         for step, mode, mode_step in sorted(set(stamps)):
             self._known.setdefault(mode, []).append((mode_step, step))
+
+    def mode(self, name: str) -> str:
+        """Return Leadline's mode of a mode of the profiles."""
+        return self._renamed.get(name.lower(), name.lower())
 
     def global_step(self, mode: str, mode_step: int) -> int:
         """Return the global step: the saved one, or else counted from the saved one before it."""
@@ -96,9 +104,7 @@ def import_timeline(
         damage: Receives a line for each file that cannot be read, and for events that cannot.
     """
     imported = ImportedTimeline()
-    writer = StreamWriter(
-        layout.TIMELINE, SegmentFolder(run, layout.TIMELINE, worker), _BATCH_ROWS, _SEGMENT_BATCHES
-    )
+    writer = StreamWriter(layout.TIMELINE, SegmentFolder(run, layout.TIMELINE, worker), _BATCH_ROWS, _SEGMENT_BATCHES)
     for path in paths:
         for event in _read(path, os.path.relpath(path, folder), damage):
             writer.add((), _row(event, imported, numbers))
@@ -111,7 +117,7 @@ def import_timeline(
 
 def _row(event: _TraceEvent, imported: ImportedTimeline, numbers: StepNumbers) -> dict[str, Any]:
     of_step = _STEP.fullmatch(event.phase)
-    mode = of_step[1].lower() if of_step else next(iter(imported.steps), "train")
+    mode = numbers.mode(of_step[1]) if of_step else next(iter(imported.steps), "train")
     step = -1 if event.mode_step is None else numbers.global_step(mode, event.mode_step)
     if of_step and event.mode_step is not None:
         imported.steps[mode] = max(imported.steps.get(mode, 0), event.mode_step + 1)

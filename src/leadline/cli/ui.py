@@ -37,7 +37,7 @@ def ui(
     read_only: Annotated[bool, typer.Option("--read-only", help="Disable all controls.")] = False,
 ) -> None:
     """Serve the dashboard of live and finished runs."""
-    root, path = _root_and_path(place)
+    root, path = root_and_path(place)
     try:
         from leadline.dashboard.security import make_access
         from leadline.dashboard.server import bind, serve
@@ -62,7 +62,7 @@ def _address(access: Access, port: int, path: str) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{token}"
 
 
-def _root_and_path(place: str | None) -> tuple[str, str]:
+def root_and_path(place: str | None) -> tuple[str, str]:
     """The runs directory, and the first page to show."""
     root = runs_root(None)
     for path in (place, os.path.join(root, place)) if place is not None else ():

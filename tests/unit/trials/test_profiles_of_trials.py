@@ -129,7 +129,10 @@ def test_system_metrics(tmp_path: Path) -> None:
     imported = import_trial(tmp_path / "job", tmp_path / "run")
     assert (imported.nodes, imported.damage) == (2, [])
     run = leadline.open_run(tmp_path / "run")
-    found = {(row["node"], row["kind"], row["device"], row["metric"]): row["value"] for row in run.system_metrics().to_pylist()}
+    found = {
+        (row["node"], row["kind"], row["device"], row["metric"]): row["value"]
+        for row in run.system_metrics().to_pylist()
+    }
     of_node = {
         ("cpu", "core0", "utilization_percent"): 4.0,
         ("cpu", "core1", "utilization_percent"): 8.0,

@@ -16,13 +16,13 @@ _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = struct.Struct("<I")
 FRAMING_BYTES: Final = _HEAD.size + _FOOT.size
 """The bytes of a record beside its message: its length, and the checksums of length and message."""
-_CONSTANT_CHECKSUM: Final = 0x062DC0B3
+CONSTANT_CHECKSUM: Final = 0x062DC0B3
 """What smdebug writes in place of the checksum of a message: that of the text ``0x12345678``."""
 _MASK_DELTA: Final = 0xA282EAD8
 _POLYNOMIAL: Final = 0x82F63B78
 _TEXT: Final = (0, 7)
 """The types of texts: smdebug writes none, TensorFlow 7."""
-_DTYPES: Final = {
+DTYPES: Final = {
     1: "<f4",
     2: "<f8",
     3: "<i4",
@@ -93,7 +93,7 @@ def message_of(record: bytes) -> bytes:
         raise ValueError("its record is truncated")
     message = record[_HEAD.size : _HEAD.size + length]
     (checksum,) = _FOOT.unpack_from(record, _HEAD.size + length)
-    if checksum != _CONSTANT_CHECKSUM and checksum != masked_crc32c(message):
+    if checksum != CONSTANT_CHECKSUM and checksum != masked_crc32c(message):
         raise ValueError("the checksum of its record does not match")
     return message
 
@@ -138,9 +138,9 @@ def _array(message: bytes) -> npt.NDArray[Any]:
                 texts.append(content(value).decode())
     if kind in _TEXT:
         return np.array(texts, dtype=np.str_).reshape(shape or len(texts))
-    if kind not in _DTYPES:
+    if kind not in DTYPES:
         raise ValueError(f"its type {kind} is unknown")
-    values = np.frombuffer(data, dtype=_DTYPES[kind])
+    values = np.frombuffer(data, dtype=DTYPES[kind])
     if values.size != math.prod(shape):
         raise ValueError("its size does not match its shape")
     return values.reshape(shape)

@@ -20,8 +20,8 @@ from leadline.trials.folder import (
     TrialFolder,
     files_below,
     find_trial,
+    why_no_trial,
 )
-from leadline.trials.importer import import_trial, why_no_trial
 
 _CACHE: Final = "LEADLINE_CACHE"
 _VERSION: Final = "1"
@@ -50,6 +50,8 @@ def imported_run(path: str) -> str:
     imports = os.path.join(of_trial, _digest(_state(trial)))
     run = os.path.join(imports, os.path.basename(os.path.realpath(trial.path)) or "trial")
     if not layout.is_run(run):
+        from leadline.trials.importer import import_trial
+
         make_folder(imports)
         try:
             import_trial(path, run)

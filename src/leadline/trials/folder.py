@@ -105,6 +105,18 @@ def find_trial(path: str) -> TrialFolder | None:
     return TrialFolder(os.path.abspath(path), tensors, profiles) if tensors or profiles else None
 
 
+def why_no_trial(path: str) -> str:
+    """Return why there is no trial at a path, and what a trial is."""
+    if not os.path.exists(path):
+        return "no such folder; give the folder of a trial"
+    if not os.path.isdir(path):
+        return "is a file; give the folder of the trial, which contains collections, events and index"
+    return (
+        "is not a trial: a trial contains collections, events and index, or system and framework; of a job, "
+        "give the folder that contains debug-output and profiler-output"
+    )
+
+
 def _has_tensors(folder: str) -> bool:
     has_data = any(os.path.isdir(os.path.join(folder, part)) for part in (EVENTS, INDEX))
     return has_data and os.path.isdir(os.path.join(folder, COLLECTIONS))

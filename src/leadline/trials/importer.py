@@ -17,7 +17,15 @@ from leadline.records.version import __version__
 from leadline.statistics.definitions import BASIC
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
-from leadline.trials.folder import Collections, IndexFile, TrialFolder, find_trial, read_collections, read_index
+from leadline.trials.folder import (
+    Collections,
+    IndexFile,
+    TrialFolder,
+    find_trial,
+    read_collections,
+    read_index,
+    why_no_trial,
+)
 from leadline.trials.python_profiles import import_python_profiles
 from leadline.trials.system import ImportedNode, import_system
 from leadline.trials.tensors import ImportedWorker, TensorImport, saved_positions
@@ -72,18 +80,6 @@ def import_trial(trial: str | os.PathLike[str], run: str | os.PathLike[str]) -> 
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return imported
-
-
-def why_no_trial(path: str) -> str:
-    """Return why there is no trial at a path, and what a trial is."""
-    if not os.path.exists(path):
-        return "no such folder; give the folder of a trial"
-    if not os.path.isdir(path):
-        return "is a file; give the folder of the trial, which contains collections, events and index"
-    return (
-        "is not a trial: a trial contains collections, events and index, or system and framework; of a job, "
-        "give the folder that contains debug-output and profiler-output"
-    )
 
 
 class _TrialImport:

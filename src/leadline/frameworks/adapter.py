@@ -147,6 +147,9 @@ class StepCallbacks(Protocol):
     def record_event(self, name: str, args: dict[str, Any]) -> None:
         """Add an event to the timeline."""
 
+    def note(self, line: str) -> None:
+        """Record a line about what is not captured; every surface shows it."""
+
     def before_update(self, optimizer: object) -> None:
         """Called before an optimizer uses the gradients."""
 

@@ -67,7 +67,7 @@ class DoctorProbe:
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
         self.loss_facts_step, self.items_within = recorder.loss_facts_step, recorder.items_within
-        self.log, self.record_event = recorder.log, recorder.record_event
+        self.log, self.record_event, self.note = recorder.log, recorder.record_event, recorder.note
         self.capture_last_step = recorder.capture_last_step
         self.begin_training, self.end_training = recorder.begin_training, recorder.end_training
 

@@ -114,7 +114,7 @@ class StepRecorder:
         self.captures_checks, self.ends_steps = schedules.has_checks, self.clock.is_owner
         self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
         self.record_checks = scalars.add_checks
-        self.record_event = context.record_event
+        self.record_event, self.note = context.record_event, context.note
         self._interesting_step = 0
         """At train steps before this nothing of the plan is due, except losses and logged values."""
         self._non_finite_step = -1

@@ -214,3 +214,30 @@ def test_pairs_are_captured_once(tmp_path: Path) -> None:
         "0+1/consecutive_linear": {0: 1.0},
         "loss/consecutive_linear": {0: 1.0},
     }
+
+
+def test_a_layer_whose_weight_is_not_in_memory_is_passed_over() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
+    loss = model(ROWS).square().mean()
+    model[2].weight.untyped_storage().resize_(0)
+    assert LinearLayers(lambda: [model]).find(loss.grad_fn)["loss/identical_units"] == 0
+
+
+def test_a_failure_to_find_facts_costs_the_facts_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: LinearLayers, root: object) -> dict[str, float]:
+        raise RuntimeError("planted")
+
+    monkeypatch.setattr(LinearLayers, "find", fail)
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
+    optimizer = torch.optim.SGD(model.parameters())
+
+    def train() -> None:
+        for _ in range(4):
+            optimizer.zero_grad()
+            model(ROWS).square().mean().backward()
+            optimizer.step()
+
+    (document,) = watch(tmp_path, train, "checks:every=1").worker_documents().values()
+    assert (document.off, len(document.notes)) == (None, 1)
+    assert "facts about loss calls are not captured: RuntimeError: planted" in document.notes[0]
+    assert document.steps["train"] == 4

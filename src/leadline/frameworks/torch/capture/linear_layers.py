@@ -20,6 +20,7 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     sizes_of,
 )
 from leadline.frameworks.torch.capture.device_copy import number_of
+from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.naming.model_names import clean_named_parameters
 from leadline.records.loss_facts import CONSECUTIVE_LINEAR, GIVEN_SIZE, IDENTICAL_UNITS
 
@@ -102,7 +103,7 @@ def _weight_by_unit(node: Any) -> torch.Tensor | None:
     """Return the parameter of a layer with its units in dimension 0 and its inputs in dimension 1; None: no layer."""
     kind = kind_of(node)
     weight = _weight_of(node) if kind == _CONVOLUTION or kind in _PRODUCTS else None
-    if weight is None or not weight.is_cpu or weight.dim() < 2:
+    if weight is None or not weight.is_cpu or weight.dim() < 2 or not _is_readable(weight):
         return None
     weight = weight.detach()
     if kind in _PRODUCTS:
@@ -110,6 +111,11 @@ def _weight_by_unit(node: Any) -> torch.Tensor | None:
         return weight if tuple(weight.shape) == sizes[::-1] and kind_of_weight(node) == "TBackward0" else weight.T
     is_own_layout = tuple(weight.shape) == shape_of(node.next_functions[1])
     return weight if is_own_layout else weight.movedim((-1, -2), (0, 1))  # Keras puts inputs and units last
+
+
+def _is_readable(weight: torch.Tensor) -> bool:
+    """Whether the elements of a parameter are in memory: FSDP frees them between two uses."""
+    return unreadable_reason(weight) is None and bool(local(weight.detach()).untyped_storage().nbytes())
 
 
 def kind_of_weight(layer: Any) -> str:

@@ -25,6 +25,7 @@ from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
+from leadline.training.guard import Guard
 
 
 class _StepFrame:
@@ -85,6 +86,7 @@ class StepHooks:
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
         self._loss_inputs = loss_inputs
+        self._facts_guard = Guard(lambda failure: callbacks.note(f"facts about loss calls are not captured: {failure}"))
         self._model_calls, self._expect_model = model_calls, model_calls.expect
         self._manual: ManualSteps | None = manual
         """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""
@@ -271,7 +273,7 @@ class StepHooks:
             for loss in self._losses.read(outputs, caller):
                 callbacks.record_loss(*loss)
         if self._loss_inputs.is_active:
-            self._loss_inputs.before_backward(outputs, call_site(caller))
+            self._facts_guard.call(self._loss_inputs.before_backward, outputs, call_site(caller))
         if not callbacks.listener.is_idle:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()

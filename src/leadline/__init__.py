@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from leadline.records.version import __version__
 
-__all__ = ["Hook", "TrainingStopped", "__version__", "log", "mode", "open_run", "watch"]
+__all__ = ["Hook", "TrainingStopped", "__version__", "log", "mode", "open_run", "open_trial", "watch"]
 
 if TYPE_CHECKING:
     from leadline.errors import TrainingStopped
     from leadline.hook import Hook
-    from leadline.reader.run import open_run
+    from leadline.reader.run import open_run, open_trial
     from leadline.training.session.api import log, mode
     from leadline.training.session.watch import watch
 
@@ -19,6 +19,7 @@ _MODULES = {
     "Hook": "leadline.hook",
     "TrainingStopped": "leadline.errors",
     "open_run": "leadline.reader.run",
+    "open_trial": "leadline.reader.run",
     "log": "leadline.training.session.api",
     "mode": "leadline.training.session.api",
     "watch": "leadline.training.session.watch",

@@ -309,6 +309,8 @@ def raw_values(
     """
     stored = stored_at(run, name, step, worker, mode)
     if stored is not None and step in (None, stored_step := run.archive.step_of(stored)):
+        if stored.is_text:
+            return None, f"the elements of {name} are texts", stored_step
         return *load_for_display(stored), stored_step
     try:
         return run.tensor(name).value(step or 0, worker, mode), "", step or 0

@@ -60,6 +60,7 @@ COMMANDS: Final = {
     "set": _CommandSpec("set", "set_", takes_run=True),
     "profile": _CommandSpec("profile", "profile", takes_run=True),
     "export": _CommandSpec("export", "export", takes_run=True),
+    "import": _CommandSpec("import_trial", "import_"),
     "rm": _CommandSpec("rm", "rm"),
     "prune": _CommandSpec("prune", "prune"),
     "stop": _CommandSpec("stop", "stop", takes_run=True),

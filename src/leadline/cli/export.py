@@ -12,17 +12,19 @@ from leadline.cli.arguments import RunArgument, completing
 from leadline.cli.console import complain, console
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
+from leadline.exports.smdebug import export_trial
 from leadline.exports.span import Span, parse_span, train_steps
 from leadline.exports.tables import export_events, export_tables
 from leadline.reader.run import Run
+from leadline.records.formatting import counted
 
-FORMATS: Final = ("perfetto", "parquet", "csv", "tensorboard")
+FORMATS: Final = ("perfetto", "parquet", "csv", "tensorboard", "smdebug")
 
 
 def export(
     run: RunArgument = None,
     to: Annotated[
-        str, typer.Option(help="perfetto, parquet, csv or tensorboard.", autocompletion=completing(FORMATS))
+        str, typer.Option(help="perfetto, parquet, csv, tensorboard or smdebug.", autocompletion=completing(FORMATS))
     ] = "perfetto",
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Output path: a file for perfetto, else a folder.")
@@ -34,8 +36,8 @@ def export(
 ) -> None:
     """Export a run to formats of other tools.
 
-    Formats are one trace for Perfetto, tables, and TensorBoard event files. The trace (.json or .json.gz) contains
-    workers, nodes, profile windows and findings on one clock.
+    Formats are one trace for Perfetto, tables, TensorBoard event files, and a trial of smdebug. The trace (.json or
+    .json.gz) contains workers, nodes, profile windows and findings on one clock; the trial contains the tensors.
     """
     if to not in FORMATS:
         raise UnknownNameError("format", to, FORMATS, hint="--to")
@@ -73,5 +75,11 @@ def _tables(run: Run, folder: str, to: str, span: Span) -> str:
     if to == "tensorboard":
         count = export_events(run, folder, span)
         return f"{folder}: {count:,} scalars; view them with: tensorboard --logdir {folder}"
+    if to == "smdebug":
+        exported = export_trial(run, folder, span)
+        for reason in exported.left_out:
+            complain(f"left out: {reason}")
+        counts = f"{exported.records:,} records of {counted(exported.steps, 'step')}"
+        return f"{folder}: {counts}, {counted(exported.workers, 'worker')}; open it with smdebug's create_trial"
     rows = export_tables(run, folder, "parquet" if to == "parquet" else "csv", span)
     return f"{folder}: " + ", ".join(f"{name} {count:,} rows" for name, count in rows.items())

@@ -12,7 +12,9 @@ import typer
 from leadline.cli.console import console
 from leadline.config.run_config import runs_root
 from leadline.errors import MissingExtraError, RunNotFoundError
+from leadline.reader.find_runs import find_run
 from leadline.store import layout
+from leadline.trials.cache import is_trial
 
 if TYPE_CHECKING:
     from leadline.dashboard.security import Access
@@ -35,7 +37,7 @@ def ui(
     read_only: Annotated[bool, typer.Option("--read-only", help="Disable all controls.")] = False,
 ) -> None:
     """Serve the dashboard of live and finished runs."""
-    root, path = _root_and_path(place)
+    root, path = root_and_path(place)
     try:
         from leadline.dashboard.security import make_access
         from leadline.dashboard.server import bind, serve
@@ -60,12 +62,12 @@ def _address(access: Access, port: int, path: str) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{token}"
 
 
-def _root_and_path(place: str | None) -> tuple[str, str]:
+def root_and_path(place: str | None) -> tuple[str, str]:
     """The runs directory, and the first page to show."""
     root = runs_root(None)
     for path in (place, os.path.join(root, place)) if place is not None else ():
-        if layout.is_run(path):
-            folder, name = os.path.split(os.path.abspath(path))
+        if layout.is_run(path) or is_trial(path):
+            folder, name = os.path.split(find_run(path))
             return folder, f"/runs/{quote(name, safe='')}/overview"
     if place is not None and not os.path.isdir(place):
         raise RunNotFoundError(f"no such run or folder: {place!r}; leadline ls lists the runs of a folder")

@@ -292,7 +292,7 @@ def format_element(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, np.integer)):
         return str(value)
-    return f"{value:.5g}"
+    return value if isinstance(value, str) else f"{value:.5g}"
 
 
 def npy_chunks(stored: StoredTensor) -> Iterator[bytes]:

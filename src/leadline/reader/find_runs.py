@@ -11,6 +11,7 @@ from leadline.reader.summary import RunSummary, read_start, summarize
 from leadline.records.manifest import Manifest
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.trials.cache import imported_run, is_trial
 
 DEFAULT_ROOT = "./leadline-runs"
 
@@ -24,11 +25,12 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
     """Return the run directory of a run.
 
     Args:
-        place: A path, or a name in the runs directory; None for the latest run, ``-1`` for the one before it.
+        place: A path, or a name in the runs directory; None for the latest run, ``-1`` for the one before it. The
+            path of a trial of smdebug is that of its import, which is made where it does not exist yet.
         root: The runs directory.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
-        ConfigurationError: The path is a URI that this version cannot read.
+        ConfigurationError: The path is a URI that this version cannot read, or a trial of which nothing can be read.
     """
     runs = runs_root(root)
     place = os.fspath(place) if place is not None else None
@@ -41,6 +43,8 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
     for path in (place, os.path.join(runs, place)):
         if layout.is_run(path):
             return os.path.abspath(path)
+        if is_trial(path):
+            return imported_run(path)
     raise _not_found(place, runs)
 
 
@@ -78,8 +82,12 @@ def _numeric_sort_key(path: str) -> list[tuple[int, float | str]]:
 
 
 def _runs_at(path: str) -> list[str]:
-    """Return the run in a folder, or the runs that it contains."""
-    return [os.path.abspath(path)] if layout.is_run(path) else _run_folders(path)
+    """Return the run in a folder, or the runs and trials that it contains; trials are imported."""
+    if layout.is_run(path):
+        return [os.path.abspath(path)]
+    if is_trial(path):
+        return [imported_run(path)]
+    return [imported_run(inner) if is_trial(inner) else inner for inner in _folders(path) if _is_readable(inner)]
 
 
 def list_runs(root: str | os.PathLike[str] | None = None) -> list[RunSummary]:
@@ -109,6 +117,10 @@ def read_manifest(path: str) -> Manifest:
         raise DamagedRunError(
             f"{manifest_path} cannot be read as a manifest; the other files of the run are unchanged"
         ) from error
+
+
+def _is_readable(path: str) -> bool:
+    return layout.is_run(path) or is_trial(path)
 
 
 def _run_folders(root: str) -> list[str]:

@@ -20,9 +20,10 @@ from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED, MODES
 from leadline.store import layout
 from leadline.store.run_html import verdict_html
-from leadline.store.run_state import damaged_documents, read_workers
+from leadline.store.run_state import damage_of_trial, damaged_documents, read_workers
+from leadline.trials.cache import imported_run
 
-__all__ = ["Run", "list_runs", "open_run"]
+__all__ = ["Run", "list_runs", "open_run", "open_trial"]
 
 _POLL_SECONDS = 0.05
 
@@ -32,12 +33,27 @@ def open_run(path_or_name: str | os.PathLike[str] | None = None, root: str | os.
 
     Args:
         path_or_name: A path, or a name in the runs directory; None for the latest run, ``"-1"`` for the one before.
+            A trial of smdebug is read as by ``open_trial``.
         root: The runs directory; None for ``$LEADLINE_ROOT``, or ``./leadline-runs``.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
         DamagedRunError: Its manifest cannot be read.
     """
     return Run(find_run(path_or_name, root))
+
+
+def open_trial(path: str | os.PathLike[str]) -> Run:
+    """Open a trial that smdebug (SageMaker Debugger) wrote, as the run that it is imported as.
+
+    The import is kept in ``$LEADLINE_CACHE`` (default ``~/.cache/leadline``) and made again when the trial has changed.
+    What could not be read is named in ``damage``.
+
+    Args:
+        path: The folder of a trial, or of a job with ``debug-output`` and ``profiler-output``.
+    Raises:
+        ConfigurationError: There is no trial at the path, or nothing of it can be read.
+    """
+    return Run(imported_run(os.fspath(path)))
 
 
 class Run(TableQueries, ProfileQueries):
@@ -114,7 +130,7 @@ class Run(TableQueries, ProfileQueries):
 
         Large runs are read only as far as requested; ``verify`` reads everything.
         """
-        return [*damaged_documents(self.path), *self.archive.damage]
+        return [*damaged_documents(self.path), *self.archive.damage, *damage_of_trial(self.path)]
 
     def refresh(self) -> Run:
         """Read the data written since the last call; only new bytes are read."""

@@ -141,6 +141,8 @@ class Tensor:
         for vector in self._at(stored, step, worker, mode):
             return arrays.trimmed(name, vector.load())
         for raw in self._at(self._stored(), step, worker, mode) if name != "confusion" else ():
+            if raw.is_text:
+                raise NotCapturedError(f"{self.name} contains texts, of which there is no {name}; use value({step})")
             return arrays.compute_vector(name, raw.load())
         known = self._known((*stored, *self._stored()), mode)
         raise self._missing(f"no {name} of {self.name} was captured", step, mode, known)
@@ -310,7 +312,7 @@ class Tensor:
         from leadline.statistics.definitions import find_statistic
 
         definition = find_statistic(statistic)
-        if definition.is_vector or definition.source in ("number", "update"):
+        if stored.is_text or definition.is_vector or definition.source in ("number", "update"):
             return None
         if definition.source == "bits":
             return arrays.compute(statistic, stored.bits())

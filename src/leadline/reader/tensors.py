@@ -38,6 +38,8 @@ _DTYPES: Final = {
     "F8_E4M3": "u1",
     "F8_E5M2": "u1",
 }
+TEXT: Final = "TEXT"
+"""The type of texts: code points in four bytes each, as many for every element."""
 
 
 def _from_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -82,8 +84,13 @@ class StoredTensor:
 
     @property
     def is_readable(self) -> bool:
-        """Whether numpy supports the type."""
+        """Whether its elements are numbers of a type that numpy supports."""
         return self.dtype in _DTYPES
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its elements are texts."""
+        return self.dtype == TEXT
 
     def load(self) -> npt.NDArray[Any]:
         """Read the elements, ``(*shape,)``; bfloat16 and 8-bit floating-point types are converted to float32.
@@ -100,7 +107,7 @@ class StoredTensor:
         Raises:
             DamagedRunError: As ``load``.
         """
-        if not self.is_readable:
+        if not self.is_readable and not self.is_text:
             raise DamagedRunError(
                 f"{self.name} at step {self.step} has type {self.dtype}; read {self.path} with its framework"
             )
@@ -111,7 +118,13 @@ class StoredTensor:
             raise DamagedRunError(f"{self.path} cannot be read: {error.strerror}") from error
         if len(data) != self.nbytes:
             raise DamagedRunError(f"{self.path} is shorter than its header says (at byte {self.offset})")
-        return np.frombuffer(data, dtype=_DTYPES[self.dtype]).reshape(self.shape)
+        dtype = f"<U{self._characters}" if self.is_text else _DTYPES[self.dtype]
+        return np.frombuffer(data, dtype=dtype).reshape(self.shape)
+
+    @property
+    def _characters(self) -> int:
+        """The characters of each element of a text."""
+        return max(1, self.nbytes // 4 // max(1, math.prod(self.shape)))
 
 
 class TensorIndex:
@@ -156,6 +169,7 @@ def read_header(path: str, worker: str) -> list[StoredTensor]:
         if not 0 < length <= min(size, _MAX_HEADER_BYTES):
             raise ValueError("it is truncated")
         header = json.loads(file.read(length))
+    texts = frozenset(json.loads(header.get("__metadata__", {}).get(layout.TEXTS, "[]")))
     tensors = []
     for key, entry in header.items():
         if key == "__metadata__":
@@ -166,8 +180,11 @@ def read_header(path: str, worker: str) -> list[StoredTensor]:
         if first + end > size:
             raise ValueError("it is truncated")
         shape = tuple(int(extent) for extent in entry["shape"])
-        _check_size(entry["dtype"], shape, end - start)
-        tensors.append(StoredTensor(path, first + start, end - start, entry["dtype"], shape, worker, mode, step, name))
+        dtype = entry["dtype"]
+        _check_size(dtype, shape, end - start)
+        if key in texts and dtype == "U32" and shape:
+            dtype, shape = TEXT, shape[:-1]
+        tensors.append(StoredTensor(path, first + start, end - start, dtype, shape, worker, mode, step, name))
     return tensors
 
 

@@ -212,6 +212,17 @@ def damaged_documents(run: str) -> list[str]:
     ]
 
 
+def damage_of_trial(run: str) -> list[str]:
+    """Return one line for each part of its trial that an imported run lacks, because it could not be read."""
+    path = os.path.join(run, layout.TRIAL)
+    if not os.path.exists(path):
+        return []
+    document = read_with_retries(path)
+    if not isinstance(document, dict):
+        return [f"{layout.TRIAL}: not a readable document"]
+    return [str(line) for line in document.get("damage") or ()]
+
+
 def _rule_names(run: str) -> list[str]:
     try:
         with os.scandir(os.path.join(run, layout.RULES)) as entries:

@@ -223,6 +223,31 @@ class TensorFolder:
         _write_parts(path, flags, parts, size)
 
 
+def write_tensors(
+    path: str, tensors: Mapping[str, tuple[str, tuple[int, ...], bytes]], metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write one segment at once; it gets its final name when it is complete.
+
+    Args:
+        tensors: Type, shape and bytes of each tensor, by its key.
+        metadata: Further entries of the header.
+    Raises:
+        OSError: It was not written.
+    """
+    entries, offset = [], 0
+    for key, (dtype, shape, data) in tensors.items():
+        end = offset + len(data)
+        entry = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
+        entries.append(f"{json.dumps(key)}:{json.dumps(entry)}")
+        offset = end
+    text = _join_header(entries, metadata or {})
+    size = -(-len(text) // 8) * 8
+    header = struct.pack("<Q", size) + text.ljust(size)
+    parts = [memoryview(header), *(memoryview(data) for _, _, data in tensors.values())]
+    _write_parts(path + ".part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, parts, len(header) + offset)
+    os.replace(path + ".part", path)
+
+
 def _unique_groups(captures: Sequence[TensorCapture]) -> list[list[TensorCapture]]:
     """Group captures so that no group has a tensor of a step twice, since such a segment could not be read."""
     groups: list[list[TensorCapture]] = []

@@ -6,7 +6,6 @@ import gzip
 import json
 import os
 import re
-import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -22,7 +21,8 @@ from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.store.segments import SegmentFolder
-from leadline.testing.stream_writer import StreamWriter
+from leadline.store.stream_writer import StreamWriter
+from leadline.store.tensors import write_tensors
 
 SECOND_NS = 1_000_000_000
 START_NS = 1_795_000_000 * SECOND_NS
@@ -353,16 +353,8 @@ class RunWriter:
         ordinal = self._ordinals[part.worker] = self._ordinals.get(part.worker, 0) + 1
         path = os.path.join(self.path, layout.tensor_segment(part.worker, ordinal))
         make_folder(os.path.dirname(path))
-        header, offset, blobs = {}, 0, []
-        for name, (dtype, shape, data) in part.tensors.items():
-            key = layout.tensor_key(part.mode, part.step, name)
-            header[key] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, offset + len(data)]}
-            offset += len(data)
-            blobs.append(data)
-        header_bytes = json.dumps(header).encode()
-        with open(path + ".part", "wb") as file:
-            file.write(struct.pack("<Q", len(header_bytes)) + header_bytes + b"".join(blobs))
-        os.replace(path + ".part", path)
+        keyed = {layout.tensor_key(part.mode, part.step, name): values for name, values in part.tensors.items()}
+        write_tensors(path, keyed)
 
     def _stream(self, part: str, name: str) -> StreamWriter:
         if (part, name) not in self._streams:

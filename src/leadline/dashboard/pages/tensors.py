@@ -78,7 +78,7 @@ def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
     )
     statistics = statistics_by_collection[str(of)]
     statistic = parameters.get("by") if parameters.get("by") in statistics else view.preferred(statistics)
-    modes = [mode for mode in opened.run.modes() if mode != "global"]
+    modes = [mode for mode in opened.run.modes() if mode != "global"] or ["train"]
     mode = parameters.get("mode") if parameters.get("mode") in modes else ("train" if "train" in modes else modes[0])
     query = urlencode({"of": of, "by": statistic, "mode": mode, "worker": parameters.get("worker", "")})
     all_statistics = list(dict.fromkeys(name for names in statistics_by_collection.values() for name in names))
@@ -194,6 +194,8 @@ def download(request: Request) -> Response:
         matches = [candidate for candidate in candidates if opened.run.archive.step_of(candidate) == step]
     if not matches:
         raise HTTPException(404, "this tensor was not stored at this step")
+    if matches[0].is_text:
+        raise HTTPException(409, f"the elements are texts; read them with run.tensor({name!r}).value({step})")
     if not matches[0].is_readable:
         raise HTTPException(409, f"NumPy has no type {matches[0].dtype}")
     chunks = view.npy_chunks(matches[0])

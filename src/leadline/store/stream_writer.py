@@ -1,11 +1,13 @@
-"""Writer of one stream of a synthetic run."""
+"""Writer of one stream from rows: for imported and for synthetic runs."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from leadline.store import codec
 from leadline.store.segments import Segment, SegmentFolder
+
+_MAX_OPEN_SEGMENTS: Final = 64
 
 
 class StreamWriter:
@@ -56,6 +58,8 @@ class StreamWriter:
 
     def _segment(self, key: Any) -> tuple[Segment, int]:
         if key not in self._open:
+            if len(self._open) >= _MAX_OPEN_SEGMENTS:
+                self._open.pop(next(iter(self._open)))[0].close()
             match self._part:
                 case "series":
                     schema = codec.series_schema(len(key.columns))

@@ -1,0 +1,1 @@
+"""The public interfaces of other tools over Leadline's own reader."""

@@ -1,0 +1,1 @@
+"""Modes and tensors of smdebug's interface, where smdebug has them."""

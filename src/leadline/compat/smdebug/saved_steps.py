@@ -1,0 +1,120 @@
+"""What was saved at each step of a run, by global step as smdebug counts."""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from typing import Any, Final
+
+from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.reader.feed import CLOCK
+from leadline.reader.run import Run
+from leadline.records.names import JOB_ENDED
+from leadline.records.series import SeriesLayout
+from leadline.store import layout
+from leadline.store.documents import read_document
+
+REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")
+_DEVICE: Final = "_job-"
+_WITHOUT_MODE: Final = "train"
+
+
+class SavedSteps:
+    """The saved steps of a run.
+
+    Attributes:
+        stamps: Mode and step within it of each global step.
+        workers: The workers that saved anything at each global step.
+        tensors: The workers that saved a tensor, by its name and global step; with raw elements, reductions or a shape.
+        raw: The same for raw tensors and single numbers.
+        num_workers: The number of workers of the training.
+        has_ended: Whether nothing more will be saved.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.stamps: dict[int, tuple[ModeKeys, int]] = {}
+        self.workers: dict[int, set[str]] = defaultdict(set)
+        self.tensors: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        self.raw: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
+        document = read_document(os.path.join(run.path, layout.TRIAL))
+        self.trial: dict[str, Any] = document if isinstance(document, dict) else {}
+        self._has_mode = bool(self.trial.get("has_mode", True))
+        self._global_steps: dict[tuple[ModeKeys, int], int] = {}
+        self._statistics: dict[tuple[str, int, str], set[str]] = defaultdict(set)
+        self._read()
+        self.num_workers = max(int(self.trial.get("workers") or 0), len(self.all_workers), 1)
+        is_open = bool(self.trial) and run.status == "Interrupted"
+        self.has_ended = run.status in JOB_ENDED and not is_open
+
+    @property
+    def all_workers(self) -> list[str]:
+        """The workers, as smdebug names them."""
+        return sorted(set().union(*self.workers.values()) if self.workers else ())
+
+    def mode_of(self, mode: str) -> ModeKeys:
+        """Return smdebug's mode of a mode of the run."""
+        return ModeKeys[mode.upper()] if self._has_mode or mode != _WITHOUT_MODE else ModeKeys.GLOBAL
+
+    def run_mode(self, mode: ModeKeys) -> str:
+        """Return the run's mode of a mode of smdebug."""
+        return mode.name.lower() if self._has_mode or mode is not ModeKeys.GLOBAL else _WITHOUT_MODE
+
+    def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
+        """Return the global step of a step of a mode; None if it was not saved."""
+        if mode is ModeKeys.GLOBAL:
+            return mode_step if mode_step in self.stamps else None
+        return self._global_steps.get((mode, mode_step))
+
+    def reductions(self, name: str, step: int, worker: str) -> set[str]:
+        """Return the stored reductions of a tensor at a global step: smdebug's names, such as ``abs_max``."""
+        if not self.trial:
+            return self._statistics[name, step, worker]
+        index = self.trial["reductions"].get(run_worker(worker), {}).get(str(step))
+        return set() if index is None else set(self.trial["reduction_sets"][index].get(name, ()))
+
+    def _read(self) -> None:
+        reductions = {*REDUCTIONS, *(f"abs_{name}" for name in REDUCTIONS)}
+        for stream in self.run.archive.series.values():
+            names = [info.name for info in stream.layout.tensors if info.name != CLOCK]
+            columns = _columns(stream.layout)
+            worker = smdebug_worker(stream.worker)
+            for batches in stream.batches if names else ():
+                mode_steps = batches.numbers("mode_step").tolist()
+                rows = zip(batches.numbers("step").tolist(), batches.texts("mode"), mode_steps, strict=True)
+                for step, mode, mode_step in rows:
+                    self._add_step(step, mode, mode_step, worker)
+                    for name in names:
+                        self.tensors[name][step].add(worker)
+                    for name, statistic in columns:
+                        if statistic == "value":
+                            self.raw[name][step].add(worker)
+                        elif statistic in reductions:
+                            self._statistics[name, step, worker].add(statistic)
+        for name, stored in self.run.archive.stored.items():
+            for tensor in stored:
+                worker = smdebug_worker(tensor.worker)
+                self._add_step(tensor.step, tensor.mode, self.run.archive.step_of(tensor), worker)
+                self.tensors[name][tensor.step].add(worker)
+                self.raw[name][tensor.step].add(worker)
+
+    def _add_step(self, step: int, mode: str, mode_step: int, worker: str) -> None:
+        stamp = self.stamps.setdefault(step, (self.mode_of(mode), mode_step))
+        self._global_steps.setdefault(stamp, step)
+        self.workers[step].add(worker)
+
+
+def _columns(shared: SeriesLayout) -> list[tuple[str, str]]:
+    """Return the name and statistic of each column."""
+    columns = ((shared.tensors[index].name, statistic) for index, statistic in shared.columns)
+    return [(name, statistic) for name, statistic in columns if name != CLOCK]
+
+
+def smdebug_worker(worker: str) -> str:
+    """Return a worker as smdebug names it: a device of TensorFlow has slashes and colons that no file name has."""
+    return worker.replace("_", "/").replace("-", ":") if worker.startswith(_DEVICE) else worker
+
+
+def run_worker(worker: str) -> str:
+    """Return a worker as the run names it; see ``smdebug_worker``."""
+    return worker.replace("/", "_").replace(":", "-") if worker.startswith("/job:") else worker

@@ -1,0 +1,156 @@
+"""Export of a run's tensors as a trial that smdebug's reader opens."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.compat.smdebug.saved_steps import SavedSteps, run_worker
+from leadline.errors import ConfigurationError, DamagedRunError
+from leadline.store.documents import make_folder, replace_file
+from leadline.trials.encoding import record_of
+from leadline.trials.folder import COLLECTIONS, END, EVENTS, INDEX
+from leadline.trials.steps import leadline_statistic
+
+if TYPE_CHECKING:
+    from leadline.exports.span import Span
+    from leadline.reader.run import Run
+
+_REDUCTION: Final = "smdebug/reductions/"
+_STEPS_PER_FOLDER: Final = 1000
+_RANK: Final = re.compile(r"rank(\d+)-")
+_AS_SAVED: Final = re.compile(r"worker_\d+|_job-.*")
+
+
+@dataclass(slots=True)
+class ExportedTrial:
+    """What was written, and what was left out, one line each."""
+
+    records: int
+    steps: int
+    workers: int
+    left_out: list[str]
+
+
+def export_trial(run: Run, folder: str, span: Span) -> ExportedTrial:
+    """Write raw tensors, single numbers and reductions, with steps, modes, workers and collections.
+
+    A number of which only the value was captured is a float64 of shape (1,); bfloat16 is written as float32.
+
+    Raises:
+        ConfigurationError: The folder is not empty.
+        OSError: A file could not be written.
+    """
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise ConfigurationError(f"-o {folder}: the folder is not empty; choose another one")
+    saved = SavedSteps(run)
+    names = _worker_names(saved)
+    exported = ExportedTrial(0, 0, len(names), [])
+    for worker, name in names.items():
+        _write_json(folder, f"{COLLECTIONS}/{0:09d}/{name}_collections.json", _collections(saved, len(names)))
+        for step in sorted(step for step, workers in saved.workers.items() if worker in workers):
+            time_ns = _time_ns(run, worker, step)
+            if span.contains(time_ns):
+                exported.records += _write_step(saved, folder, (worker, name), step, time_ns, exported.left_out)
+                exported.steps += 1
+    if saved.has_ended:
+        _write(folder, END, b"")
+    return exported
+
+
+def _write_step(
+    saved: SavedSteps, folder: str, worker: tuple[str, str], step: int, time_ns: int, left_out: list[str]
+) -> int:
+    """Write what a worker saved at a step, the event file before its index; return the number of records."""
+    mode, mode_step = saved.stamps[step]
+    events, payload, shapes = bytearray(), [], []
+    for name, values in _records(saved, worker[0], step, left_out):
+        record = record_of(name, values, step=step, time_ns=time_ns, mode=mode.value, mode_step=mode_step)
+        payload.append({"tensorname": name, "start_idx": len(events), "length": len(record)})
+        events += record
+    for name, held in saved.tensors.items():
+        shape = saved.run.tensor(name).shape
+        if worker[0] in held.get(step, ()) and worker[0] not in saved.raw[name].get(step, ()) and shape:
+            shapes.append({"tensorname": name, "originalname": name, "shape": list(shape)})
+    place = f"{EVENTS}/{step:012d}/{step:012d}_{worker[1]}.tfevents"
+    meta = {"mode": mode.name, "mode_step": mode_step, "event_file_name": place}
+    if payload:
+        _write(folder, place, bytes(events))
+    document = {"meta": meta, "tensor_payload": payload, "shape_payload": shapes}
+    _write_json(folder, f"{INDEX}/{step // _STEPS_PER_FOLDER:09d}/{step:012d}_{worker[1]}.json", document)
+    return len(payload)
+
+
+def _records(saved: SavedSteps, worker: str, step: int, left_out: list[str]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    """Yield the names and values of the records of a step: reductions, then raw tensors, as smdebug writes them."""
+    mode, mode_step = saved.stamps[step]
+    where = {"worker": run_worker(worker), "mode": saved.run_mode(mode)}
+    for name, held in saved.tensors.items():
+        if worker not in held.get(step, ()):
+            continue
+        tensor = saved.run.tensor(name)
+        for reduction in sorted(saved.reductions(name, step, worker)):
+            value = tensor.statistic(leadline_statistic(reduction), mode_step, **where)
+            yield f"{_REDUCTION}{reduction}/{name}", np.asarray(value, np.float64)
+        if worker in saved.raw[name].get(step, ()):
+            try:
+                values = tensor.value(mode_step, **where)
+            except DamagedRunError as error:
+                left_out.append(str(error))
+                continue
+            yield name, values.reshape(1) if _is_number(saved, name, values) else values
+
+
+def _is_number(saved: SavedSteps, name: str, values: npt.NDArray[Any]) -> bool:
+    """Return whether only the value of a tensor was captured, not the tensor."""
+    return values.shape == () and name not in saved.run.archive.stored
+
+
+def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
+    """Return a collections file: as it was imported, or of what was captured."""
+    entries = saved.trial.get("collections") or {
+        name: {
+            "name": name,
+            "include_regex": [],
+            "tensor_names": sorted(members),
+            "reduction_config": None,
+            "save_config": None,
+            "save_histogram": False,
+        }
+        for name, members in saved.run.collections().items()
+    }
+    return {"collections": entries, "_meta": {"num_workers": workers}}
+
+
+def _worker_names(saved: SavedSteps) -> dict[str, str]:
+    """Return smdebug's name of each worker in files: ``worker_<rank>``, without ranks counted."""
+    names: dict[str, str] = {}
+    for index, worker in enumerate(saved.all_workers):
+        in_run = run_worker(worker)
+        rank = _RANK.match(in_run)
+        name = in_run if _AS_SAVED.fullmatch(in_run) else f"worker_{rank[1] if rank else index}"
+        names[worker] = name if name not in names.values() else f"worker_{len(saved.all_workers) + index}"
+    return names
+
+
+def _time_ns(run: Run, worker: str, step: int) -> int:
+    stamp = run.archive.stamp(run_worker(worker), step)
+    return stamp[1] if stamp else run.manifest.started_ns
+
+
+def _write_json(folder: str, place: str, document: Any) -> None:
+    _write(folder, place, json.dumps(document).encode())
+
+
+def _write(folder: str, place: str, data: bytes) -> None:
+    path = os.path.join(folder, place)
+    make_folder(os.path.dirname(path))
+    with replace_file(path) as file:
+        file.write(data)

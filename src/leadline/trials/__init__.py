@@ -1,0 +1,1 @@
+"""Trials that smdebug wrote, imported as runs."""

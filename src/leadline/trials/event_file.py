@@ -1,0 +1,156 @@
+"""Records of smdebug's event files: framing, checksums, and the tensor of each record."""
+
+from __future__ import annotations
+
+import math
+import struct
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from leadline.trials.protobuf import content, double, fields, signed
+
+_HEAD: Final = struct.Struct("<QI")
+_FOOT: Final = struct.Struct("<I")
+FRAMING_BYTES: Final = _HEAD.size + _FOOT.size
+"""The bytes of a record beside its message: its length, and the checksums of length and message."""
+CONSTANT_CHECKSUM: Final = 0x062DC0B3
+"""What smdebug writes in place of the checksum of a message: that of the text ``0x12345678``."""
+_MASK_DELTA: Final = 0xA282EAD8
+_POLYNOMIAL: Final = 0x82F63B78
+_TEXT: Final = (0, 7)
+"""The types of texts: smdebug writes none, TensorFlow 7."""
+DTYPES: Final = {
+    1: "<f4",
+    2: "<f8",
+    3: "<i4",
+    4: "u1",
+    5: "<i2",
+    6: "i1",
+    8: "<c8",
+    9: "<i8",
+    10: "?",
+    17: "<u2",
+    18: "<c16",
+    19: "<f2",
+    22: "<u4",
+    23: "<u8",
+}
+"""numpy's types by the number of TensorFlow's ``DataType``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTensor:
+    """The tensor of one record."""
+
+    name: str
+    step: int
+    """The global step."""
+    time_ns: int
+    values: npt.NDArray[Any]
+
+
+def _crc_table() -> tuple[int, ...]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (_POLYNOMIAL if crc & 1 else 0)
+        table.append(crc)
+    return tuple(table)
+
+
+_TABLE: Final = _crc_table()
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Return the masked CRC-32C of some bytes.
+
+    Source:
+        RFC 3720, appendix B.4; the mask is that of TensorFlow's record files.
+    """
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _TABLE[(crc ^ byte) & 255] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def message_of(record: bytes) -> bytes:
+    """Return the message of a record, after checking its length and checksums.
+
+    Raises:
+        ValueError: The record is truncated or damaged.
+    """
+    if len(record) < FRAMING_BYTES:
+        raise ValueError("its record is truncated")
+    length, length_checksum = _HEAD.unpack_from(record)
+    if masked_crc32c(record[:8]) != length_checksum:
+        raise ValueError("the checksum of its record's length does not match")
+    if len(record) != length + FRAMING_BYTES:
+        raise ValueError("its record is truncated")
+    message = record[_HEAD.size : _HEAD.size + length]
+    (checksum,) = _FOOT.unpack_from(record, _HEAD.size + length)
+    if checksum != CONSTANT_CHECKSUM and checksum != masked_crc32c(message):
+        raise ValueError("the checksum of its record does not match")
+    return message
+
+
+def read_tensor(record: bytes) -> RecordedTensor:
+    """Return the tensor of a record of an event file.
+
+    Raises:
+        ValueError: The record is truncated or damaged, or does not contain a tensor.
+    """
+    step, seconds, summary = 0, 0.0, b""
+    for number, value in fields(message_of(record)):
+        match number:
+            case 1:
+                seconds = double(value)
+            case 2:
+                step = signed(value)
+            case 5:
+                summary = content(value)
+    entries = [content(value) for number, value in fields(summary) if number == 1]
+    parts = dict(fields(entries[0])) if entries else {}
+    if 1 not in parts or 8 not in parts:
+        raise ValueError("its record contains no tensor")
+    if not math.isfinite(seconds):
+        raise ValueError("its record has no valid time")
+    name = content(parts[1]).decode()
+    return RecordedTensor(name, step, round(seconds * 1e9), _array(content(parts[8])))
+
+
+def _array(message: bytes) -> npt.NDArray[Any]:
+    """Return the elements of a TensorProto."""
+    kind, shape, data, texts = 0, tuple[int, ...](), b"", list[str]()
+    for number, value in fields(message):
+        match number:
+            case 1:
+                kind = signed(value)
+            case 2:
+                shape = _shape(content(value))
+            case 4:
+                data = content(value)
+            case 8:
+                texts.append(content(value).decode())
+    if kind in _TEXT:
+        return np.array(texts, dtype=np.str_).reshape(shape or len(texts))
+    if kind not in DTYPES:
+        raise ValueError(f"its type {kind} is unknown")
+    values = np.frombuffer(data, dtype=DTYPES[kind])
+    if values.size != math.prod(shape):
+        raise ValueError("its size does not match its shape")
+    return values.reshape(shape)
+
+
+def _shape(message: bytes) -> tuple[int, ...]:
+    extents = []
+    for number, value in fields(message):
+        if number == 2:
+            extents.append(next((signed(extent) for key, extent in fields(content(value)) if key == 1), 0))
+    if min(extents, default=0) < 0:
+        raise ValueError("it has a negative size")
+    return tuple(extents)

@@ -62,6 +62,7 @@ COMMANDS: Final = {
     "export": _CommandSpec("export", "export", takes_run=True),
     "rm": _CommandSpec("rm", "rm"),
     "prune": _CommandSpec("prune", "prune"),
+    "upload": _CommandSpec("upload", "upload", takes_run=True),
     "stop": _CommandSpec("stop", "stop", takes_run=True),
     "doctor": _CommandSpec("doctor", "doctor", takes_command=True),
     "demo": _CommandSpec("demo", "demo"),

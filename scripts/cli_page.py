@@ -18,7 +18,8 @@ _INTRODUCTION: Final = """\
 # Command line
 
 `leadline COMMAND --help` prints the same. Where a command takes a run, it is given by its name in the runs directory,
-by its path, or as `-1` for the run before the latest; without a name it is the latest run.
+by its path, by its URI in an [object store](../how-to/object-stores.md), or as `-1` for the run before the latest;
+without a name it is the latest run.
 
 | command | |
 |---|---|

@@ -153,8 +153,8 @@ def test_watch_in_a_folder_that_cannot_be_written_warns_and_trains(tmp_path: Pat
     ("words", "expected"),
     [
         (
-            ("run", "--out", "s3://bucket/x", "train.py"),
-            "'s3://bucket/x': runs are written to a local folder, not a URL",
+            ("run", "--out", "ftp://bucket/x", "train.py"),
+            "ftp://bucket/x: unknown scheme 'ftp'; known: s3://, gs://, az://, file://",
         ),
         (("ls", "/nonexistent"), "no such folder: /nonexistent"),
         (("run", "--rule", "similar_across_runs", "train.py"), "similar_across_runs needs the parameter other_trials"),

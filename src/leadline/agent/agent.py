@@ -163,6 +163,7 @@ class Agent:
         self._documents.retry()
         if not self._documents.is_secondary and not self._is_run_removed:
             parts.compaction.poll(now)
+            parts.upload.poll(now)
         for warning in parts.monitor.take_warnings():
             parts.terminal.message(warning, "warning")
         if not parts.messages.has_hinted and now - self._started > _HINT_AFTER_SECONDS:

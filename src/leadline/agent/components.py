@@ -13,6 +13,7 @@ from leadline.agent.request_handler import RequestHandler
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import StartMessages, Terminal
+from leadline.agent.upload_process import UploadProcess
 from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor
@@ -65,6 +66,9 @@ class AgentComponents:
         )
         self.compaction = Compaction(
             documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning")
+        )
+        self.upload = UploadProcess(
+            documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning"), clock=clock
         )
         self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 

@@ -94,6 +94,8 @@ class Shutdown:
             parts.compaction.finish()
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be
+        if not parts.documents.is_secondary:
+            parts.upload.finish()
         return final
 
     def _remaining_workers(self, signals: EndSignals) -> list[int]:

@@ -10,6 +10,7 @@ from leadline.agent.run_documents import RunDocuments
 from leadline.records import describe
 from leadline.records.documents import ManifestDocument, WorkerDocument
 from leadline.records.formatting import counted, printable, short_path
+from leadline.store.upload_state import read_upload
 
 PREFIX: Final = "leadline"
 _COLORS: Final = {"finding": "\x1b[31m", "warning": "\x1b[33m", "quiet": "\x1b[2m", "plain": ""}
@@ -115,7 +116,8 @@ class StartMessages:
         configuration = f"preset {self._manifest.preset}, {rules}"
         if self._unwatched is not None:
             configuration = f"system metrics only: {self._unwatched}"
-        self._terminal.message(f"run {name} → {path}   {configuration}")
+        uri = read_upload(self._documents.run).uri
+        self._terminal.message(f"run {name} → {f'{uri}, by way of ' if uri else ''}{path}   {configuration}")
         if self._unwatched is not None:
             self.hint()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -15,10 +16,12 @@ from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import sampled, step_share, steps_by_mode
+from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.documents import read_lines, to_json
 from leadline.store.run_state import read_rule_summary, run_bytes
+from leadline.store.upload_state import read_upload
 
 _WORKER_KEYS: Final = (
     "worker",
@@ -44,7 +47,8 @@ def overview(run: Run) -> dict[str, Any]:
     manifest, outcome = run.manifest, outcome_of(run)
     return {
         "name": run.name,
-        "uri": run.uri,
+        "uri": mirror.uri_of(run.path) or run.uri,
+        "upload": _upload(run),
         "status": run.status,
         "status_note": run.status_note,
         "outcome": outcome.to_dict(),
@@ -113,6 +117,12 @@ def format_finding(finding: dict[str, Any] | Finding) -> dict[str, Any]:
         "count",
     )
     return {key: finding[key] if isinstance(finding, dict) else getattr(finding, key) for key in keys}
+
+
+def _upload(run: Run) -> str | None:
+    """Return how far the upload of a run is, or why its mirror is not up to date; None for other local runs."""
+    state = read_upload(run.path)
+    return state.describe(time.time_ns()) if state.uri else mirror.last_error(run.path) or None
 
 
 def _fields(document: Document, keys: Sequence[str]) -> dict[str, Any]:

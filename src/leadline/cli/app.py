@@ -63,6 +63,7 @@ COMMANDS: Final = {
     "import": _CommandSpec("import_trial", "import_"),
     "rm": _CommandSpec("rm", "rm"),
     "prune": _CommandSpec("prune", "prune"),
+    "upload": _CommandSpec("upload", "upload", takes_run=True),
     "stop": _CommandSpec("stop", "stop", takes_run=True),
     "doctor": _CommandSpec("doctor", "doctor", takes_command=True),
     "demo": _CommandSpec("demo", "demo"),

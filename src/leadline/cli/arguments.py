@@ -62,5 +62,7 @@ complete_preset: Final = completing(PRESETS)
 
 RunArgument = Annotated[
     str | None,
-    typer.Argument(help="A run's name or path; default: the latest; -1 the one before.", autocompletion=complete_run),
+    typer.Argument(
+        help="A run's name, path or URI; default: the latest; -1 the one before.", autocompletion=complete_run
+    ),
 ]

@@ -31,6 +31,7 @@ from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records.formatting import counted
 from leadline.records.manifest import RuleSpec
+from leadline.remote.mirror import kept_fresh
 
 _MAX_LINES: Final = 10
 """The maximum number of runs that are named as not judged or as still running; the rest are counted."""
@@ -120,7 +121,8 @@ def _judge(engine: Engine, tasks: Sequence[Task]) -> list[Judged]:
 
 
 def _follow(tasks: Sequence[Task]) -> list[Judged]:
-    results = [(task, judge_run(task.run, task.rules, follow=True)) for task in tasks]
+    with kept_fresh(task.run for task in tasks):
+        results = [(task, judge_run(task.run, task.rules, follow=True)) for task in tasks]
     return [Judged(task.run, result.rules, result.damage) for task, result in results]
 
 

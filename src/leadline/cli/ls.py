@@ -14,6 +14,7 @@ from rich.text import Text
 from leadline.cli.console import LEVEL_STYLES, console, echo_json, number
 from leadline.cli.table import print_lines, table, table_width
 from leadline.config.run_config import runs_root
+from leadline.config.store_uri import is_uri
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
@@ -27,14 +28,14 @@ _COLUMNS: Final = ("NAME", "STEPS", "LOSS", "COST", "AGE", "OUTCOME")
 
 def ls(
     root: Annotated[
-        str | None, typer.Argument(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")
+        str | None, typer.Argument(help="Runs directory or URI; default: $LEADLINE_ROOT or ./leadline-runs.")
     ] = None,
     follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the runs of a directory with their outcomes, the latest first."""
-    folder, terminal = runs_root(root), console()
-    if root is not None and not os.path.isdir(root):
+    folder, terminal = runs_root(root, can_be_remote=True), console()
+    if root is not None and not is_uri(folder) and not os.path.isdir(folder):
         raise ConfigurationError(f"no such folder: {root}")
     if as_json:
         echo_json([_to_dict(run) for run in list_runs(folder)])

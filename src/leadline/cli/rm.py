@@ -18,6 +18,7 @@ from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import find_runs
 from leadline.reader.summary import summarize
 from leadline.records.formatting import counted, duration, size
+from leadline.remote.mirror import refuse_mirror
 from leadline.store.run_state import run_bytes
 
 
@@ -33,6 +34,7 @@ def rm(
     """
     paths = list(dict.fromkeys(path for argument in runs for path in _find(argument)))
     for path in paths:
+        refuse_mirror(path, "leadline rm")
         check_deletable(path)
     return delete(paths, is_confirmed=yes)
 

@@ -21,7 +21,10 @@ def run(
         typer.Argument(help="Command or .py file to run; everything after it belongs to the command."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run; default: script and time.")] = None,
-    out: Annotated[str | None, typer.Option(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")] = None,
+    out: Annotated[
+        str | None,
+        typer.Option(help="Runs directory or URI of an object store; default: $LEADLINE_ROOT or ./leadline-runs."),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),

@@ -17,6 +17,7 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
 from leadline.cli.console import LEVEL_STYLES, status
 from leadline.cli.measurements import machine_block, sparkline_lines, time_block
+from leadline.config.store_uri import is_uri
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.formatting import counted, duration
@@ -74,6 +75,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
+        "upload": summary["upload"],
     }
     for name, value in facts.items():
         if value:
@@ -133,7 +135,7 @@ def _warnings(workers: Iterable[WorkerDocument], damages: Iterable[str]) -> Rend
 
 def _next(summary: dict[str, Any]) -> RenderableType:
     """Suggested commands."""
-    name = summary["name"]
+    name = summary["uri"] if is_uri(summary["uri"]) else summary["name"]
     if summary["status"] in JOB_ENDED:
         commands = {"dashboard": "leadline ui", "report": f"leadline report {name}"}
     else:

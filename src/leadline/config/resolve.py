@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
+import secrets
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,16 @@ from typing import Final
 
 from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import parse_windows
-from leadline.config.run_config import DEFAULTS, RunConfig, check_interval, check_preset, parse_budget, runs_root
+from leadline.config.run_config import (
+    DEFAULTS,
+    RunConfig,
+    check_interval,
+    check_preset,
+    parse_budget,
+    runs_root,
+    spool_root,
+)
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.config.toml_file import from_table, from_toml
 from leadline.errors import ConfigurationError, RunExistsError, UnknownNameError
 from leadline.judge.action_resolution import check_triggers, distinct, resolve_action, try_actions
@@ -24,6 +34,7 @@ from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.version import __version__
+from leadline.remote.claim import create_uploaded_run
 from leadline.rules import registry
 from leadline.store.run_state import create_run, join_run
 
@@ -41,14 +52,19 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
         LeadlineError: The configuration is invalid; nothing was created.
     """
     base = base_of(config)
-    root = os.path.abspath(os.path.expanduser(runs_root(config.out or base.out)))
-    path = config.at or _new_run_path(root, config.name, command)
+    root = runs_root(config.out or base.out, can_be_remote=config.at is None)
+    is_remote = is_uri(root)
+    spool = spool_root() if is_remote else os.path.abspath(os.path.expanduser(root))
+    path = config.at or _new_run_path(spool, config.name, command, is_shared=is_remote)
     manifest = resolve(config, path, base)
     try_actions(manifest.actions)
     manifest = replace(
         manifest, command=mask_secrets(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
     )
-    (join_run if config.at else create_run)(path, manifest)
+    if is_remote:
+        create_uploaded_run(path, root, manifest)
+    else:
+        (join_run if config.at else create_run)(path, manifest)
     return path
 
 
@@ -61,7 +77,7 @@ def base_of(config: RunConfig) -> RunConfig:
     given = config.config
     if given is None or given.endswith(".toml") or (os.path.exists(given) and not os.path.isdir(given)):
         return from_toml(given, os.getcwd())
-    manifest = read_manifest(find_run(given, runs_root(config.out)))
+    manifest = read_manifest(find_run(given, runs_root(config.out, can_be_remote=True)))
     if manifest.settings is None:
         raise ConfigurationError(
             f"--config {given}: that run was recorded by Leadline {manifest.leadline}, which did not store "
@@ -97,7 +113,7 @@ def resolve(config: RunConfig, path: str, base: RunConfig | None = None) -> Mani
     budget = parse_budget(merged.budget, "--budget")
     recorded = replace(
         merged,
-        out=os.path.abspath(os.path.expanduser(merged.out)) if merged.out else None,
+        out=_absolute_root(merged.out),
         no_rules=tuple(dict.fromkeys(merged.no_rules)),
         rules=tuple(spec for spec, _ in rules if spec.source in ("config", "option")),
         on=tuple(entry for entry, _ in resolved),
@@ -116,6 +132,12 @@ def resolve(config: RunConfig, path: str, base: RunConfig | None = None) -> Mani
         profile=parse_windows(merged.profile),
         settings=recorded.to_table(),
     )
+
+
+def _absolute_root(out: str | None) -> str | None:
+    if out is None or is_uri(place := parse_place(out)):
+        return out
+    return os.path.abspath(os.path.expanduser(place))
 
 
 def _rules(config: RunConfig, actions: Iterable[ActionSpec]) -> dict[str, RuleSpec]:
@@ -146,7 +168,8 @@ def _with_canonical_rule(action: ActionSpec, aliases: Iterable[str]) -> ActionSp
     return action if action.rule in aliases else replace(action, rule=registry.canonical(action.rule))
 
 
-def _new_run_path(root: str, name: str | None, command: Sequence[str]) -> str:
+def _new_run_path(root: str, name: str | None, command: Sequence[str], *, is_shared: bool = False) -> str:
+    """Return the path of a new run; where other machines write as well, with a random part."""
     if name is not None:
         if not re.fullmatch(r"[\w][\w.@+-]*", name):
             raise ConfigurationError(f"--name {name!r}: a run name may contain only letters, digits, '.', '_' and '-'")
@@ -156,7 +179,7 @@ def _new_run_path(root: str, name: str | None, command: Sequence[str]) -> str:
         return path
     stem = next((os.path.splitext(os.path.basename(part))[0] for part in command if part.endswith(".py")), "")
     stem = re.sub(r"[^\w.-]+", "-", stem or (os.path.basename(command[0]) if command else "")).lstrip("-.")
-    first = f"{stem or 'run'}-{datetime.now():%m%d-%H%M}"
+    first = f"{stem or 'run'}-{datetime.now():%m%d-%H%M}{f'-{secrets.token_hex(2)}' if is_shared else ''}"
     candidates = (first, *(f"{first}-{count}" for count in range(2, 10_000)))
     return next(path for path in (os.path.join(root, name) for name in candidates) if not os.path.exists(path))
 

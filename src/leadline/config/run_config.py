@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -12,6 +11,7 @@ from typing import Any, Final
 
 from leadline.config.capture import capture_table, parse_capture
 from leadline.config.options import ActionEntry, format_spec, parse_action, parse_rule, parse_triggered_action
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
@@ -181,16 +181,21 @@ def _absolute(name: str, folder: str) -> str:
     return f"{os.path.abspath(os.path.join(folder, file))}:{kind}" if colon and file.endswith(".py") else name
 
 
-def runs_root(out: str | None) -> str:
-    """Return the runs directory.
+def runs_root(out: str | None, *, can_be_remote: bool = False) -> str:
+    """Return the runs directory, which may be the URI of an object store.
 
     Raises:
-        ConfigurationError: It is a URL.
+        ConfigurationError: It is a URI that cannot be used here.
     """
-    root = out or os.environ.get("LEADLINE_ROOT") or _DEFAULT_ROOT
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", root):
-        raise ConfigurationError(f"runs directory {root!r}: runs are written to a local folder, not a URL")
+    root = parse_place(out or os.environ.get("LEADLINE_ROOT") or _DEFAULT_ROOT)
+    if is_uri(root) and not can_be_remote:
+        raise ConfigurationError(f"{root}: only leadline run writes to an object store; give a local folder here")
     return root
+
+
+def spool_root() -> str:
+    """Return the local runs directory of runs that are uploaded: ``$LEADLINE_SPOOL``, or ``./leadline-runs``."""
+    return os.path.abspath(os.path.expanduser(os.environ.get("LEADLINE_SPOOL") or _DEFAULT_ROOT))
 
 
 def check_preset(preset: str, where: str, custom: Iterable[str] = ()) -> None:

@@ -32,7 +32,10 @@ from leadline.records.request import (
     SetInterval,
     Stop,
     changed_items,
+    request_to_dict,
 )
+from leadline.remote import mirror
+from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.run_state import read_rule_summary
 
@@ -54,7 +57,8 @@ def ask(run: Run, request: ControlRequest) -> ControlRequest:
     """
     if run.status in JOB_ENDED:
         raise ConfigurationError(f"{run.name} is not running: it is {run.status}")
-    write_request(run.uri, request)
+    mirror.send(run.path, layout.request(request.id), request_to_dict(request))
+    write_request(run.path, request)
     return request
 
 

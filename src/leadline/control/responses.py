@@ -23,6 +23,7 @@ from leadline.records.request import (
     Stop,
     UnreadableRequest,
 )
+from leadline.remote import mirror
 from leadline.store.control import read_acknowledgements, read_requests
 from leadline.store.run_state import read_nodes, read_workers
 
@@ -77,6 +78,7 @@ def await_answers(
     end = time.monotonic() + patience_seconds
     while time.monotonic() < end:
         time.sleep(_POLL_SECONDS)
+        mirror.refresh(run.path)
         received, processes = read_acknowledgements(run.uri), _Processes.of(run)
         answers = {request.id: received.get(request.id, []) for request in requests}
         if all(answers[request.id] and not processes.missing(request, answers[request.id]) for request in requests):

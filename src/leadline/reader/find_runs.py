@@ -6,9 +6,11 @@ import glob
 import os
 import re
 
-from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError, closest
+from leadline.config.store_uri import is_uri, parse_place
+from leadline.errors import DamagedRunError, RunNotFoundError, closest
 from leadline.reader.summary import RunSummary, read_start, summarize
 from leadline.records.manifest import Manifest
+from leadline.remote.mirror import mirror_root, mirror_run
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.trials.cache import imported_run, is_trial
@@ -25,27 +27,34 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
     """Return the run directory of a run.
 
     Args:
-        place: A path, or a name in the runs directory; None for the latest run, ``-1`` for the one before it. The
+        place: A path, a URI, or a name in the runs directory; None for the latest run, ``-1`` for the one before it. The
             path of a trial of smdebug is that of its import, which is made where it does not exist yet.
         root: The runs directory.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
-        ConfigurationError: The path is a URI that this version cannot read, or a trial of which nothing can be read.
+        ConfigurationError: It is no valid URI, or a trial of which nothing can be read.
+        StoreError: It is the URI of an object store that cannot be read.
     """
-    runs = runs_root(root)
     place = os.fspath(place) if place is not None else None
+    if place is not None and is_uri(place):
+        place = parse_place(place)
+        return mirror_run(place) if is_uri(place) else find_run(place, root)
+    given = parse_place(runs_root(root))
+    runs = local_root(given)
     if place is None or re.fullmatch(r"-\d+", place):
-        return _nth_latest(runs, back=-int(place or 0))
-    if re.match(r"[a-z0-9+]+://", place):
-        if not place.startswith("file://"):
-            raise ConfigurationError(f"{place}: only local runs can be read; copy the run to this machine first")
-        place = place.removeprefix("file://")
+        return _fetched(_nth_latest(runs, back=-int(place or 0)), runs, given)
     for path in (place, os.path.join(runs, place)):
         if layout.is_run(path):
-            return os.path.abspath(path)
+            return _fetched(os.path.abspath(path), runs, given)
         if is_trial(path):
             return imported_run(path)
     raise _not_found(place, runs)
+
+
+def _fetched(path: str, folder: str, root: str) -> str:
+    """Return a run directory; where only the documents of a remote run are here, the rest is fetched."""
+    is_remote = is_uri(root) and os.path.dirname(path) == os.path.abspath(folder)
+    return mirror_run(f"{root}/{os.path.basename(path)}") if is_remote else path
 
 
 def find_runs(place: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> list[str]:
@@ -57,19 +66,45 @@ def find_runs(place: str | os.PathLike[str], root: str | os.PathLike[str] | None
         root: The runs directory.
     Raises:
         RunNotFoundError: No run matches; the nearest name is suggested.
-        ConfigurationError: The path is a URI that this version cannot read.
+        ConfigurationError: It is no valid URI.
+        StoreError: It is the URI of an object store that cannot be read.
     """
-    runs, place = runs_root(root), os.fspath(place)
+    place = parse_place(os.fspath(place))
+    if is_uri(place):
+        return _remote_runs(place)
+    given = parse_place(runs_root(root))
+    runs = local_root(given)
     if glob.has_magic(place) and not os.path.exists(place):
         matched = [*glob.glob(place), *glob.glob(os.path.join(runs, place))]
         found = [run for path in matched for run in _runs_at(path)]
         if not found:
             raise RunNotFoundError(f"no run matches {place!r}, here or in {runs}; leadline ls lists the runs")
-        return sorted(dict.fromkeys(found), key=_numeric_sort_key)
+        return [_fetched(path, runs, given) for path in sorted(dict.fromkeys(found), key=_numeric_sort_key)]
     try:
         return [find_run(place, root)]
     except RunNotFoundError:
         found = _runs_at(place) or _runs_at(os.path.join(runs, place))
+        if not found:
+            raise
+        return [_fetched(path, runs, given) for path in sorted(found, key=_numeric_sort_key)]
+
+
+def local_root(root: str) -> str:
+    """Return a runs directory; of an object store, the folder with the mirrors of its runs, brought up to date.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    root = parse_place(root)
+    return mirror_root(root) if is_uri(root) else root
+
+
+def _remote_runs(uri: str) -> list[str]:
+    """Return the mirror of the run at a URI, or those of all runs below it."""
+    try:
+        return [mirror_run(uri)]
+    except RunNotFoundError:
+        found = [mirror_run(f"{uri}/{os.path.basename(path)}") for path in _run_folders(mirror_root(uri))]
         if not found:
             raise
         return sorted(found, key=_numeric_sort_key)
@@ -95,7 +130,7 @@ def list_runs(root: str | os.PathLike[str] | None = None) -> list[RunSummary]:
 
     Only the few fields that a list shows are read, without a cache: ten thousand runs take about a second.
     """
-    summaries = (summarize(path) for path in _folders(runs_root(root)))
+    summaries = (summarize(path) for path in _folders(local_root(runs_root(root))))
     runs = [summary for summary in summaries if summary is not None]
     return sorted(runs, key=lambda run: (run.started_ns, run.name), reverse=True)
 

@@ -18,6 +18,7 @@ from leadline.reader.tensor import Tensor
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED, MODES
+from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.run_html import verdict_html
 from leadline.store.run_state import damage_of_trial, damaged_documents, read_workers
@@ -32,12 +33,13 @@ def open_run(path_or_name: str | os.PathLike[str] | None = None, root: str | os.
     """Open a run for reading.
 
     Args:
-        path_or_name: A path, or a name in the runs directory; None for the latest run, ``"-1"`` for the one before.
-            A trial of smdebug is read as by ``open_trial``.
+        path_or_name: A path, the URI of a run in an object store, or a name in the runs directory; None for the latest
+            run, ``"-1"`` for the one before. A trial of smdebug is read as by ``open_trial``.
         root: The runs directory; None for ``$LEADLINE_ROOT``, or ``./leadline-runs``.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
         DamagedRunError: Its manifest cannot be read.
+        StoreError: The object store cannot be read.
     """
     return Run(find_run(path_or_name, root))
 
@@ -134,6 +136,7 @@ class Run(TableQueries, ProfileQueries):
 
     def refresh(self) -> Run:
         """Read the data written since the last call; only new bytes are read."""
+        mirror.refresh(self.path)
         workers = read_workers(self.path)
         gone = liveness.finished_workers(self.path, workers)
         is_over = self.status in JOB_ENDED

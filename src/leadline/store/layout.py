@@ -66,6 +66,10 @@ DOCTOR: Final = "doctor.json"
 DOCTOR_REPORTS: Final = "doctor"
 AGENT_LOCK: Final = "agent.lock"
 """Lock held by the one agent that writes the run's status and runs its judge."""
+UPLOAD: Final = "upload.json"
+"""Where a run is uploaded to, and how far that is; written on the machine of the job only."""
+MIRROR: Final = ".mirror.json"
+"""The objects that a mirror consists of; only in a mirror."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
 
 

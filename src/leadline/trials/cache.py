@@ -9,6 +9,7 @@ from typing import Final
 
 from leadline.errors import ConfigurationError, RunExistsError
 from leadline.store import layout
+from leadline.store.cache import cache_folder
 from leadline.store.documents import make_folder
 from leadline.trials.folder import (
     COLLECTIONS,
@@ -23,7 +24,6 @@ from leadline.trials.folder import (
     why_no_trial,
 )
 
-_CACHE: Final = "LEADLINE_CACHE"
 _VERSION: Final = "1"
 """Changes with what an import writes."""
 _CHARACTERS: Final = 24
@@ -46,7 +46,7 @@ def imported_run(path: str) -> str:
     trial = find_trial(path)
     if trial is None:
         raise ConfigurationError(f"{path}: {why_no_trial(path)}")
-    of_trial = os.path.join(_cache_folder(), _digest([os.path.realpath(trial.path)]))
+    of_trial = os.path.join(cache_folder("trials"), _digest([os.path.realpath(trial.path)]))
     imports = os.path.join(of_trial, _digest(_state(trial)))
     run = os.path.join(imports, os.path.basename(os.path.realpath(trial.path)) or "trial")
     if not layout.is_run(run):
@@ -60,12 +60,6 @@ def imported_run(path: str) -> str:
                 raise
         _delete_old(of_trial)
     return run
-
-
-def _cache_folder() -> str:
-    """Return the folder of imported trials: in ``$LEADLINE_CACHE``, ``$XDG_CACHE_HOME/leadline`` or ``~/.cache``."""
-    given, home = os.environ.get(_CACHE), os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(os.path.abspath(given or os.path.join(home, "leadline")), "trials")
 
 
 def _state(trial: TrialFolder) -> list[str]:

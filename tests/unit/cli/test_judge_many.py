@@ -166,7 +166,7 @@ def test_a_running_run_is_judged_up_to_now(root: Path, capfd: pytest.CaptureFixt
         (("lr-1", "--follow", "--engine", "ray"), "--follow needs a single run and --engine local"),
         (("lr-1", "--engine", "locl"), "no engine named 'locl'; did you mean 'local'?"),
         (("lr-1", "--ray-address", "auto"), "--ray-address needs --engine ray"),
-        (("s3://bucket/run",), "only local runs can be read"),
+        (("ftp://bucket/run",), "ftp://bucket/run: unknown scheme 'ftp'"),
     ],
 )
 def test_invalid_arguments_are_reported_in_one_line(

@@ -140,8 +140,8 @@ def test_a_run_is_found_by_path_name_or_age(tmp_path: Path, monkeypatch: pytest.
         leadline.open_run("-7")
     with pytest.raises(RunNotFoundError, match="leadline run"):
         leadline.open_run(root=tmp_path / "nowhere")
-    with pytest.raises(ConfigurationError, match="only local"):
-        leadline.open_run("s3://bucket/run")
+    with pytest.raises(ConfigurationError, match="unknown scheme 'ftp'"):
+        leadline.open_run("ftp://bucket/run")
 
 
 def test_a_broken_manifest_is_a_one_line_error_and_does_not_hide_other_runs(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_a_trial_is_exported_and_reported(copy_of: CopyOf, tmp_path: Path) -> No
 def test_dashboard_of_a_trial(copy_of: CopyOf) -> None:
     from leadline.cli.ui import root_and_path
 
-    root, path = root_and_path(str(copy_of("tf_tape")))
+    root, path, _ = root_and_path(str(copy_of("tf_tape")))
     assert path == "/runs/tf_tape/overview"
     assert [run.name for run in list_runs(root)] == ["tf_tape"]
 

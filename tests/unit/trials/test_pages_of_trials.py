@@ -19,7 +19,7 @@ LINK = re.compile(r'href="(/runs/[^"#]+)"')
 @pytest.mark.parametrize("name", ["xg1", "pt1", "prof"])
 def test_pages_of_a_trial(copy_of: Callable[[str], Path], name: str) -> None:
     trial = copy_of(name)
-    root, path = root_and_path(str(trial))
+    root, path, _ = root_and_path(str(trial))
     client = TestClient(create_app(root), base_url="http://127.0.0.1:8321")
     links = {link.replace("&amp;", "&") for link in LINK.findall(client.get(path).text)}
     assert len(links) > 5
@@ -35,7 +35,7 @@ def test_pages_of_a_trial(copy_of: Callable[[str], Path], name: str) -> None:
 
 
 def test_texts_are_not_downloaded(copy_of: Callable[[str], Path]) -> None:
-    root, _ = root_and_path(str(copy_of("xg1")))
+    root, _, _ = root_and_path(str(copy_of("xg1")))
     client = TestClient(create_app(root), base_url="http://127.0.0.1:8321")
     answer = client.get("/runs/xg1/tensors.npy", params={"name": "trees/ID", "step": 0})
     assert answer.status_code == 409

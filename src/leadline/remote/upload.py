@@ -1,0 +1,76 @@
+"""The upload of one run: rounds of the uploader, their failures, and the document that tells how far it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from leadline.errors import ConfigurationError, LeadlineError
+from leadline.remote.object_store import ObjectStore
+from leadline.remote.uploader import PendingUpload, Uploader
+from leadline.store.upload_state import read_upload, write_upload
+
+_FIRST_BACKOFF_SECONDS: Final = 1.0
+_MAX_BACKOFF_SECONDS: Final = 30.0
+
+
+class Upload:
+    """Uploads a run, and records in its directory how far that is.
+
+    Args:
+        run: The run directory.
+        store: The store of the run; None: that of its ``upload.json``.
+        clock: The time in ns.
+
+    Attributes:
+        backoff_seconds: How long to wait after failures; 0 after a success.
+    Raises:
+        ConfigurationError: The run is not to be uploaded.
+        StoreError: The store cannot be used as it is configured.
+    """
+
+    def __init__(self, run: str, store: ObjectStore | None = None, clock: Callable[[], int] = time.time_ns) -> None:
+        self.state = read_upload(run)
+        if not self.state.uri:
+            raise ConfigurationError(f"{run} was not started with --out s3://…, gs://… or az://…: nothing to upload")
+        self.backoff_seconds = 0.0
+        self._run, self._clock = run, clock
+        self._uploader = Uploader(run, store or ObjectStore(self.state.uri))
+
+    def advance(self, *, is_final: bool) -> bool:
+        """Do one round; return whether something was uploaded.
+
+        Args:
+            is_final: Whether nothing is written any more.
+        """
+        before, error = self._uploader.uploaded_bytes, ""
+        try:
+            self._uploader.sync(is_final=is_final)
+            self.backoff_seconds = 0.0
+        except (LeadlineError, OSError) as failure:
+            error = str(failure)
+            self.backoff_seconds = min(_MAX_BACKOFF_SECONDS, self.backoff_seconds * 2 or _FIRST_BACKOFF_SECONDS)
+        uploaded = self._uploader.uploaded_bytes - before
+        self._record(error, uploaded, is_final=is_final)
+        return uploaded > 0
+
+    def _record(self, error: str, uploaded: int, *, is_final: bool) -> None:
+        # what was written during a round that succeeded is uploaded by the next one: it does not count as waiting
+        pending = self._uploader.pending() if error or is_final else PendingUpload()
+        state = replace(
+            self.state,
+            is_complete=is_final and not error and not pending.files,
+            pending_files=pending.files,
+            pending_bytes=pending.nbytes,
+            uploaded_bytes=self.state.uploaded_bytes + uploaded,
+            behind_since_ns=(self.state.behind_since_ns or self._clock()) if pending.files else None,
+            error=error,
+        )
+        if state != self.state:
+            self.state = state
+            try:
+                write_upload(self._run, state)
+            except OSError:  # a full disk: the next round tries again
+                return

@@ -1,0 +1,53 @@
+"""``upload.json``: where a run is uploaded to, and how far that is."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from leadline.records.decoding import Document
+from leadline.records.formatting import counted, duration, size
+from leadline.store import layout
+from leadline.store.documents import read_document, write_document
+
+
+@dataclass(frozen=True, slots=True)
+class UploadState(Document):
+    """Destination and state of the upload of a run."""
+
+    uri: str = ""
+    """The URI of the run; "": it is not uploaded."""
+    is_complete: bool = False
+    """Whether the run has ended and everything was uploaded."""
+    pending_files: int = 0
+    pending_bytes: int = 0
+    uploaded_bytes: int = 0
+    behind_since_ns: int | None = None
+    """Since when something waits for its upload; None: nothing does."""
+    error: str = ""
+    """Why the last attempt failed; "": it succeeded."""
+
+    def describe(self, now_ns: int) -> str:
+        """Return the state in one line: ``s3://bucket/run: 3 files (2 MB) not uploaded for 12 s: …``."""
+        if self.is_complete:
+            return f"{self.uri}: complete"
+        if not self.pending_files:
+            return f"{self.uri}: {self.error}" if self.error else f"{self.uri}: up to date"
+        seconds = max(0.0, (now_ns - (self.behind_since_ns or now_ns)) / 1e9)
+        waiting = f"{counted(self.pending_files, 'file')} ({size(self.pending_bytes)})"
+        problem = f": {self.error.removeprefix(f'{self.uri}: ')}" if self.error else ""
+        return f"{self.uri}: {waiting} not uploaded for {duration(seconds)}{problem}"
+
+
+def read_upload(run: str) -> UploadState:
+    """Read the state of the upload of a run; the default: it is not uploaded."""
+    return UploadState.from_dict(read_document(os.path.join(run, layout.UPLOAD)))
+
+
+def write_upload(run: str, state: UploadState) -> None:
+    """Replace the state of the upload of a run.
+
+    Raises:
+        OSError: It could not be written.
+    """
+    write_document(os.path.join(run, layout.UPLOAD), state)

@@ -1,0 +1,275 @@
+"""Runs in an object store: moto's S3 server over HTTP, trainings that write to it, readers that have only the URI."""
+
+from __future__ import annotations
+
+import filecmp
+import os
+import shutil
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amazon import CREDENTIALS, REGION, client
+from launching import (
+    CONSOLE_SCRIPT,
+    LEADLINE,
+    PATIENCE,
+    Ended,
+    bare,
+    end_all,
+    environment,
+    finish,
+    losses,
+    script,
+    show,
+    wait_for,
+)
+
+import leadline
+from leadline.remote.objects import is_uploaded
+from leadline.store.upload_state import UploadState, read_upload
+
+BUCKET = "training-runs"
+ROOT = f"s3://{BUCKET}/team"
+
+
+class Server:
+    """moto's S3 server, which can be away for a while."""
+
+    def __init__(self) -> None:
+        from moto.server import ThreadedMotoServer
+
+        self._make = ThreadedMotoServer
+        self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+        self._server.start()
+        self.port = self._server.get_host_and_port()[1]
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def start(self) -> None:
+        """Start again at the same address with the same contents."""
+        self._server = self._make(ip_address="127.0.0.1", port=self.port, verbose=False)
+        self._server.start()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    server = Server()
+    try:
+        configuration = {"LocationConstraint": REGION}
+        client("s3", server.address).create_bucket(Bucket=BUCKET, CreateBucketConfiguration=configuration)
+        yield server
+    finally:
+        server.stop()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder on the machine of the job, and the environment in which it and the readers reach the store."""
+
+    folder: Path
+    variables: dict[str, str]
+
+    def run(self, *words: str) -> Ended:
+        return finish([CONSOLE_SCRIPT, *words], self.folder, env=environment(**self.variables))
+
+    def elsewhere(self, *words: str) -> Ended:
+        """Run a command on a machine that has only the URI: another folder, and an empty cache of its own."""
+        other = self.folder / "elsewhere"
+        other.mkdir(exist_ok=True)
+        variables = self.variables | {"LEADLINE_CACHE": str(other / "cache")}
+        return finish([CONSOLE_SCRIPT, *words], other, env=environment(**variables))
+
+    def start(self, name: str, *options: str, job: str) -> subprocess.Popen[str]:
+        words = [*LEADLINE, "run", "--out", ROOT, "--name", name, "--budget", "off", *options, script(job)]
+        env = environment(**self.variables)
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        return subprocess.Popen(words, cwd=self.folder, env=env, text=True, **streams)
+
+    def upload(self, name: str) -> UploadState:
+        return read_upload(str(self.folder / "leadline-runs" / name))
+
+
+@pytest.fixture
+def place(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    for name in ("AWS_PROFILE", "AWS_ENDPOINT_URL_S3", "LEADLINE_ROOT", "LEADLINE_SPOOL"):
+        monkeypatch.delenv(name, raising=False)
+    variables = {**CREDENTIALS, "AWS_ENDPOINT_URL": server.address, "LEADLINE_CACHE": str(tmp_path / "cache")}
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return Place(tmp_path, variables)
+
+
+def keys(server: Server, name: str) -> dict[str, int]:
+    """Return the objects of a run with their sizes."""
+    pages = (
+        client("s3", server.address).get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=f"team/{name}/")
+    )
+    return {
+        entry["Key"].removeprefix(f"team/{name}/"): entry["Size"]
+        for page in pages
+        for entry in page.get("Contents", ())
+    }
+
+
+@contextmanager
+def served(place: Place, uri: str) -> Iterator[str]:
+    """Serve the dashboard of a URI elsewhere; yields the page that it opens with."""
+    words = [CONSOLE_SCRIPT, "ui", uri, "--port", "0"]
+    env = environment(**place.variables, PYTHONUNBUFFERED="1")
+    server = subprocess.Popen(words, cwd=place.folder / "elsewhere", env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        with urllib.request.urlopen(server.stdout.readline().split()[1], timeout=PATIENCE) as answer:
+            yield answer.read().decode()
+    finally:
+        end_all(server)
+
+
+def contents(run: Path) -> set[str]:
+    names = (str(path.relative_to(run)) for path in run.rglob("*") if path.is_file())
+    return {name for name in names if is_uploaded(name)}
+
+
+@pytest.mark.slow
+def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: Place) -> None:
+    (place.folder / "go").touch()
+    expected = bare("uploaded.py", folder=place.folder)
+    (place.folder / "go").unlink()
+    process = place.start("away", job="uploaded.py")
+    try:
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "away")), "captured data in the store")
+        watching = leadline.open_run(f"{ROOT}/away")
+        assert watching.status == "InProgress"
+        seen = watching.wait_for_step(50, timeout=PATIENCE) or watching.steps()
+        assert seen[:51] == list(range(51))
+
+        server.stop()
+        (place.folder / "go").touch()
+        wait_for(lambda: place.upload("away").error, "a failed upload")
+        waiting = show(place.folder / "leadline-runs" / "away")["upload"]
+        assert "not uploaded for" in waiting
+        assert "the store cannot be reached" in waiting
+        assert watching.refresh().steps()[:51] == seen[:51]
+        assert "cannot be reached" in show(watching.path)["upload"]
+    finally:
+        server.start()
+        try:
+            out, err = process.communicate(timeout=PATIENCE)
+        except subprocess.TimeoutExpired:
+            end_all(process)
+            raise
+
+    assert (process.returncode, out) == (0, expected.out), err
+    local, remote = leadline.open_run(place.folder / "leadline-runs" / "away"), leadline.open_run(f"{ROOT}/away")
+    assert place.upload("away").is_complete
+    assert remote.steps() == local.steps() == list(range(400))
+    assert losses(remote) == losses(local)
+    assert remote.verify() == []
+    uploaded = keys(server, "away")
+    assert set(uploaded) == contents(Path(local.path)), "each file is one object: no chunk is left"
+    for name in uploaded:
+        assert filecmp.cmp(Path(local.path, name), Path(remote.path, name), shallow=False), name
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in err
+    for path in Path(local.path).rglob("*.json"):
+        assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes(), path
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, place: Place) -> None:
+    uri = f"{ROOT}/steered"
+    process = place.start("steered", job="steered.py")
+    try:
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "steered")), "captured data")
+        listed = place.elsewhere("ls", ROOT)
+        assert any(line.startswith("steered") and "Running" in line for line in listed.lines), listed
+        asked = place.elsewhere("stop", uri)
+        assert asked.status == 0, asked.err
+        _, err = process.communicate(timeout=PATIENCE)
+    finally:
+        if process.poll() is None:
+            end_all(process)
+    assert process.returncode == 10, err
+
+    shown = place.elsewhere("show", uri)
+    assert "Stopped by user" in shown.out
+    assert uri in shown.out.replace("\n", "")
+    (loss,) = leadline.open_run(uri).tensor_names(collection="losses")
+    assert place.elsewhere("values", uri, loss).status == 0
+    assert loss in place.elsewhere("tensors", uri).out
+    named = finish(
+        [CONSOLE_SCRIPT, "values", "steered", loss],
+        place.folder / "elsewhere",
+        env=environment(**place.variables, LEADLINE_ROOT=ROOT),
+    )
+    assert named.status == 0, named.err
+    judged = place.elsewhere("judge", uri, "--json")
+    assert judged.status == 0, judged.err
+    reported = place.elsewhere("report", uri, "-o", "report.html")
+    assert reported.status == 0, reported.err
+    assert "steered" in (place.folder / "elsewhere" / "report.html").read_text()
+    assert place.elsewhere("export", uri, "--to", "csv", "-o", "tables").status == 0
+    with served(place, uri) as page:
+        assert "Stopped" in page
+    refused = place.elsewhere("rm", "--yes", uri)
+    assert (refused.status, len(refused.err.splitlines())) == (2, 1)
+    late = place.elsewhere("stop", uri)
+    assert (late.status, late.err.splitlines()) == (2, ["leadline: steered is not running: it is Stopped"])
+
+    again = place.run("run", "--out", ROOT, "--name", "steered", script("steered.py"))
+    assert again.status == 2
+    shutil.rmtree(place.folder / "leadline-runs" / "steered")
+    taken = place.run("run", "--out", ROOT, "--name", "steered", script("steered.py"))
+    assert taken.err.splitlines() == [f"leadline: a run already exists at {uri}; choose another --name"]
+    assert not (place.folder / "leadline-runs" / "steered").exists()
+
+
+@pytest.mark.slow
+def test_upload_completes_what_a_killed_agent_left(server: Server, place: Place) -> None:
+    process = place.start("killed", job="uploaded.py")
+    try:
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "killed")), "captured data")
+    finally:
+        end_all(process)
+    left = place.run("upload", "killed")
+    assert (left.status, left.lines) == (0, [f"{ROOT}/killed: complete"]), left.err
+    uploaded = keys(server, "killed")
+    run = place.folder / "leadline-runs" / "killed"
+    assert uploaded == {name: os.path.getsize(run / name) for name in contents(run)}
+    assert place.run("upload", "killed").status == 0
+    assert keys(server, "killed") == uploaded
+    remote = leadline.open_run(f"{ROOT}/killed")
+    assert losses(remote) == losses(leadline.open_run(run))
+    assert remote.verify() == []
+
+
+@pytest.mark.parametrize(
+    ("out", "changes", "expected"),
+    [
+        ("s3://no-such-bucket/x", {}, "no such bucket; create it, or correct the URI"),
+        ("s3:///x", {}, "the bucket is missing; for example s3://bucket/runs"),
+        ("s3://key:word@bucket/x", {}, "s3://bucket/x: only bucket and prefix belong into the URI"),
+        (ROOT, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "the store cannot be reached"),
+        ("az://container/x", {}, "no credentials found; set AZURE_STORAGE_ACCOUNT_NAME"),
+    ],
+)
+def test_a_store_that_cannot_be_written_is_refused_in_one_line(
+    place: Place, out: str, changes: dict[str, str], expected: str
+) -> None:
+    (place.folder / "train.py").write_text("print('trained')")
+    words = [CONSOLE_SCRIPT, "run", "--out", out, "train.py"]
+    ended = finish(words, place.folder, env=environment(**place.variables | changes))
+    assert (ended.status, ended.out, len(ended.err.splitlines())) == (2, "", 1), ended.err
+    assert expected in ended.err
+    assert "word" not in ended.err
+    assert os.listdir(place.folder) == ["train.py"]

@@ -1,0 +1,130 @@
+"""Mirrors of runs in a store, which here is a folder that obstore serves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import leadline
+from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
+from leadline.reader.find_runs import list_runs
+from leadline.records.request import SetInterval, request_to_dict
+from leadline.remote import mirror
+from leadline.remote.object_store import ObjectStore
+from leadline.remote.uploader import Uploader
+from leadline.store import layout
+from leadline.store.control import read_requests
+from leadline.testing.runs import Capture, RunWriter
+
+
+@pytest.fixture
+def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(mirror, "_FRESH_SECONDS", 0.0)  # no refresh is skipped
+    for name in ("one", "two"):
+        (tmp_path / "store" / name).mkdir(parents=True)
+    return f"file://{tmp_path}/store"
+
+
+def captures(first: int, last: int) -> list[Capture]:
+    return [Capture(step, {"loss": {"value": 1 / (step + 1)}}) for step in range(first, last)]
+
+
+def test_a_mirror_follows_a_run_that_grows(uri: str, tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "spool" / "one", segment_batches=4)
+    uploader = Uploader(writer.path, ObjectStore(f"{uri}/one"))
+    writer.write_all(captures(0, 3))
+    uploader.sync()
+    run = leadline.open_run(mirror.mirror_run(f"{uri}/one"))
+    assert (run.steps(), run.status) == ([0, 1, 2], "InProgress")
+    for first, last in ((3, 6), (6, 11)):
+        writer.write_all(captures(first, last))
+        uploader.sync()
+        assert run.refresh().steps() == list(range(last))
+    writer.end()
+    uploader.sync(is_final=True)
+    assert run.refresh().steps() == list(range(11))
+    assert run.status == "Completed"
+    assert run.verify() == []
+    for path in Path(writer.path).rglob("*.*"):
+        assert Path(run.path, path.relative_to(writer.path)).read_bytes() == path.read_bytes()
+
+
+def test_a_root_has_the_documents_of_its_runs_and_no_data(uri: str, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        writer = RunWriter(tmp_path / "spool" / name).write_all(captures(0, 3)).end()
+        Uploader(writer.path, ObjectStore(f"{uri}/{name}")).sync(is_final=True)
+    (tmp_path / "store" / "other").mkdir()
+    (tmp_path / "store" / "other" / "file").write_bytes(b"no run")
+    folder = mirror.mirror_root(uri)
+    assert sorted(run.name for run in list_runs(folder)) == ["one", "two"]
+    assert not list(Path(folder).rglob("*.arrow"))
+    shutil.rmtree(tmp_path / "store" / "two")
+    assert os.listdir(mirror.mirror_root(uri)) == ["one"]
+
+
+def test_a_store_that_is_away_leaves_the_mirror(uri: str, tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "spool" / "one").write_all(captures(0, 3))
+    Uploader(writer.path, ObjectStore(f"{uri}/one")).sync()
+    run = leadline.open_run(mirror.mirror_run(f"{uri}/one"))
+    (tmp_path / "store").rename(tmp_path / "away")
+    assert run.refresh().steps() == [0, 1, 2]
+    assert f"{uri}/one" in mirror.last_error(run.path)
+    (tmp_path / "away").rename(tmp_path / "store")
+    run.refresh()
+    assert mirror.last_error(run.path) == ""
+
+
+def test_requests_are_written_to_the_store(uri: str, tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "spool" / "one").write_all(captures(0, 3))
+    uploader = Uploader(writer.path, ObjectStore(f"{uri}/one"))
+    uploader.sync()
+    path = mirror.mirror_run(f"{uri}/one")
+    request = SetInterval("1-a", "from elsewhere", "user", 1, interval_ms=100)
+    mirror.send(path, layout.request(request.id), request_to_dict(request))
+    uploader.sync()
+    assert [found.id for found in read_requests(writer.path)] == ["1-a"]
+    mirror.send(writer.path, "control/other.json", {})
+    assert not Path(writer.path, "control/other.json").exists()
+
+
+def test_what_is_no_run_or_no_local_one_is_named(uri: str, tmp_path: Path) -> None:
+    with pytest.raises(RunNotFoundError, match="there is no run at"):
+        mirror.mirror_run(f"{uri}/two")
+    with pytest.raises(RunNotFoundError, match="names a bucket and no run"):
+        mirror.mirror_run("s3://bucket")
+    writer = RunWriter(tmp_path / "spool" / "one")
+    Uploader(writer.path, ObjectStore(f"{uri}/one")).sync()
+    with pytest.raises(ConfigurationError, match="leadline rm works on local runs only"):
+        mirror.refuse_mirror(mirror.mirror_run(f"{uri}/one"), "leadline rm")
+    mirror.refuse_mirror(writer.path, "leadline rm")
+
+
+def test_the_cache_forgets_what_was_not_used_for_longest(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        writer = RunWriter(tmp_path / "spool" / name).write_all(captures(0, 3))
+        Uploader(writer.path, ObjectStore(f"{uri}/{name}")).sync()
+    first = mirror.mirror_run(f"{uri}/one")
+    os.utime(os.path.join(first, layout.MIRROR), (0, 0))
+    monkeypatch.setenv("LEADLINE_CACHE_BYTES", "1")
+    second = mirror.mirror_run(f"{uri}/two")
+    assert not os.path.exists(first)
+    assert layout.is_run(second)
+
+
+def test_a_name_that_leads_out_of_the_run_is_refused(uri: str, tmp_path: Path) -> None:
+    refresh = mirror._Refresh(ObjectStore(f"{uri}/one"), str(tmp_path / "cache" / "one"), [])
+    with pytest.raises(LeadlineError, match="leads out of the run"):
+        refresh._path("../../etc/passwd")
+
+
+def test_a_run_is_complete_after_only_its_documents_were_fetched(uri: str, tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "spool" / "one").write_all(captures(0, 3))
+    Uploader(writer.path, ObjectStore(f"{uri}/one")).sync()
+    folder = mirror.mirror_root(uri)
+    assert leadline.open_run("one", root=folder).steps() == [0, 1, 2]

@@ -27,8 +27,8 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
     """Return the run directory of a run.
 
     Args:
-        place: A path, a URI, or a name in the runs directory; None for the latest run, ``-1`` for the one before it. The
-            path of a trial of smdebug is that of its import, which is made where it does not exist yet.
+        place: A path, a URI, or a name in the runs directory; None for the latest run, ``-1`` for the one before it.
+            The path of a trial of smdebug is that of its import, which is made where it does not exist yet.
         root: The runs directory.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.

@@ -1,7 +1,7 @@
 """Local mirrors of runs in object stores: every reader reads a mirror as it reads any run directory.
 
-A mirror is below ``$LEADLINE_CACHE/mirrors``. It is brought up to date by listing the objects of the run: what has another tag
-or size is fetched, of growing files only the new bytes.
+A mirror is below ``$LEADLINE_CACHE/mirrors``. It is brought up to date by listing the objects of the run: what has
+another tag or size is fetched, of growing files only the new bytes.
 """
 
 from __future__ import annotations

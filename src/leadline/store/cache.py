@@ -9,6 +9,6 @@ _CACHE: Final = "LEADLINE_CACHE"
 
 
 def cache_folder(part: str) -> str:
-    """Return the folder of a part of the cache: in ``$LEADLINE_CACHE``, ``$XDG_CACHE_HOME/leadline`` or ``~/.cache``."""
+    """Return the folder of a part of the cache: in ``$LEADLINE_CACHE``, by default ``~/.cache/leadline``."""
     default = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "leadline")
     return os.path.join(os.path.abspath(os.path.expanduser(os.environ.get(_CACHE) or default)), part)

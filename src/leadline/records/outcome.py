@@ -230,7 +230,7 @@ def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
     if status.status in _RUNNING:
         return f"{_RUNNING[status.status]}: {_steps(counts)}" if counts else _RUNNING[status.status]
     if status.status == "Completed":
-        return f"Completed: {_steps(counts) if counts else 'no step was seen'}"
+        return f"Completed: {_steps(counts) if counts else _why_no_step(workers)}"
     if status.status == "Stopped":
         by = describe.sender(status.stopped_by)
         who = _BY.get(by, f"by {by}" if by else "")
@@ -240,6 +240,10 @@ def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
         error = _error(workers)
         return f"Failed{_exit(status.exit_status)} {place}" + (f": {error}" if error else "")
     return f"{status.status} {place}" + (": job and agent ended without a final status" if _is_lost(status) else "")
+
+
+def _why_no_step(workers: Iterable[WorkerDocument]) -> str:
+    return next((describe.disabled_capture(worker.off) for worker in workers if worker.off), "no step was seen")
 
 
 def _is_lost(status: RunStatus) -> bool:

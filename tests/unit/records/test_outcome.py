@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
+from leadline.records.documents import (
+    DisabledCapture,
+    RuleSummary,
+    RunStatus,
+    SummarizedRule,
+    TimeSummary,
+    WorkerDocument,
+)
 from leadline.records.names import OVERHEAD
 from leadline.records.outcome import RuleCounts, ranked, run_outcome
 
@@ -141,6 +148,13 @@ def test_a_run_without_verdicts_is_not_called_healthy() -> None:
         "Failed with exit status 2 before the first step; no rules were evaluated."
     )
     assert "evaluation incomplete" in run_outcome(DONE, RuleSummary(rules=(rule("a"),)), [WORKER]).text
+
+
+def test_a_run_without_steps_because_capture_failed_says_so() -> None:
+    worker = WorkerDocument(off=DisabledCapture(0, "ValueError: no such thing (a.py:3)"))
+    assert text(DONE, workers=[worker]).startswith(
+        "Completed: capture disabled at step 0: ValueError: no such thing (a.py:3); no rules were evaluated."
+    )
 
 
 def test_steps_of_evaluation_count_only_where_nothing_was_trained() -> None:

@@ -110,3 +110,9 @@ def test_invalid_parameters_are_rejected() -> None:
     for name, value in (("low", -1.0), ("high", 0.0), ("patience", 0)):
         with pytest.raises(ConfigurationError, match=f"learning_rate: {name} must be"):
             LearningRate(**{name: value})
+
+
+def test_a_usual_ratio_is_clear_at_the_third_capture() -> None:
+    assert [type(value) for value in judge(1e-3, 1e-3, 1e-3, 1e-3)] == [Undecided, Undecided, Clear, Clear]
+    assert judge(0.5, 0.5, 0.5)[-1] == Undecided("3 of 10 captures so far agree", stage="suspected")
+    assert [type(value) for value in judge(0.5, 0.5, 0.5, 1e-3)] == [Undecided] * 3 + [Clear]

@@ -172,3 +172,13 @@ def test_invalid_parameters_are_rejected() -> None:
     for value in (0.0, 1.0):
         with pytest.raises(ConfigurationError, match="metric_not_improving: p must be"):
             MetricNotImproving(p=value)
+
+
+def test_a_short_training_is_clear_only_if_it_is_better_than_guessing() -> None:
+    labels = counted(20, 20)
+    assert judge("CrossEntropyLoss_output_0", lambda step: 0.6, labels, 49).stage == "too few"
+    assert judge("CrossEntropyLoss_output_0", lambda step: 0.6, labels, 50) == Clear()
+    at_chance = judge("CrossEntropyLoss_output_0", lambda step: math.log(2), labels, 299)
+    assert at_chance == Undecided("299 of 300 values of a metric or loss so far", stage="too few")
+    worse = judge("CrossEntropyLoss_output_0", lambda step: 0.8, labels, 100)
+    assert isinstance(worse, Undecided)

@@ -90,7 +90,7 @@ class MXNetAdapter:
         self._callbacks = callbacks
         steps = GluonSteps(callbacks)
         self._blocks = BlockHooks(callbacks, guard, steps.losses, self._note)
-        steps.take_facts = self._blocks.loss_facts.take
+        steps.take_facts = self._blocks.take_loss_facts
         self._blocks.install()
         self._clipping.install(guard, callbacks.wants_gradient_norms)
         self._uncaptured.install(guard)

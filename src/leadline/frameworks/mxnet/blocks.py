@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mxnet import autograd
@@ -15,6 +15,7 @@ from mxnet.gluon.nn import Activation
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
 from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
 from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
@@ -91,7 +92,7 @@ class BlockHooks:
         self._callbacks, self._guard, self._losses = callbacks, guard, losses
         self._patches, self._local = Patches(), _Local()
         self._inner = InnerBlocks(guard, kind_of)
-        self.loss_facts = GluonLossFacts(self._graph_of_call)
+        self._loss_facts, self._facts_guard = GluonLossFacts(self._graph_of_call), facts_guard(note)
         self._training, self._evaluation = BlockCapture(note), BlockCapture(note)
         self._is_watched = self._is_evaluating = self._is_explicit = False
         self._trained: set[int] = set()
@@ -99,6 +100,10 @@ class BlockHooks:
         self._belonging: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
         """The outermost blocks that were called while autograd recorded, without losses."""
+
+    def take_loss_facts(self) -> Mapping[str, float]:
+        """Return the facts about the loss calls of the step."""
+        return self._facts_guard.call(self._loss_facts.take) or {}
 
     def install(self) -> None:
         """Replace the method."""
@@ -229,7 +234,7 @@ class BlockHooks:
         self._losses.add(name, output)
         if self._callbacks.loss_facts_step() is not None:
             begun = self._callbacks.cost.begin()
-            self.loss_facts.add(call.block, inputs)
+            self._facts_guard.call(self._loss_facts.add, call.block, inputs)
             self._callbacks.cost.end(begun)
 
     def _graph_of_call(self) -> Any | None:

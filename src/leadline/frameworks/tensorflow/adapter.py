@@ -12,6 +12,7 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
@@ -45,7 +46,7 @@ class TensorFlowAdapter:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
-        self._tracing = Tracing()
+        self._tracing = Tracing(facts_guard(note))
         self._patches, self._uncaptured = Patches(), Uncaptured(note)
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None

@@ -304,7 +304,8 @@ def name_of(variable: Any) -> str:
 
 def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
     if isinstance(taps, Taps):
-        taps.add_layer(layer, name, [each for each in tf.nest.flatten(inputs) if tf.is_tensor(each)], outputs)
+        tensors = [each for each in tf.nest.flatten(inputs) if tf.is_tensor(each)]
+        taps.guard.call(taps.add_layer, layer, name, tensors, outputs)
     kind = type(layer).__name__.lower()
     activation = getattr(getattr(layer, "activation", None), "__name__", "")
     tapped = []
@@ -323,10 +324,7 @@ def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any
     if not (tf.is_tensor(labels) and tf.is_tensor(predictions)):
         return
     if isinstance(taps, Taps) and hasattr(predictions, "op"):
-        trace = GraphTrace().follow(predictions)
-        found = facts_of(loss, labels, predictions, trace, model=model, is_weighted=is_weighted)
-        if found is not None:
-            taps.add_loss_facts(found)
+        taps.guard.call(_tap_facts, taps, loss, labels, predictions, model=model, is_weighted=is_weighted)
     name = name_of_loss(loss)
     kind = f"{name.replace('_', '')}_input"
     if has_class_indices(loss):
@@ -338,3 +336,10 @@ def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any
             for at, (collection, tensor) in enumerate(sides)
         ]
     )
+
+
+def _tap_facts(taps: Taps, loss: Any, labels: Any, predictions: Any, *, model: Any, is_weighted: bool) -> None:
+    trace = GraphTrace().follow(predictions)
+    found = facts_of(loss, labels, predictions, trace, model=model, is_weighted=is_weighted)
+    if found is not None:
+        taps.add_loss_facts(found)

@@ -126,7 +126,9 @@ class Replays:
     def loss_facts(self, call: StepCall) -> dict[str, float]:
         """Return the facts about the loss calls of a call that was replayed."""
         prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is call else None
-        return prepared.variant.taps.loss_facts() if prepared is not None else NO_FACTS
+        if prepared is None:
+            return NO_FACTS
+        return self._tracing.facts_guard.call(prepared.variant.taps.loss_facts) or NO_FACTS
 
     def _prepare(self, call: StepCall, items: Sequence[CaptureItem]) -> _Prepared | None:
         if self._prepared is not None and self._prepared[0] is call:
@@ -176,7 +178,9 @@ class Replays:
         if known is not None and set(items) <= set(known.taps.items):
             return known
         before = known.taps.items if known is not None else ()
-        variant = self._variants[function] = Variant(function, Taps(tuple(dict.fromkeys((*before, *items)))))
+        variant = self._variants[function] = Variant(
+            function, Taps(tuple(dict.fromkeys((*before, *items))), self._tracing.facts_guard)
+        )
         return variant
 
     def _target(self, call: StepCall) -> _Target | None:

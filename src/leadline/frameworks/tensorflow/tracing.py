@@ -11,6 +11,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.saved_model.function_deserialization import RestoredFunction
 
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
+from leadline.training.guard import Guard
 
 is_eager: Callable[[], bool] = context.executing_eagerly
 """Return whether operations run at once; some 0.1 µs, a quarter of ``tf.executing_eagerly``."""
@@ -81,9 +82,11 @@ class Tracing:
 
     Attributes:
         taps: The taps of the variant that is traced, or of the current eager step; None: nothing is tapped.
+        facts_guard: Runs what finds facts about loss calls.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, facts_guard: Guard) -> None:
+        self.facts_guard = facts_guard
         self.taps: Taps | EagerTaps | None = None
         self._stack: list[Any] = []
         self._variant: Variant | None = None
@@ -112,7 +115,7 @@ class Tracing:
         facts = self._facts[function] = FunctionFacts()
         is_traced = function.experimental_get_tracing_count() > 0
         before = (function._created_variables, function._variable_creation_config)
-        self._variant = Variant(function, Taps(())) if is_traced else None
+        self._variant = Variant(function, Taps((), self.facts_guard)) if is_traced else None
         self._is_learning = True
         self._stack.append(function)
         try:

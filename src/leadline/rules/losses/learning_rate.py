@@ -14,7 +14,7 @@ from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.converged import LossLevels
-from leadline.rules.messages import clear_if_complete, too_few
+from leadline.rules.messages import clear_if_complete, suspected, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
 
@@ -30,6 +30,8 @@ _FADED: Final = 5e-4
 _FADED_STEPS: Final = 20
 _LATE: Final = 1e-2
 """The share below which small updates are those of the end of a schedule."""
+_MIN_CLEAR_CAPTURES: Final = 3
+"""The captures from which on a usual ratio is clear, and not one of the first steps alone."""
 
 
 @dataclass(slots=True)
@@ -76,7 +78,8 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     How it decides:
         The median over the parameters of ``norm(update) / norm(weight)`` was above ``high`` at each of the last
         ``patience`` captures, or below ``low`` at each, while the learning rate is at least a hundredth of its largest
-        value. Undecided before so many captures. It fires too if the learning rate has been below a two-thousandth of
+        value. Undecided before 3 captures, and as long as the ratio was outside these bounds at each of fewer than
+        ``patience``. It fires too if the learning rate has been below a two-thousandth of
         its largest value for at least 20 steps and half of all steps so far, unless every loss has fallen to a
         thousandth of its largest value.
     Not a number:
@@ -116,7 +119,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
 
     @property
     def least_observations(self) -> int:
-        return self.patience
+        return min(_MIN_CLEAR_CAPTURES, self.patience)
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Known]:
         """Keep the medians of the last ``patience`` captured steps of each worker, and its learning rates."""
@@ -150,10 +153,20 @@ class LearningRate(Rule, frozen=True, kw_only=True):
                 return self._fired(max(latest), latest[-1], worker, is_high=False)
         if not judged:
             return Undecided("most parameters had no finite update ratio at this step, or were not updated")
-        count = max(len(window.memory[worker].medians) for worker in judged)
-        if count < self.patience:
-            return too_few(count, self.patience, "captures of update ratios")
+        return self._not_fired([window.memory[worker].medians for worker in judged], window)
+
+    def _not_fired(self, medians: list[list[float]], window: Window) -> Verdict:
+        """Return the verdict on the medians of each worker, of which none fires."""
+        outside = max((len(known) for known in medians if self._are_outside(known)), default=0)
+        count = max(map(len, medians))
+        if outside and outside < self.patience:
+            return suspected(outside, self.patience)
+        if count < self.least_observations:
+            return too_few(count, self.least_observations, "captures of update ratios")
         return clear_if_complete(window, "weights")
+
+    def _are_outside(self, medians: list[float]) -> bool:
+        return min(medians) > self.high or max(medians) < self.low
 
     def _faded(self, reading: TensorReading, known: _Known) -> Fired:
         since, steps = known.faded_since or 0, reading.mode_step + 1

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MAX_BLOCKS: Final = 128
+_MIN_CLEAR_VALUES: Final = 50
+"""The values from which on a metric that is better than a trivial predictor is clear."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
 _FAR: Final = 1.5
@@ -83,6 +85,8 @@ class _Level:
     """The description of that predictor."""
     p: float
     """The p-value of an improvement."""
+    is_better: bool
+    """Whether it is better than that value by two standard errors."""
     is_stuck: bool
     values: int
     """The number of values in the last half."""
@@ -105,9 +109,11 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         The values of a metric, at least 300 and of at least two evaluations, are averaged over 64 to 128 blocks of
         equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is at the trivial level: not better by two standard errors, and for a loss at
-        most 1.5 times as high. That level is the entropy of the labels for a cross entropy or negative log likelihood,
-        their variance for a mean squared error, the share of the most frequent label for an accuracy (up to 75 %). Of a
-        loss whose labels were not captured it is ln C, if the backward pass begins at one cross entropy with C classes.
+        most 1.5 times as high. Undecided before 300 values, but clear from 50 on if the mean of their last half is
+        better by two standard errors. The trivial level is the entropy of the labels for a cross entropy or negative
+        log likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy
+        (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one cross
+        entropy with C classes.
         With ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is
         taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
@@ -142,7 +148,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
     @property
     def least_observations(self) -> int:
-        return MIN_VALUES
+        return _MIN_CLEAR_VALUES
 
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
@@ -154,10 +160,10 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             key = (reading.worker, reading.mode, reading.tensor)
             curve = known.curves.setdefault(key, _BlockMeans(is_up))
             is_whole = curve.add(reading.value, window.step)
-            if is_whole and curve.values >= MIN_VALUES and curve.evaluations > 1:
+            if is_whole and curve.values >= _MIN_CLEAR_VALUES and curve.evaluations > 1:
                 level = self._evaluate_level(curve, reading, known.labels.get(reading.worker, LabelsByCall()))
                 known.levels.pop(key, None)
-                if level is not None:
+                if level is not None and (level.is_better or curve.values >= MIN_VALUES):
                     known.levels[key] = level
         return known
 
@@ -190,11 +196,11 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         if known is None and not self.from_start:
             return None
         trivial, predictor = known or _start(curve)
-        better = level - trivial if curve.is_upward else trivial - level
-        is_stuck = p > self.p and not better > 2 * error
+        is_better = (level - trivial if curve.is_upward else trivial - level) > 2 * error
+        is_stuck = p > self.p and not is_better
         if known is not None:
             is_stuck = is_stuck and (trivial <= _RARE if curve.is_upward else level <= _FAR * trivial)
-        return _Level(level, trivial, predictor, p, is_stuck, len(half) * curve.length)
+        return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.length)
 
     def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...]) -> Fired:
         return Fired(

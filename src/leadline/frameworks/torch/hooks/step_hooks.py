@@ -13,6 +13,7 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
@@ -25,7 +26,6 @@ from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
-from leadline.training.guard import Guard
 
 
 class _StepFrame:
@@ -86,7 +86,7 @@ class StepHooks:
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
         self._loss_inputs = loss_inputs
-        self._facts_guard = Guard(lambda failure: callbacks.note(f"facts about loss calls are not captured: {failure}"))
+        self._facts_guard = facts_guard(callbacks.note)
         self._model_calls, self._expect_model = model_calls, model_calls.expect
         self._manual: ManualSteps | None = manual
         """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""

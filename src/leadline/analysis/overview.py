@@ -58,6 +58,7 @@ def overview(run: Run) -> dict[str, Any]:
         "preset": manifest.preset,
         "started": iso(manifest.started_ns),
         "ended": iso(status.ended_ns),
+        "interruptions": [to_json(interruption) for interruption in run.interruptions()],
         "steps": steps_by_mode(workers),
         "workers": [_fields(worker, _WORKER_KEYS) for worker in workers],
         "cost": cost_of(run.uri, workers),

@@ -33,7 +33,7 @@ from leadline.judge.rule_plan import check_runs, default_rules, named, plan, res
 from leadline.process.interpreter import own_command, own_environment
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, read_manifest
-from leadline.reader.resumption import next_incarnation
+from leadline.reader.resumption import next_incarnation, next_samples
 from leadline.records.describe import sender
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import JOB_ENDED
@@ -41,7 +41,7 @@ from leadline.records.version import __version__
 from leadline.remote.claim import create_uploaded_run
 from leadline.rules import registry
 from leadline.store import layout
-from leadline.store.incarnations import begin_incarnation
+from leadline.store.incarnations import begin_incarnation, continue_samples
 from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import create_run, join_run
 
@@ -78,8 +78,11 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
     else:
         is_new = not layout.is_run(path)
         join_run(path, manifest)
-        if not is_new and liveness.effective_status(path) in _RESUMED:
+        status = "" if is_new else liveness.effective_status(path)
+        if status in _RESUMED:
             resume_run(path, is_joint=True)
+        elif status in JOB_ENDED:
+            continue_samples(path, next_samples(path))
     return path
 
 

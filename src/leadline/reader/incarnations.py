@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from leadline.reader.segments import Range
 from leadline.records.documents import WorkerDocument
-from leadline.records.incarnations import Incarnations, WorkerStart
+from leadline.records.incarnations import Incarnations, Interruption, WorkerStart
 from leadline.store import layout
 from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_workers
@@ -125,3 +125,20 @@ def is_replaced(ordinal: int, step: int, cuts: Iterable[WorkerStart]) -> bool:
         step: Its global step.
     """
     return any(ordinal < cut.tensors and step >= cut.step for cut in cuts)
+
+
+def interruptions(run: str) -> list[Interruption]:
+    """Return the interruptions of a run, in order; of one that was started once, none."""
+    if not os.path.exists(os.path.join(run, layout.INCARNATIONS)):
+        return []
+    begun: dict[int, int] = {}
+    for document in read_workers(run).values():
+        for start in document.starts:
+            step = start.steps.get("train", 0)
+            begun[start.number] = min(begun.get(start.number, step), step)
+    return [
+        Interruption(
+            start.status, start.exit_status, start.ended_ns, start.started_ns, start.steps, begun.get(start.number)
+        )
+        for start in read_incarnations(run).starts
+    ]

@@ -57,9 +57,14 @@ def next_incarnation(run: str, resume_step: int | None = None) -> tuple[Incarnat
             for request in read_requests(run)
             if not isinstance(request, (AddRules, RemoveRules, ChangeCapture))
         ),
-        samples={node: _next_sequence(run, layout.SYSTEM, node) for node in names_in(os.path.join(run, layout.SYSTEM))},
+        samples=next_samples(run),
     )
     return incarnations, ended
+
+
+def next_samples(run: str) -> dict[str, int]:
+    """Return the number of the next batch of system metrics of each node."""
+    return {node: _next_sequence(run, layout.SYSTEM, node) for node in names_in(os.path.join(run, layout.SYSTEM))}
 
 
 @dataclass(slots=True)

@@ -25,6 +25,22 @@ class Incarnation(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class Interruption(Document):
+    """The end of a run that was resumed later, and where it was resumed."""
+
+    status: str = "Interrupted"
+    """How it had ended."""
+    exit_status: int | None = None
+    ended_ns: int | None = None
+    """None: unknown."""
+    resumed_ns: int = 0
+    steps: int = 0
+    """The number of train steps that had been recorded."""
+    resumed_step: int | None = None
+    """The first train step after it; None: not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class StepPosition(Document):
     """The moment before a train step: its global step, and the finished steps of the other modes."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 
 from leadline.errors import RunNotWritableError
@@ -40,5 +41,19 @@ def begin_incarnation(run: str, incarnations: Incarnations, before: RunStatus) -
             write_document(os.path.join(run, layout.RULE_SUMMARY), replace(summary, complete=False))
         write_document(os.path.join(run, layout.INCARNATIONS), incarnations)
         write_document(os.path.join(run, layout.STATUS), status)
+    except OSError as error:
+        raise RunNotWritableError(f"the run cannot be written at {run}: {error.strerror}") from None
+
+
+def continue_samples(run: str, samples: Mapping[str, int]) -> None:
+    """Let the next agents of a run continue its system metrics: further processes join a run that has ended.
+
+    Args:
+        samples: The number of the next batch of each node.
+    Raises:
+        RunNotWritableError: The run cannot be written.
+    """
+    try:
+        write_document(os.path.join(run, layout.INCARNATIONS), replace(read_incarnations(run), samples=dict(samples)))
     except OSError as error:
         raise RunNotWritableError(f"the run cannot be written at {run}: {error.strerror}") from None

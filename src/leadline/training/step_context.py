@@ -60,13 +60,15 @@ class StepContext:
             steps: The number of train steps that the optimizer has counted before this one; None: it counts none.
         """
         resumption = self.resumption
-        if resumption.number == 0 or resumption.position is not None:
-            return False
-        position, note = resumption.place(steps)
-        self.clock.continue_from(position.global_step, position.finished)
-        if note:
-            self.note(note)
-        return True
+        is_placed = resumption.number == 0 or resumption.position is not None
+        if not is_placed:
+            position, note = resumption.place(steps)
+            self.clock.continue_from(position.global_step, position.finished)
+            if note:
+                self.note(note)
+        if steps is not None and resumption.counted_before is None:
+            resumption.counted_before = steps - self.clock.train_step
+        return not is_placed
 
     @property
     def step(self) -> int:

@@ -217,13 +217,10 @@ class StepRecorder:
             self.listener.mark("optimizer")
 
     def _begin_training(self, optimizer: Any) -> None:
-        """Begin the first train step of this process: in a resumed run, continue the count of the steps."""
-        self._has_trained, steps = True, self._frameworks.steps_before(optimizer)
-        if self._context.place(steps):
+        """Begin the first train step of this process; in a resumed run, continue the count of the steps."""
+        self._has_trained = True
+        if self._context.place(self._frameworks.steps_before(optimizer)):
             self._schedules.continue_from(self.clock.finished)
-            self._interesting_step = self.clock.train_step
-        if steps is not None:
-            self._context.resumption.counted_before = steps - self.clock.train_step
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         begun = self.cost.begin()

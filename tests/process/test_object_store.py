@@ -273,3 +273,24 @@ def test_a_store_that_cannot_be_written_is_refused_in_one_line(
     assert expected in ended.err
     assert "word" not in ended.err
     assert os.listdir(place.folder) == ["train.py"]
+
+
+@pytest.mark.slow
+def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Server, place: Place) -> None:
+    job = script("resumed.py")
+    begun = place.run("run", "--out", ROOT, "--name", "again", "--budget", "off", job, "30", "18", "Adam")
+    assert begun.status == 137, begun.err
+    reading = leadline.open_run(f"{ROOT}/again")
+    assert reading.steps() == list(range(18))
+    refused = place.run("run", "--resume", f"{ROOT}/again", job, "30", "-1", "Adam")
+    assert (refused.status, "local run directory" in refused.err) == (2, True)
+    resumed = place.run("run", "--out", ROOT, "--resume", "again", job, "30", "-1", "Adam")
+    assert resumed.status == 0, resumed.err
+    assert place.upload("again").is_complete
+    assert reading.refresh().steps() == list(range(30))
+    assert [what.resumed_step for what in reading.interruptions()] == [15]
+    local = leadline.open_run(place.folder / "leadline-runs" / "again")
+    assert losses(reading) == losses(local)
+    assert len(losses(local)) == 30
+    assert reading.verify() == local.verify() == []
+    assert place.upload("again").describe(0) == f"{ROOT}/again: complete"

@@ -12,7 +12,7 @@ import typer
 
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
 from leadline.config.resolve import become_agent, prepare, resume_run
-from leadline.config.run_config import RunConfig, runs_root
+from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.reader.find_runs import find_run
@@ -115,7 +115,8 @@ def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignore
         raise ConfigurationError(
             f"--resume {place}: a run is resumed from its local run directory; give its name or path"
         )
-    run = find_run(place, runs_root(options.out))
+    root = runs_root(options.out, can_be_remote=True)
+    run = find_run(place, spool_root() if is_uri(root) else root)
     resume_run(run, step=step, is_stop_ignored=is_stop_ignored)
     return run
 

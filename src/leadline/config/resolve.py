@@ -101,6 +101,10 @@ def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = Fal
         LeadlineError: It is no readable run.
     """
     name, path = read_manifest(run).name, os.path.join(run, layout.RESUME_LOCK)
+    copies = {layout.MIRROR: "a mirror of a run in an object store", layout.TRIAL: "the import of a trial"}
+    for file, what in copies.items():
+        if os.path.exists(os.path.join(run, file)):
+            raise ConfigurationError(f"{run} cannot be resumed: it is {what}, not a run directory")
     if step is not None and step < 0:
         raise ConfigurationError(f"--resume-step {step}: steps are counted from 0")
     try:

@@ -13,6 +13,7 @@ from leadline.records.incarnations import Incarnations
 from leadline.store import layout
 from leadline.store.documents import read_document, write_document
 from leadline.store.run_state import read_rule_summary
+from leadline.store.upload_state import read_upload, write_upload
 
 
 def read_incarnations(run: str) -> Incarnations:
@@ -33,12 +34,14 @@ def begin_incarnation(run: str, incarnations: Incarnations, before: RunStatus) -
         transitions = (*transitions, Transition(before.status, incarnations.starts[-1].ended_ns or 0))
     starting = Transition("Starting", incarnations.since_ns)
     status = RunStatus("Starting", (*transitions, starting), job_pid=os.getpid(), node=before.node)
-    summary = read_rule_summary(run)
+    summary, upload = read_rule_summary(run), read_upload(run)
     try:
         # roll-ups of steps that will be repeated; derived, and derived again without them
         shutil.rmtree(os.path.join(run, layout.COMPACT), ignore_errors=True)
         if summary is not None:
             write_document(os.path.join(run, layout.RULE_SUMMARY), replace(summary, complete=False))
+        if upload.uri:
+            write_upload(run, replace(upload, is_complete=False))
         write_document(os.path.join(run, layout.INCARNATIONS), incarnations)
         write_document(os.path.join(run, layout.STATUS), status)
     except OSError as error:

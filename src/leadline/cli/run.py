@@ -28,6 +28,10 @@ def run(
         str | None,
         typer.Option(help="Runs directory or URI of an object store; default: $LEADLINE_ROOT or ./leadline-runs."),
     ] = None,
+    spool_max: Annotated[
+        str | None,
+        typer.Option(help="Bound of the local copy of a run in an object store, by raw tensors; default: 2GB."),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),
@@ -85,6 +89,7 @@ def run(
     options = RunConfig.from_options(
         name=name,
         out=out,
+        spool_max=spool_max,
         config=config,
         preset=preset,
         capture=capture or (),

@@ -22,6 +22,7 @@ from leadline.config.run_config import (
     check_interval,
     check_preset,
     parse_budget,
+    parse_size,
     runs_root,
     spool_root,
 )
@@ -44,6 +45,7 @@ from leadline.store import layout
 from leadline.store.incarnations import begin_incarnation, continue_samples
 from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import create_run, join_run
+from leadline.store.upload_state import DEFAULT_MAX_BYTES
 
 _RESUMED: Final = ("Interrupted", "Failed")
 """A run that has ended in one of these ways continues when a process joins it."""
@@ -64,6 +66,11 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
     base = base_of(config)
     root = runs_root(config.out or base.out, can_be_remote=config.at is None)
     is_remote = is_uri(root)
+    spool_bytes = parse_size(config.spool_max, "--spool-max") if config.spool_max else DEFAULT_MAX_BYTES
+    if config.spool_max is not None and not is_remote:
+        raise ConfigurationError(
+            "--spool-max bounds the local copy of a run in an object store; give --out s3://…, too"
+        )
     spool = spool_root() if is_remote else os.path.abspath(os.path.expanduser(root))
     path = config.at or _new_run_path(spool, config.name, command, is_shared=is_remote)
     manifest = resolve(config, path, base)
@@ -72,7 +79,7 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
         manifest, command=mask_secrets(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
     )
     if is_remote:
-        create_uploaded_run(path, root, manifest)
+        create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
     elif config.at is None:
         create_run(path, manifest)
     else:

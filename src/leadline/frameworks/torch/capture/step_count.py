@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
@@ -36,12 +37,20 @@ def steps_before(optimizer: Any) -> int | None:
     It is that of its state; of one that counts none, such as SGD, that of the trainer of Transformers or Lightning
     which calls it. Called once in a process: a count on a device is waited for.
     """
-    counts = [int(state["step"]) for state in optimizer.state.values() if "step" in state]
-    if counts:
-        return max(counts)
+    states = getattr(optimizer, "state", None)
+    entries = [*(states.values() if isinstance(states, Mapping) else ()), *optimizer.param_groups]
+    counts = [_number(entry["step"]) for entry in entries if isinstance(entry, Mapping) and "step" in entry]
+    if any(count is not None for count in counts):
+        return max(count for count in counts if count is not None)
     if isinstance(optimizer, _COUNTING):
         return 0
     return _steps_of_trainer()
+
+
+def _number(step: object) -> int | None:
+    if isinstance(step, torch.Tensor):
+        return int(step) if step.numel() == 1 and not step.is_meta else None
+    return int(step) if isinstance(step, (int, float)) else None
 
 
 def _steps_of_trainer() -> int | None:

@@ -34,7 +34,6 @@ from leadline.judge.rule_plan import check_runs, default_rules, named, plan, res
 from leadline.process.interpreter import own_command, own_environment
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, read_manifest
-from leadline.reader.resumption import next_incarnation, next_samples
 from leadline.records.describe import sender
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import JOB_ENDED
@@ -89,6 +88,8 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
         if status in _RESUMED:
             resume_run(path, is_joint=True)
         elif status in JOB_ENDED:
+            from leadline.reader.resumption import next_samples
+
             continue_samples(path, next_samples(path))
     return path
 
@@ -141,6 +142,8 @@ def _begin_incarnation(run: str, name: str, step: int | None, *, is_stop_ignored
             f"{name} is not resumed: {rule} has stopped it (leadline show {name}); "
             "to resume it all the same: --resume-stopped"
         )
+    from leadline.reader.resumption import next_incarnation  # reads tables, which nothing else here does
+
     begin_incarnation(run, *next_incarnation(run, step))
 
 

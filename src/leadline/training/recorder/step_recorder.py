@@ -32,8 +32,7 @@ from leadline.training.timeline.step_timeline import StepTimeline
 from leadline.training.timeline.thread_clock import steps_until_sample
 
 _LOSSES_NAMED_STEPS: Final = 2
-"""The forward passes of so many steps of a process are watched to learn the names of losses; those of a second
-optimizer are called in the second step."""
+"""So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""
 
 
 @dataclass(slots=True)

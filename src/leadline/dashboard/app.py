@@ -89,9 +89,7 @@ def _plotly(request: Request) -> Response:
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     is_missing = error.status_code == HTTPStatus.NOT_FOUND and error.detail == HTTPStatus.NOT_FOUND.phrase
-    return _error_response(
-        request, error.status_code, f"there is no page {request.url.path}" if is_missing else error.detail
-    )
+    return _error_response(request, error.status_code, "There is no such page." if is_missing else error.detail)
 
 
 def _leadline_error(request: Request, error: Exception) -> Response:

@@ -200,6 +200,7 @@ def test_rules_wait_until_it_is_known_what_is_replaced(path: str) -> None:
         *((step, float(step)) for step in range(5)),
         (5, 50.0),
     ]
+    assert feed.horizon == 5  # and not 7, up to which the first process had told its data to be complete
 
 
 def test_a_rank_that_is_not_continued_is_cut_where_the_others_are(path: str) -> None:
@@ -217,6 +218,8 @@ def test_a_rank_that_is_not_continued_is_cut_where_the_others_are(path: str) -> 
         for worker in read_workers(path)
     }
     assert steps == {processes[0].name: [0, 1, 2, 3, 4], processes[1].name: [0, 1, 2, 3]}
+    os.unlink(os.path.join(path, layout.worker_document(processes[1].name)))
+    assert sorted(leadline.open_run(path).scalars("loss")["step"].to_pylist()) == [0, 0, 1, 1, 2, 2, 3, 3, 4]
 
 
 def test_two_processes_of_a_rank_do_not_continue_the_same_streams(path: str) -> None:

@@ -52,8 +52,8 @@ class Resumption:
         steps = steps if steps is None else max(0, steps - self._incarnations.counted_before)
         if steps is None and given is None and end.step:
             note = (
-                f"resumed after the last captured step {end.step - 1:,}: the optimizer does not count its steps; "
-                "if the checkpoint is another one: --resume-step"
+                f"resumed after the last captured step {end.step - 1:,}: nothing tells the step of the checkpoint; "
+                "if it is another one: --resume-step"
             )
         elif given is None and steps == 0 and end.step:
             note = "resumed at step 0: the optimizer has no steps behind it; if a checkpoint was loaded: --resume-step"

@@ -113,3 +113,11 @@ def test_all_patches_of_the_libraries_are_removed(tmp_path: Path, session: str) 
     assert told["copies"] == [1.0, 1.0]
     assert told["compiled"] == json.loads(bare.lines[-1])["compiled"]
     assert not [finder for finder in told["finders"] if "leadline" in finder]
+
+
+@pytest.mark.slow
+def test_trainers_tell_the_steps_of_an_optimizer_that_counts_none(tmp_path: Path) -> None:
+    env = environment(**OFFLINE, HOME=str(tmp_path), LEADLINE_DISABLED="1")
+    ended = finish([PYTHON, script("counted_by_trainers.py"), str(tmp_path)], tmp_path, env=env)
+    assert ended.status == 0, ended.err
+    assert json.loads(ended.lines[-1]) == [*range(4), *range(4, 8), *range(4)]

@@ -273,3 +273,29 @@ def test_a_store_that_cannot_be_written_is_refused_in_one_line(
     assert expected in ended.err
     assert "word" not in ended.err
     assert os.listdir(place.folder) == ["train.py"]
+
+
+@pytest.mark.slow
+def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Server, place: Place) -> None:
+    job = script("resumed.py")
+    options = ("--budget", "off", "--capture", "gradients:every=1,raw=true", "--spool-max", "100kB")
+    begun = place.run("run", "--out", ROOT, "--name", "again", *options, job, "30", "18", "Adam")
+    assert begun.status == 137, begun.err
+    reading = leadline.open_run(f"{ROOT}/again")
+    assert reading.steps() == list(range(18))
+    refused = place.run("run", "--resume", f"{ROOT}/again", job, "30", "-1", "Adam")
+    assert (refused.status, "local run directory" in refused.err) == (2, True)
+    resumed = place.run("run", "--out", ROOT, "--resume", "again", job, "30", "-1", "Adam")
+    assert resumed.status == 0, resumed.err
+    assert place.upload("again").is_complete
+    assert reading.refresh().steps() == list(range(30))
+    assert [what.resumed_step for what in reading.interruptions()] == [15]
+    local = leadline.open_run(place.folder / "leadline-runs" / "again")
+    assert losses(reading) == losses(local)
+    assert len(losses(local)) == 30
+    assert reading.verify() == local.verify() == []
+    state, name = place.upload("again"), local.tensor_names("gradients")[0]
+    assert (state.removed_files > 0, state.lost_files) == (True, 0)
+    assert state.describe(0).startswith(f"{ROOT}/again: complete; {state.removed_files} files of raw tensors")
+    assert len(reading.archive.stored[name]) == 30
+    assert len(local.archive.stored.get(name, ())) < 30

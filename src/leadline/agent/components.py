@@ -18,6 +18,7 @@ from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor
 from leadline.records.documents import ManifestDocument, NodeDocument
+from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_manifest_document
 
 
@@ -52,6 +53,7 @@ class AgentComponents:
             documents.node,
             lambda: machine_samplers(documents.run, monitored),
             interval_seconds=self.manifest.interval_ms / 1000,
+            first_sequence=read_incarnations(documents.run).samples.get(documents.node, 0),
         )
         self.requests = RequestHandler(
             documents,

@@ -11,7 +11,7 @@ from leadline.agent.signals import SignalGate, send
 from leadline.monitor.processes import Identity, ProcessTree, identify
 from leadline.process.child import Child
 from leadline.store import layout
-from leadline.store.presence import acquire_lock, registered_processes, release_lock
+from leadline.store.presence import acquire_lock, mark_ready, registered_processes, release_lock
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _OWN_STREAMS: Final = {number: number for number in range(3)}
@@ -172,6 +172,8 @@ class NodeRegistration:
         """Acquire the lock unless another process holds it; return whether this process holds it now."""
         if self._lock is None:
             self._lock = acquire_lock(self._path)
+            if self._lock is not None:
+                mark_ready(self._lock)
         return self._lock is not None
 
     def close(self) -> None:

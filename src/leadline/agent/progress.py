@@ -7,6 +7,7 @@ import os
 from leadline.records.documents import WorkerDocument
 from leadline.store import layout
 from leadline.store.documents import read_with_retries
+from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import document_paths
 
 FileStamp = tuple[int, int, int]
@@ -40,9 +41,10 @@ class WatchedFile:
 
 
 class Workers:
-    """The latest documents of the workers of a run."""
+    """The latest documents of the workers of a run; in a resumed run, of those that its last incarnation has begun."""
 
     def __init__(self, run: str) -> None:
+        self._incarnation = read_incarnations(run).number
         self.documents: dict[str, WorkerDocument] = {}
         self._run = run
         self._files: dict[str, WatchedFile] = {}
@@ -54,5 +56,10 @@ class Workers:
                 self._files[worker] = WatchedFile(path)
         changes = {worker: file.read_change() for worker, file in self._files.items()}
         changed = {worker: WorkerDocument.from_dict(change) for worker, change in changes.items() if change is not None}
+        if self._incarnation:
+            changed = {worker: document for worker, document in changed.items() if self._is_current(document)}
         self.documents |= changed
         return list(changed)
+
+    def _is_current(self, document: WorkerDocument) -> bool:
+        return bool(document.starts) and document.starts[-1].number == self._incarnation

@@ -21,6 +21,7 @@ from leadline.records.formatting import counted, duration
 from leadline.records.request import TRAINING_ENDED, Answer, ControlRequest, ExecuteCommand, SetInterval, Stop
 from leadline.store import layout
 from leadline.store.control import RequestReader, acknowledge
+from leadline.store.incarnations import read_incarnations
 
 
 class StopSequence:
@@ -120,6 +121,7 @@ class RequestHandler:
         self._inbox = RequestReader(
             documents.run, lambda problem: self._warn_once(f"cannot read a request in {layout.CONTROL}: {problem}")
         )
+        self._inbox.skip(read_incarnations(documents.run).requests)
         self.commands = Commands(documents.run, manifest, os.environ, gate, answer=self._answer_command)
         tree = job.new_tree()
         tree.foreign_sessions = gate.sessions

@@ -76,6 +76,8 @@ class UploadProcess:
                 has_announced = True
                 self._warn(f"uploading the rest of the run to {state.uri}; Ctrl-C skips")
         state = read_upload(self._run)
+        if state.warning:
+            self._warn(state.warning)
         if not state.is_complete:
             waiting = f" ({size(state.pending_bytes)} at least)" if state.pending_bytes else ""
             reason = f": {state.error}" if state.error else ""

@@ -48,7 +48,7 @@ def overview(run: Run) -> dict[str, Any]:
     return {
         "name": run.name,
         "uri": mirror.uri_of(run.path) or run.uri,
-        "upload": _upload(run),
+        "upload": upload_of(run),
         "status": run.status,
         "status_note": run.status_note,
         "outcome": outcome.to_dict(),
@@ -58,6 +58,7 @@ def overview(run: Run) -> dict[str, Any]:
         "preset": manifest.preset,
         "started": iso(manifest.started_ns),
         "ended": iso(status.ended_ns),
+        "interruptions": [to_json(interruption) for interruption in run.interruptions()],
         "steps": steps_by_mode(workers),
         "workers": [_fields(worker, _WORKER_KEYS) for worker in workers],
         "cost": cost_of(run.uri, workers),
@@ -119,7 +120,7 @@ def format_finding(finding: dict[str, Any] | Finding) -> dict[str, Any]:
     return {key: finding[key] if isinstance(finding, dict) else getattr(finding, key) for key in keys}
 
 
-def _upload(run: Run) -> str | None:
+def upload_of(run: Run) -> str | None:
     """Return how far the upload of a run is, or why its mirror is not up to date; None for other local runs."""
     state = read_upload(run.path)
     return state.describe(time.time_ns()) if state.uri else mirror.last_error(run.path) or None

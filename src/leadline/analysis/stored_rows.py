@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from leadline.analysis.segment_rows import SegmentRows, Source
 from leadline.reader.compacted import Part, PartChain, compact_folders, streams_of
+from leadline.reader.incarnations import read_replacements
 from leadline.reader.rollups import SECOND_NS, Columns, Key, RollupSchema
 from leadline.reader.segments import Range
 from leadline.reader.stream import BulkStream
@@ -48,6 +49,7 @@ class Stream(Generic[Tail]):
         self._tail: tuple[int, Tail] | None = None
         self._keys: tuple[int, dict[Key, None]] | None = None
         self._chain = PartChain(_compact_folder(run), schema, name)
+        self._cuts = read_replacements(run).of(name)
         self._reading = BulkStream(run, schema.part, name)
 
     @property
@@ -86,7 +88,9 @@ class Stream(Generic[Tail]):
         """
         if not self._chain.parts and (folder := _compact_folder(self._run)) != self._chain.place:
             self._chain = PartChain(folder, self.schema, self.name)
-        if self._chain.refresh():
+        cuts = read_replacements(self._run).of(self.name)
+        if self._chain.refresh() or cuts != self._cuts:
+            self._cuts = cuts
             self._restart()
         left = self._reading.left_bytes
         self.is_waiting = max_bytes is not None and left > max_bytes

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from leadline.analysis.bucketed_time import points_for
 from leadline.analysis.digest import POINTS, Digest
+from leadline.charts import marks
 from leadline.exports.span import Span, parse_span, train_steps
 from leadline.reader.run import Run
 
@@ -87,7 +88,7 @@ Sources = Source | Sequence[Source]
 
 
 class CatalogChart(Generic[Parameters]):
-    """An entry of the catalog: a function that queries a view of a run and draws the result.
+    """An entry of the catalog: a function that queries a view of a run and draws the result, interruptions marked.
 
     Used as a decorator. The chart takes a run, a digest or a view, then the parameters of the function.
     """
@@ -97,7 +98,8 @@ class CatalogChart(Generic[Parameters]):
         update_wrapper(self, draw)
 
     def __call__(self, run: Source, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> go.Figure:
-        return self._draw(view_of(run), *args, **kwargs)
+        view = view_of(run)
+        return marks.mark_interruptions(self._draw(view, *args, **kwargs), view.run.interruptions())
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:

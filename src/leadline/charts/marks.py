@@ -1,14 +1,15 @@
-"""Markers of findings on a chart."""
+"""Markers of findings and interruptions on a chart."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import plotly.graph_objects as go
 
 from leadline.charts import theme
+from leadline.records.incarnations import Interruption
 
 _MAX_FINDINGS: Final = 60
 _MIN_FLAG_DISTANCE: Final = 0.03
@@ -17,6 +18,8 @@ _MAX_LISTED: Final = 8
 _MAX_LISTED_CHARACTERS: Final = 200
 _COLOUR: Final = "#c62828"
 """Dark enough for white numbers."""
+_INTERRUPTION: Final = "#757575"
+_MAX_INTERRUPTIONS: Final = 20
 _FLAG: Final = {
     "y": 1,
     "yref": "paper",
@@ -59,6 +62,27 @@ def mark(fig: go.Figure, findings: Iterable[Mapping[str, Any]]) -> go.Figure:
     ]
     fig.update_layout(meta={**(fig.layout.meta or {}), "flags": flags, "more_flags": len(rows) - len(flags)})
     return theme.note_omitted(fig, len(rows) - len(marked), "findings")
+
+
+def mark_interruptions(fig: go.Figure, interruptions: Sequence[Interruption]) -> go.Figure:
+    """Mark where a run was resumed after an interruption, by a dashed line; the latest twenty are marked.
+
+    Args:
+        fig: A chart over steps or time; any other is returned unchanged.
+    """
+    axis = (fig.layout.meta or {}).get("axis")
+    begun = [what for what in interruptions if what.resumed_step is not None]
+    if axis not in ("step", "time") or not fig.data or not begun:
+        return fig
+    marked = begun[-_MAX_INTERRUPTIONS:]
+    times = theme.epoch_ms([what.resumed_ns for what in marked]).tolist()
+    steps = [what.resumed_step for what in marked]
+    line = {"color": _INTERRUPTION, "width": 1, "dash": "dash"}
+    for index, x in enumerate(times if axis == "time" else steps):
+        fig.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", layer="below", name="interruption", line=line)
+        text = "resumed" if index == 0 else ""
+        fig.add_annotation(**{**_FLAG, "name": "resumed"}, x=x, text=text, font={"color": _INTERRUPTION, "size": 10})
+    return theme.note_omitted(fig, len(begun) - len(marked), "interruptions")
 
 
 def _flags(fig: go.Figure, positions: list[Any]) -> Iterator[tuple[Any, str]]:

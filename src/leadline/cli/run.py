@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from leadline.cli.arguments import complete_collection, complete_preset, complete_rule
-from leadline.config.resolve import become_agent, prepare
-from leadline.config.run_config import RunConfig
+from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
+from leadline.config.resolve import become_agent, prepare, resume_run
+from leadline.config.run_config import RunConfig, runs_root, spool_root
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
+from leadline.reader.find_runs import find_run
 
 
 def run(
@@ -24,6 +27,10 @@ def run(
     out: Annotated[
         str | None,
         typer.Option(help="Runs directory or URI of an object store; default: $LEADLINE_ROOT or ./leadline-runs."),
+    ] = None,
+    spool_max: Annotated[
+        str | None,
+        typer.Option(help="Bound of the local copy of a run in an object store, by raw tensors; default: 2GB."),
     ] = None,
     config: Annotated[
         str | None,
@@ -58,6 +65,17 @@ def run(
     interval_ms: Annotated[
         int | None, typer.Option(help="Sampling interval of system metrics: 100, 200, 500, 1000, 5000 or 60000.")
     ] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(help="Continue a run that has ended; its configuration remains.", autocompletion=complete_run),
+    ] = None,
+    resume_step: Annotated[
+        int | None,
+        typer.Option(help="The step at which it continues; default: the step count of the loaded optimizer."),
+    ] = None,
+    resume_stopped: Annotated[
+        bool, typer.Option("--resume-stopped", help="Continue it even if a rule has stopped it.")
+    ] = False,
 ) -> None:
     """Run a training command, capture its data and evaluate rules.
 
@@ -71,6 +89,7 @@ def run(
     options = RunConfig.from_options(
         name=name,
         out=out,
+        spool_max=spool_max,
         config=config,
         preset=preset,
         capture=capture or (),
@@ -82,7 +101,29 @@ def run(
         interval_ms=interval_ms,
         budget=budget,
     )
+    if resume is not None:
+        become_agent(_resumed(resume, options, resume_step, is_stop_ignored=resume_stopped), ["--", *launched])
+    if resume_step is not None or resume_stopped:
+        raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
     become_agent(prepare(options, launched), ["--", *launched])
+
+
+def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignored: bool) -> str:
+    """Begin the next incarnation of a run; return its directory.
+
+    Raises:
+        LeadlineError: It cannot be resumed.
+    """
+    if replace(options, out=None) != RunConfig.from_options():
+        raise ConfigurationError("--resume continues a run as it was configured; leave out the other options")
+    if is_uri(parse_place(place)):
+        raise ConfigurationError(
+            f"--resume {place}: a run is resumed from its local run directory; give its name or path"
+        )
+    root = runs_root(options.out, can_be_remote=True)
+    run = find_run(place, spool_root() if is_uri(root) else root)
+    resume_run(run, step=step, is_stop_ignored=is_stop_ignored)
+    return run
 
 
 def resolve_command(command: list[str]) -> list[str]:

@@ -21,10 +21,13 @@ from leadline.config.store_uri import is_uri
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.formatting import counted, duration
+from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import sampled
 from leadline.store.control import read_actions
 
+_MAX_INTERRUPTIONS: Final = 5
+"""The latest ones are shown."""
 _MAX_WARNINGS: Final = 8
 _MAX_MODELS: Final = 3
 _MAX_FINDINGS: Final = 3
@@ -67,8 +70,10 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
 def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
     """Name and outcome; status, command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
+    interruptions = [Interruption.from_dict(what) for what in summary["interruptions"]]
     facts = {
         "status": state_line(summary),
+        "interrupted": "\n".join(map(describe.interruption, interruptions[-_MAX_INTERRUPTIONS:])),
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),

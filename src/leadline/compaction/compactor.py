@@ -32,6 +32,7 @@ from leadline.reader.compacted import (
     compact_folders,
     streams_of,
 )
+from leadline.reader.incarnations import read_replacements
 from leadline.reader.rollups import SAMPLES, SCHEMAS, VALUES, RollupSchema
 from leadline.reader.segments import Range
 from leadline.reader.stream import BulkStream
@@ -112,6 +113,8 @@ class Compactor:
             The number of passes.
         """
         is_over = liveness.is_over(self.run)
+        if not is_over and not read_replacements(self.run).is_begun:
+            return 0  # what the last incarnation replaces is not known yet
         self._remove_partial_files()
         self._refresh()
         if is_final is None:

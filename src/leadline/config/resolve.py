@@ -22,22 +22,33 @@ from leadline.config.run_config import (
     check_interval,
     check_preset,
     parse_budget,
+    parse_size,
     runs_root,
     spool_root,
 )
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.config.toml_file import from_table, from_toml
-from leadline.errors import ConfigurationError, RunExistsError, UnknownNameError
+from leadline.errors import ConfigurationError, RunExistsError, RunNotWritableError, UnknownNameError
 from leadline.judge.action_resolution import check_triggers, distinct, resolve_action, try_actions
 from leadline.judge.rule_plan import check_runs, default_rules, named, plan, resolve_rules
 from leadline.process.interpreter import own_command, own_environment
+from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, read_manifest
+from leadline.records.describe import sender
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
+from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
 from leadline.remote.claim import create_uploaded_run
 from leadline.rules import registry
+from leadline.store import layout
+from leadline.store.incarnations import begin_incarnation, continue_samples
+from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import create_run, join_run
+from leadline.store.upload_state import DEFAULT_MAX_BYTES
 
+_RESUMED: Final = ("Interrupted", "Failed")
+"""A run that has ended in one of these ways continues when a process joins it."""
+_LOCK_POLL_SECONDS: Final = 0.05
 _MASK: Final = "****"
 _SECRET: Final = re.compile(r"(?i)(pass(word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|credential)s?$")
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
@@ -54,6 +65,11 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
     base = base_of(config)
     root = runs_root(config.out or base.out, can_be_remote=config.at is None)
     is_remote = is_uri(root)
+    spool_bytes = parse_size(config.spool_max, "--spool-max") if config.spool_max else DEFAULT_MAX_BYTES
+    if config.spool_max is not None and not is_remote:
+        raise ConfigurationError(
+            "--spool-max bounds the local copy of a run in an object store; give --out s3://…, too"
+        )
     spool = spool_root() if is_remote else os.path.abspath(os.path.expanduser(root))
     path = config.at or _new_run_path(spool, config.name, command, is_shared=is_remote)
     manifest = resolve(config, path, base)
@@ -62,10 +78,73 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
         manifest, command=mask_secrets(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
     )
     if is_remote:
-        create_uploaded_run(path, root, manifest)
+        create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
+    elif config.at is None:
+        create_run(path, manifest)
     else:
-        (join_run if config.at else create_run)(path, manifest)
+        is_new = not layout.is_run(path)
+        join_run(path, manifest)
+        status = "" if is_new else liveness.effective_status(path)
+        if status in _RESUMED:
+            resume_run(path, is_joint=True)
+        elif status in JOB_ENDED:
+            from leadline.reader.resumption import next_samples
+
+            continue_samples(path, next_samples(path))
     return path
+
+
+def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = False, is_joint: bool = False) -> None:
+    """Begin the next incarnation of a run that has ended.
+
+    Args:
+        run: The run directory.
+        step: The train step at which it continues; None: it follows from the checkpoint that the script loads.
+        is_stop_ignored: Whether a run that a rule has stopped is resumed, too.
+        is_joint: Whether other processes may do the same; one of them does it.
+    Raises:
+        RunExistsError: The run has not ended, or a rule has stopped it.
+        ConfigurationError: The step is negative.
+        RunNotWritableError: The run cannot be written.
+        LeadlineError: It is no readable run.
+    """
+    name, path = read_manifest(run).name, os.path.join(run, layout.RESUME_LOCK)
+    copies = {layout.MIRROR: "a mirror of a run in an object store", layout.TRIAL: "the import of a trial"}
+    for file, what in copies.items():
+        if os.path.exists(os.path.join(run, file)):
+            raise ConfigurationError(f"{run} cannot be resumed: it is {what}, not a run directory")
+    if step is not None and step < 0:
+        raise ConfigurationError(f"--resume-step {step}: steps are counted from 0")
+    try:
+        while (lock := acquire_lock(path)) is None and is_joint:
+            time.sleep(_LOCK_POLL_SECONDS)
+    except OSError as error:
+        raise RunNotWritableError(f"the run cannot be written at {run}: {error.strerror}") from None
+    if lock is None:
+        raise RunExistsError(f"{name} cannot be resumed: another process resumes it at this moment")
+    try:
+        _begin_incarnation(run, name, step, is_stop_ignored=is_stop_ignored, is_joint=is_joint)
+    finally:
+        release_lock(lock, path)
+
+
+def _begin_incarnation(run: str, name: str, step: int | None, *, is_stop_ignored: bool, is_joint: bool) -> None:
+    status = liveness.effective_document(run)
+    if status.status not in JOB_ENDED:
+        if is_joint:
+            return  # another process has resumed it
+        raise RunExistsError(
+            f"{name} cannot be resumed: it is {status.status}; wait for its end, or stop it with: leadline stop {name}"
+        )
+    rule = sender(status.stopped_by)
+    if status.status == "Stopped" and rule != status.stopped_by and not is_stop_ignored:
+        raise RunExistsError(
+            f"{name} is not resumed: {rule} has stopped it (leadline show {name}); "
+            "to resume it all the same: --resume-stopped"
+        )
+    from leadline.reader.resumption import next_incarnation  # reads tables, which nothing else here does
+
+    begin_incarnation(run, *next_incarnation(run, step))
 
 
 def base_of(config: RunConfig) -> RunConfig:

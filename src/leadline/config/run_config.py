@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -35,6 +36,8 @@ class RunConfig:
     """What this configuration is based on: a file, or a run by name or path; None: ``leadline.toml``."""
     out: str | None = None
     """The runs directory."""
+    spool_max: str | None = None
+    """The bound of the local copy of a run that is uploaded: ``2GB``."""
     preset: str | None = None
     """light, standard, full, sagemaker, or one of ``presets``."""
     interval_ms: int | None = None
@@ -241,6 +244,19 @@ def parse_budget(text: str, where: str) -> float | None:
         hint = f"; did you mean {text}%?" if not percent and 0 < share <= 1 else ""
         raise ConfigurationError(f"{where} must be a percentage of the step time like 2%, or off, not {text!r}{hint}")
     return share
+
+
+def parse_size(text: str, where: str) -> int:
+    """Parse a number of bytes in decimal units: ``2GB``, ``500 MB``.
+
+    Raises:
+        ConfigurationError: It is none above 0.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kMGT])B", text.strip())
+    nbytes = int(float(match[1]) * 1000 ** (1 + "kMGT".index(match[2]))) if match else 0
+    if nbytes <= 0:
+        raise ConfigurationError(f"{where} must be a size like 2GB or 500MB, not {text!r}")
+    return nbytes
 
 
 def rule_spec(rule: Any, folder: str) -> RuleSpec:

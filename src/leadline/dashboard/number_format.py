@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.records.formatting import counted, duration, iso, latency, phase_label, share, significant, size
 
-_WORKER: Final = re.compile(r"rank(\d+)(?:-r(\d+))?-\d+")
+_WORKER: Final = re.compile(r"rank(\d+)(?:-r(\d+))?(?:-i\d+)?-\d+")
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 

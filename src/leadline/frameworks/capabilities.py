@@ -31,6 +31,14 @@ class Evaluates(Protocol):
 
 
 @runtime_checkable
+class CountsSteps(Protocol):
+    """The capability to tell how many steps an optimizer has made, those before a checkpoint included."""
+
+    def steps_before(self, optimizer: object) -> int | None:
+        """Return the number of steps before the one that begins; None: it is not known."""
+
+
+@runtime_checkable
 class EndsStepsLater(Protocol):
     """The capability to end a step later than its update, where the update itself cannot be observed."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from leadline.frameworks.adapter import Adapter, Forward, PendingNumbers, StepCallbacks, Subject
 from leadline.frameworks.capabilities import (
+    CountsSteps,
     DeviceScalars,
     Diagnoses,
     Distributes,
@@ -180,6 +181,11 @@ class Frameworks:
         if adapter not in self._training:
             self._training.append(adapter)
         return adapter.subject(optimizer)
+
+    def steps_before(self, optimizer: object) -> int | None:
+        """Return how many steps an optimizer has made, those before a checkpoint included; None: it is not known."""
+        adapter = self.adapter_of(optimizer)
+        return adapter.steps_before(optimizer) if isinstance(adapter, CountsSteps) else None
 
     def register(self, model: object) -> None:
         """Register a model, so that it need not be searched for.

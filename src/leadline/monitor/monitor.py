@@ -38,13 +38,18 @@ class Monitor:
         make_samplers: Callable[[], Sequence[Sampler]],
         *,
         interval_seconds: float = 0.5,
+        first_sequence: int = 0,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], int] = time.time_ns,
     ) -> None:
+        """
+        Args:
+            first_sequence: The number of the first batch: an earlier incarnation of the run has written those before.
+        """
         self._make_samplers, self._interval = make_samplers, interval_seconds
         self._samplers: tuple[Sampler, ...] | None = None
         self._clock, self._wall_clock = clock, wall_clock
-        self._store = _SystemStore(run, node)
+        self._store = _SystemStore(run, node, first_sequence)
         self._failures: dict[str, str] = {}
         self._ending = threading.Event()
         self._woken = threading.Event()
@@ -150,12 +155,12 @@ def set_interval(monitor: Monitor, request: SetInterval) -> Answer:
 class _SystemStore:
     """Writes samples to the segments of a node; failed writes are retried later."""
 
-    def __init__(self, run: str, node: str) -> None:
+    def __init__(self, run: str, node: str, first_sequence: int) -> None:
         self._run = run
         self._folder = SegmentFolder(run, layout.SYSTEM, node)
         self._segment: Segment | None = None
         self._channels: tuple[Channel, ...] = ()
-        self._sequence = 0
+        self._sequence = first_sequence
         self._dropped_samples = 0
         self._dropped_since_ns = 0
         self._reason = ""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from leadline.reader.feed import CLOCK
+from leadline.reader.incarnations import read_replacements
 from leadline.reader.segments import Range, SegmentInfo, SegmentTail
 from leadline.reader.step_axis import StepAxis, stamps_of
 from leadline.reader.stream import StreamTail
@@ -47,6 +48,14 @@ class Archive:
     """
 
     def __init__(self, run: str, parts: Collection[str] = _PARTS) -> None:
+        self._run, self._parts = run, tuple(parts)
+        self._is_over, self._gone = False, frozenset[str]()
+        self._replacements = read_replacements(run)
+        self._heads: dict[str, SeriesLayout] = {}
+        self._clear()
+
+    def _clear(self) -> None:
+        """Forget everything that was read."""
         self._series: dict[tuple[str, SeriesLayout], StreamArchive] = {}
         self._timeline: dict[str, list[Range]] = {}
         self._system: dict[str, list[Range]] = {}
@@ -54,12 +63,9 @@ class Archive:
         self._vectors: dict[tuple[str, str], list[StoredTensor]] = {}
         self._complete_step: dict[str, int] = {}
         self._axes: dict[str, StepAxis] = {}
-        self._run, self._parts = run, tuple(parts)
         self._archive_of_segment: dict[int, tuple[SegmentInfo, StreamArchive]] = {}
         self._streams: dict[tuple[str, str], StreamTail] = {}
         self._folders: dict[str, TensorIndex] = {}
-        self._heads: dict[str, SeriesLayout] = {}
-        self._is_over, self._gone = False, frozenset[str]()
         self._stale = {*self._parts, *([layout.TENSORS] if layout.SERIES in self._parts else [])}
 
     @property
@@ -113,7 +119,14 @@ class Archive:
             self._read(part)
 
     def refresh(self, *, is_over: bool, gone: Collection[str]) -> None:
-        """Mark all parts as stale, so that new data is read on the next access; arguments as in ``Feed.refresh``."""
+        """Mark all parts as stale, so that new data is read on the next access; arguments as in ``Feed.refresh``.
+
+        Once an incarnation begins to repeat steps, everything is read again, without what it replaces.
+        """
+        replacements = read_replacements(self._run)
+        if replacements != self._replacements:
+            self._replacements = replacements
+            self._clear()
         self._is_over, self._gone = is_over, frozenset(gone)
         self._stale = {*self._parts, *([layout.TENSORS] if layout.SERIES in self._parts else [])}
 

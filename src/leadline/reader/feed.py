@@ -10,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from leadline.reader import liveness
+from leadline.reader.incarnations import Replacements, read_replacements
 from leadline.reader.segments import Range
 from leadline.reader.step_axis import StepPlacer
 from leadline.reader.stream import StreamTail
@@ -58,6 +59,7 @@ class Feed:
         self._points: dict[tuple[int, str, int], Point] = {}
         self._mode_steps: dict[tuple[int, str], int] = {}
         self._dropped_steps: set[int] = set()
+        self._replacements: Replacements | None = None
         self._axis = StepPlacer()
 
     @property
@@ -72,10 +74,18 @@ class Feed:
     def refresh(self, *, is_over: bool = False, gone: Collection[str] = ()) -> None:
         """Read new data.
 
+        In a resumed run nothing is read before the last incarnation has begun to record, when it is known what that
+        replaces.
+
         Args:
             is_over: The run had ended before this call, so that nothing more will be written.
             gone: Workers that had ended before this call.
         """
+        replacements = read_replacements(self._run)
+        if not replacements.is_begun and not is_over:
+            return
+        self.has_late_data |= self._replacements not in (None, replacements)
+        self._replacements = replacements
         workers = {*names_in(os.path.join(self._run, layout.SERIES)), *_documented_workers(self._run)}
         for worker in sorted(workers):
             self._refresh_worker(worker, is_finished=is_over or worker in gone)

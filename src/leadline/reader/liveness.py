@@ -12,6 +12,7 @@ from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.folder_watch import FolderTree
+from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_nodes, read_status, read_workers, recorded_end
 
 _PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)
@@ -47,8 +48,10 @@ def _boot_seconds() -> float:
 def finished_workers(run: str, workers: Mapping[str, WorkerDocument]) -> set[str]:
     """Return the workers that have ended, according to themselves, an agent or the process table of this host."""
     finished = {worker for node in read_nodes(run) for worker in node.gone}
+    incarnation = read_incarnations(run).number
     for worker, document in workers.items():
-        if document.state == "ended" or _is_gone(document.node, document.pid, document.time_ns):
+        is_of_earlier = incarnation > 0 and (not document.starts or document.starts[-1].number < incarnation)
+        if is_of_earlier or document.state == "ended" or _is_gone(document.node, document.pid, document.time_ns):
             finished.add(worker)
     return finished
 

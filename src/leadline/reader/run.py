@@ -12,10 +12,12 @@ from leadline.reader import liveness
 from leadline.reader.archive import Archive
 from leadline.reader.compacted import streams_of
 from leadline.reader.find_runs import find_run, list_runs, read_manifest
+from leadline.reader.incarnations import interruptions
 from leadline.reader.profiles import ProfileQueries
 from leadline.reader.table_queries import TableQueries
 from leadline.reader.tensor import Tensor
 from leadline.records.documents import RunStatus, WorkerDocument
+from leadline.records.incarnations import Interruption
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED, MODES
 from leadline.remote import mirror
@@ -125,6 +127,10 @@ class Run(TableQueries, ProfileQueries):
     def status_note(self) -> str:
         """Why the status is not that of the agent, and whether the exit status is unknown; empty if it is."""
         return liveness.why_derived(self.path)
+
+    def interruptions(self) -> list[Interruption]:
+        """Return the interruptions after which the run was resumed, in order."""
+        return interruptions(self.path)
 
     @property
     def damage(self) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from leadline.reader.incarnations import read_replacements, without_replaced
 from leadline.reader.segments import RANGE_BYTES, Range, SegmentTail
 from leadline.store.folder_watch import FolderWatch
 
@@ -39,8 +40,8 @@ class _Segments:
 class StreamTail:
     """Reads a stream in the order of writing, as a prefix of the written data.
 
-    A batch is accepted when all batches before it in sequence were. A gap is skipped and reported when a segment is
-    damaged or the stream has ended.
+    What incarnations that had begun by then have replaced is left out. A batch is accepted when all batches before it
+    in sequence were. A gap is skipped and reported when a segment is damaged or the stream has ended.
 
     Attributes:
         damage: One line for each part that could not be read.
@@ -52,6 +53,7 @@ class StreamTail:
         self._segments = _Segments(run, part, stream, {})
         self._pending: list[Range] = []
         self._next = 0
+        self._cuts = read_replacements(run).of(stream)
 
     def read_new(self, *, is_finished: bool = False) -> list[Range]:
         """Return the batches accepted since the last call, by segment.
@@ -70,7 +72,8 @@ class StreamTail:
                 accepted += self._accept()
         if is_finished:
             self._report_torn()
-        return accepted
+        kept = (without_replaced(batches, self.part, self._cuts) for batches in accepted)
+        return [batches for batches in kept if batches.rows.any()]
 
     def _poll(self) -> None:
         for segment in self._segments.find().values():
@@ -125,12 +128,15 @@ class StreamTail:
 class BulkStream:
     """Reads a stream segment by segment, in parts of limited size; a damaged segment is not read any further.
 
+    What incarnations that had begun by then have replaced is left out.
+
     Args:
         position: Offsets by segment; segments that are missing here are read from their beginning.
     """
 
     def __init__(self, run: str, part: str, stream: str, position: Mapping[str, int] | None = None) -> None:
         self.stream = stream
+        self._part, self._cuts = part, read_replacements(run).of(stream)
         self._position = dict(position or {})
         self._segments = _Segments(run, part, stream, self._position)
 
@@ -165,5 +171,5 @@ class BulkStream:
                 if batches is None:
                     break
                 left -= segment.offset - before
-                ranges.append(batches)
+                ranges.append(without_replaced(batches, self._part, self._cuts))
         return ranges

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.errors import DamagedRunError
+from leadline.reader.incarnations import is_replaced, read_replacements
 from leadline.store import layout
 from leadline.store.folder_watch import FolderWatch
 
@@ -130,6 +131,8 @@ class StoredTensor:
 class TensorIndex:
     """Incremental index of the safetensors segments of a worker; only their headers are read.
 
+    What incarnations that had begun by then have replaced is left out.
+
     Attributes:
         damage: One line for each unreadable segment.
     """
@@ -139,6 +142,7 @@ class TensorIndex:
         self.damage: list[str] = []
         self._watch = FolderWatch(os.path.join(run, layout.TENSORS, worker))
         self._seen: set[str] = set()
+        self._cuts = read_replacements(run).of(worker)
 
     def read_new(self) -> list[StoredTensor]:
         """Return the tensors in the segments added since the last call."""
@@ -148,11 +152,14 @@ class TensorIndex:
                 continue
             self._seen.add(entry.name)
             try:
-                tensors += read_header(entry.path, self.worker)
+                found = read_header(entry.path, self.worker)
             except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
                 self.damage.append(
                     f"{layout.TENSORS}/{self.worker}/{entry.name}: its header cannot be read ({error}) (at byte 0)"
                 )
+                continue
+            ordinal = int(entry.name.partition(".")[0]) if self._cuts else 0
+            tensors += [tensor for tensor in found if not is_replaced(ordinal, tensor.step, self._cuts)]
         return tensors
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from leadline.reader.incarnations import Replacements, read_replacements
 from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
 from leadline.reader.operator_times import DetailedWindows, OperatorTimes
 from leadline.reader.segments import Range, SegmentInfo
@@ -18,6 +19,7 @@ from leadline.records.documents import WorkerDocument
 from leadline.records.needs import Needs
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
+from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_nodes, read_workers
 
 SECOND_NS: Final = 1_000_000_000
@@ -34,7 +36,8 @@ _NO_RECORD: Final = (0, -1, -1)
 class TimeGrid:
     """The moments that can be evaluated, each with the last record before it and the records since the previous one.
 
-    Moments are one second apart, from the run's start to its last record, which is a moment itself. System metrics
+    Moments are one second apart, from the run's start to its last record, which is a moment itself; there are none
+    between the end of an incarnation and the start of the next. System metrics
     serve as heartbeats that let time pass while the workers are silent. A timeline row belongs to the moment after its
     end.
 
@@ -64,6 +67,8 @@ class TimeGrid:
         self._train_steps: dict[str, TrainSteps] = {}
         self._latest_ns = 0
         self._is_finished = False
+        self._replacements: Replacements | None = None
+        self._interruptions: list[tuple[int, int]] = []
         self._reset()
 
     def _reset(self) -> None:
@@ -83,9 +88,17 @@ class TimeGrid:
         return [line for stream in self._streams.values() for line in stream.damage]
 
     def refresh(self, *, is_over: bool = False, gone: Collection[str] = ()) -> None:
-        """Read new data; the arguments are those of ``Feed.refresh``."""
+        """Read new data, where ``Feed.refresh`` does; the arguments are the same."""
         if self._run is None:
             return
+        replacements = read_replacements(self._run)
+        if not replacements.is_begun and not is_over:
+            return
+        if replacements != self._replacements:
+            starts = read_incarnations(self._run).starts
+            self._interruptions = [(start.ended_ns or start.started_ns, start.started_ns) for start in starts]
+            self.has_late_data |= self._replacements is not None
+            self._replacements = replacements
         self._gone = gone
         for node in names_in(os.path.join(self._run, layout.SYSTEM)):
             for batches in self._stream(layout.SYSTEM, node).read_new(is_finished=is_over):
@@ -138,6 +151,9 @@ class TimeGrid:
                 self._last = (*max(self._last[:2], records[:2]), max(self._last[2], records[2]))
                 interval.extend(self._intervals.pop(cell, _EMPTY), place=self._place)
             self._next += 1
+            if self._is_interrupted(moment_ns):
+                self._last = (0, *self._last[1:])
+                continue
             last_ns, last_step, last_train_step = self._last
             is_last = self._is_finished and moment_ns >= until_ns
             yield Scan(
@@ -150,6 +166,13 @@ class TimeGrid:
                 self.facts,
                 is_last,
             )
+
+    def _is_interrupted(self, moment_ns: int) -> bool:
+        """Return whether no process of the run existed at a moment: rules are not evaluated over an interruption.
+
+        After it there is no last record until the first one, as at the start of a run.
+        """
+        return any(ended_ns < moment_ns <= started_ns for ended_ns, started_ns in self._interruptions)
 
     def _is_end(self, moment_ns: int, until_ns: int) -> bool:
         """Return whether the last record of a run that has ended lies within the second before a moment."""

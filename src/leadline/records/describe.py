@@ -15,7 +15,8 @@ from leadline.records.documents import (
     SummarizedRule,
     WorkerDocument,
 )
-from leadline.records.formatting import counted, listed, model, share, size
+from leadline.records.formatting import counted, duration, listed, model, share, size
+from leadline.records.incarnations import Interruption
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
     Acknowledgement,
@@ -42,6 +43,15 @@ def steps(counts: Mapping[str, int], *, nothing: str = "no steps") -> str:
     """``3,750 steps, 12 eval steps``."""
     parts = [counted(count, "step" if mode == "train" else f"{mode} step") for mode, count in counts.items() if count]
     return ", ".join(parts) or nothing
+
+
+def interruption(what: Interruption) -> str:
+    """``Failed with exit status 137 at step 17; resumed at step 15 after 4 s``."""
+    how = what.status if what.exit_status in (None, 0) else f"{what.status} with exit status {what.exit_status}"
+    at = f" at step {what.steps - 1:,}" if what.steps else " before the first step"
+    step = f"at step {what.resumed_step:,} " if what.resumed_step is not None else ""
+    after = f"after {duration((what.resumed_ns - what.ended_ns) / 1e9)}" if what.ended_ns is not None else ""
+    return f"{how}{at}; resumed {step}{after}".rstrip()
 
 
 def overhead(ratio: float | None, *, written_bytes: int | None = None) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.records.decoding import Document
+from leadline.records.incarnations import WorkerStart
 from leadline.records.names import Severity
 
 
@@ -99,6 +100,10 @@ class WorkerDocument(Document):
     rows: int = 0
     bytes: int = 0
     lost: DroppedData | None = None
+    starts: tuple[WorkerStart, ...] = ()
+    """Of a worker of a resumed run: where each incarnation begins in its streams."""
+    counted_before: int | None = None
+    """The number of steps that the optimizer had counted before train step 0; None: it does not count."""
 
     @property
     def train_step(self) -> int:

@@ -12,16 +12,19 @@ from leadline.remote.object_store import ObjectExistsError, ObjectStore
 from leadline.store import layout
 from leadline.store.documents import encode
 from leadline.store.run_state import create_run
-from leadline.store.upload_state import UploadState, write_upload
+from leadline.store.upload_state import DEFAULT_MAX_BYTES, UploadState, write_upload
 
 
-def create_uploaded_run(path: str, root: str, manifest: Manifest, store: ObjectStore | None = None) -> None:
+def create_uploaded_run(
+    path: str, root: str, manifest: Manifest, store: ObjectStore | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES
+) -> None:
     """Create a run directory whose contents are uploaded, and its manifest in the store.
 
     Args:
         path: The run directory.
         root: The URI below which the run is uploaded.
         store: The store of the run; None: that of the URI.
+        max_bytes: The bound of the run directory.
     Raises:
         RunExistsError: The store has a run of that name; of two jobs that claim it at once, one gets this error.
         StoreError: The store cannot be written. Nothing was created.
@@ -36,7 +39,7 @@ def create_uploaded_run(path: str, root: str, manifest: Manifest, store: ObjectS
         raise RunExistsError(f"a run already exists at {uri}; choose another --name") from None
     try:
         create_run(path, manifest)
-        write_upload(path, UploadState(uri))
+        write_upload(path, UploadState(uri, max_bytes=max_bytes))
     except BaseException:
         with suppress(LeadlineError):
             store.delete([layout.MANIFEST])

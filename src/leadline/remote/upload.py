@@ -9,6 +9,7 @@ from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.remote.object_store import ObjectStore
+from leadline.remote.spool import Removed
 from leadline.remote.uploader import PendingUpload, Uploader
 from leadline.store.upload_state import read_upload, write_upload
 
@@ -36,6 +37,8 @@ class Upload:
         if not self.state.uri:
             raise ConfigurationError(f"{run} was not started with --out s3://…, gs://… or az://…: nothing to upload")
         self.backoff_seconds = 0.0
+        state = self.state
+        self._removed = [Removed(state.removed_files, state.removed_bytes, state.lost_files, state.lost_bytes)]
         self._run, self._clock = run, clock
         self._uploader = Uploader(run, store or ObjectStore(self.state.uri))
 
@@ -52,15 +55,30 @@ class Upload:
         except (LeadlineError, OSError) as failure:
             error = str(failure)
             self.backoff_seconds = min(_MAX_BACKOFF_SECONDS, self.backoff_seconds * 2 or _FIRST_BACKOFF_SECONDS)
+        self._trim()
         uploaded = self._uploader.uploaded_bytes - before
         self._record(error, uploaded, is_final=is_final)
         return uploaded > 0
 
+    def _trim(self) -> None:
+        """Keep the spool within its bound, also while the store is away."""
+        try:
+            removed = self._uploader.trim(self.state.max_bytes)
+        except OSError:  # a file system that fails: the next round tries again
+            return
+        if removed != Removed():
+            self._removed.append(removed)
+
     def _record(self, error: str, uploaded: int, *, is_final: bool) -> None:
         # what was written during a round that succeeded is uploaded by the next one: it does not count as waiting
         pending = self._uploader.pending() if error or is_final else PendingUpload()
+        removed = self._removed
         state = replace(
             self.state,
+            removed_files=sum(one.files for one in removed),
+            removed_bytes=sum(one.nbytes for one in removed),
+            lost_files=sum(one.lost_files for one in removed),
+            lost_bytes=sum(one.lost_bytes for one in removed),
             is_complete=is_final and not error and not pending.files,
             pending_files=pending.files,
             pending_bytes=pending.nbytes,

@@ -11,6 +11,7 @@ from typing import Final
 
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.objects import DATA, StoredFile, by_file, chunk, document_order, is_data, is_growing, is_uploaded
+from leadline.remote.spool import Removed, SpoolFile, trim
 from leadline.store import layout
 from leadline.store.documents import replace_file
 
@@ -68,6 +69,17 @@ class Uploader:
             done = known[name].end if name in known and is_growing(name) else 0
             files, nbytes = files + 1, nbytes + max(0, fingerprint[0] - done)
         return PendingUpload(files, nbytes)
+
+    def trim(self, max_bytes: int) -> Removed:
+        """Remove raw tensors from the run directory until it is not larger than a bound; see ``spool.trim``."""
+        found = dict((*self._documents(), *self._data()))
+        files = [SpoolFile(name, size, modified_ns) for name, (size, modified_ns, _) in found.items()]
+        known = self._uploaded or {}
+
+        def is_stored(name: str) -> bool:
+            return name in known and known[name].fingerprint == found[name]
+
+        return trim(self._run, files, max_bytes, is_stored)
 
     def sync(self, *, is_final: bool = False) -> None:
         """Upload what is new, and fetch new control requests.

@@ -18,6 +18,8 @@ from leadline.reports.sources import Sources
 
 _MAX_PHASES: Final = 4
 _MAX_RULES: Final = 4
+_MAX_INTERRUPTIONS: Final = 5
+"""The latest ones are named."""
 OnProgress = Callable[[str], None]
 
 
@@ -97,6 +99,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "command": " ".join(summary["command"]),
         "started": moment(sources.run.manifest.started_ns),
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
+        "interrupted": "; then ".join(map(describe.interruption, sources.run.interruptions()[-_MAX_INTERRUPTIONS:])),
         "steps": describe.steps(summary["steps"]),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",

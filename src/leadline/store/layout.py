@@ -66,8 +66,12 @@ DOCTOR: Final = "doctor.json"
 DOCTOR_REPORTS: Final = "doctor"
 AGENT_LOCK: Final = "agent.lock"
 """Lock held by the one agent that writes the run's status and runs its judge."""
+RESUME_LOCK: Final = "resume.lock"
+"""Lock held by the process that resumes the run."""
 UPLOAD: Final = "upload.json"
 """Where a run is uploaded to, and how far that is; written on the machine of the job only."""
+INCARNATIONS: Final = "incarnations.json"
+"""The starts of a resumed run, and where the last one continues; absent in a run that was started once."""
 MIRROR: Final = ".mirror.json"
 """The objects that a mirror consists of; only in a mirror."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
@@ -81,6 +85,11 @@ def worker_document(worker: str) -> str:
 def worker_exit(worker: str) -> str:
     """The exit status of a worker: its last byte; empty while the process runs, and for good if it was killed."""
     return f"{WORKERS}/{worker}.exit"
+
+
+def worker_claim(worker: str, incarnation: int) -> str:
+    """A file that the one process creates which continues a worker's streams in an incarnation."""
+    return f"{WORKERS}/{worker}.{incarnation}"
 
 
 def node_document(node: str) -> str:

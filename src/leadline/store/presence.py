@@ -36,6 +36,7 @@ def acquire_lock(path: str) -> int | None:
             os.close(descriptor)
             return _acquire_by_creation(f"{path}.held")
         if _is_same_file(descriptor, path):
+            os.ftruncate(descriptor, 0)  # of a holder that was killed
             return descriptor
         os.close(descriptor)  # the holder removed the file between the two calls
 
@@ -52,6 +53,17 @@ def _is_same_file(descriptor: int, path: str) -> bool:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except OSError:
         return False
+
+
+def mark_ready(descriptor: int) -> None:
+    """Tell those who wait for a lock's holder that it has created or resumed the run."""
+    os.pwrite(descriptor, b"1", 0)
+
+
+def is_ready(path: str) -> bool:
+    """Return whether the holder of a lock has created or resumed the run, or has released the lock."""
+    sizes = [os.path.getsize(file) for file in (path, f"{path}.held") if os.path.exists(file)]
+    return not sizes or any(sizes)
 
 
 def release_lock(descriptor: int, path: str) -> None:

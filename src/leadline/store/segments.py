@@ -75,11 +75,11 @@ class Segment:
 
 
 class SegmentFolder:
-    """The segments of one stream, numbered in the order in which they were opened."""
+    """The segments of one stream, numbered in the order in which they were opened, after those that exist."""
 
     def __init__(self, run: str, part: str, stream: str) -> None:
         self._run, self._part, self._stream = run, part, stream
-        self._ordinal = 0
+        self._ordinal = last_ordinal(os.path.join(run, part, stream))
 
     def open(self, schema: TableSchema, metadata: Mapping[str, str]) -> Segment:
         """Open the next segment."""
@@ -87,3 +87,12 @@ class SegmentFolder:
         path = os.path.join(self._run, layout.segment(self._part, self._stream, self._ordinal))
         make_subfolder(os.path.dirname(path))
         return Segment(path, BatchEncoder(schema, {"stream": self._stream, **metadata}))
+
+
+def last_ordinal(folder: str) -> int:
+    """Return the highest number of a segment in the folder of a stream; 0 if there is none."""
+    try:
+        stems = [name.partition(".")[0] for name in os.listdir(folder)]
+    except FileNotFoundError:
+        return 0
+    return max((int(stem) for stem in stems if stem.isdecimal()), default=0)

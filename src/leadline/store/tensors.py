@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, make_subfolder
+from leadline.store.segments import last_ordinal
 
 ALIGNMENT: Final = 4096
 """Alignment of addresses, offsets and lengths that unbuffered writes require."""
@@ -156,7 +157,7 @@ class TensorFolder:
 
     def __init__(self, run: str, worker: str) -> None:
         self._run, self._worker = run, worker
-        self._ordinal = 0
+        self._ordinal = last_ordinal(os.path.join(run, layout.TENSORS, worker))
         self._is_direct = hasattr(os, "O_DIRECT")
         make_subfolder(os.path.join(run, layout.TENSORS, worker))
 

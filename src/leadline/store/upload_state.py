@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from typing import Final
 
 from leadline.records.decoding import Document
 from leadline.records.formatting import counted, duration, size
 from leadline.store import layout
 from leadline.store.documents import read_document, write_document
+
+DEFAULT_MAX_BYTES: Final = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +29,33 @@ class UploadState(Document):
     """Since when something waits for its upload; None: nothing does."""
     error: str = ""
     """Why the last attempt failed; "": it succeeded."""
+    max_bytes: int = DEFAULT_MAX_BYTES
+    """The bound of the spool."""
+    removed_files: int = 0
+    """The number of files with raw tensors that were removed from the spool after their upload."""
+    removed_bytes: int = 0
+    lost_files: int = 0
+    """The number of files with raw tensors that were removed from the spool before their upload."""
+    lost_bytes: int = 0
 
     def describe(self, now_ns: int) -> str:
         """Return the state in one line: ``s3://bucket/run: 3 files (2 MB) not uploaded for 12 s: …``."""
+        return "; ".join([self._progress(now_ns), *self._removals()])
+
+    @property
+    def warning(self) -> str:
+        """What was lost; empty: nothing."""
+        if not self.lost_files:
+            return ""
+        lost = f"{counted(self.lost_files, 'file')} of raw tensors ({size(self.lost_bytes)})"
+        return f"{lost} dropped before the upload: the spool had reached {size(self.max_bytes)} (--spool-max)"
+
+    def _removals(self) -> list[str]:
+        removed = f"{counted(self.removed_files, 'file')} of raw tensors ({size(self.removed_bytes)})"
+        lines = [f"{removed} removed from the spool after their upload"] if self.removed_files else []
+        return [*lines, self.warning] if self.lost_files else lines
+
+    def _progress(self, now_ns: int) -> str:
         if self.is_complete:
             return f"{self.uri}: complete"
         if not self.pending_files:

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from leadline.records.documents import DroppedData, WorkerDocument
 from leadline.records.event import Event
+from leadline.records.incarnations import WorkerStart
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
 from leadline.store.codec import phase_columns
@@ -71,18 +72,22 @@ class Writer:
         document: Callable[[], WorkerDocument],
         guarded: Callable[[Callable[[], None]], Callable[[], None]],
         before_flush: Callable[[], None] = lambda: None,
+        before: WorkerDocument | None = None,
+        start: WorkerStart | None = None,
     ) -> None:
         """
         Args:
+            before: The last document of the process whose streams this one continues; None: it begins them.
+            start: Where it continues them; None: it begins them.
             document: Returns the content of the worker's document; called in the writer's thread.
             before_flush: Called in the writer's thread before it writes; it must not wait for another thread.
             guarded: Wraps the function of the writer's thread, so that an error of Leadline is reported and ends there.
         """
         codec.load()
         self.run, self.worker = run, worker
-        self.bytes = 0
-        self.rows = 0
-        self.dropped: DroppedData | None = None
+        before, start = before or WorkerDocument(), start or WorkerStart()
+        self.bytes, self.rows = before.bytes, before.rows
+        self.dropped: DroppedData | None = before.lost
         self._describe, self._before_flush = document, before_flush
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
@@ -102,10 +107,10 @@ class Writer:
         self._document = InPlaceDocument(path, self._full_document("running"))
         self._next_document_at = 0.0
         self._last_document = b""
-        self._series = _Stream(SegmentFolder(run, layout.SERIES, worker))
+        self._series = _Stream(SegmentFolder(run, layout.SERIES, worker), start.series)
         self._layouts: dict[int, SeriesLayout] = {}
         """The layouts of the open segments by their ids, which no other layout may take meanwhile."""
-        self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker))
+        self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker), start.timeline)
         self._tensors: TensorFolder | None = None
         self._tensor_retry_at = 0.0
         self._wake = threading.Event()

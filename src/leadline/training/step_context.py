@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from leadline.records.event import Event
+from leadline.training.resumption import Resumption
 from leadline.training.timeline.step_clock import StepClock
 
 if TYPE_CHECKING:
@@ -22,14 +23,16 @@ class StepContext:
 
     Attributes:
         clock: Counts the steps.
+        resumption: What this process continues, if the run is resumed.
         notes: Lines about what is not captured, each once.
         writer: The worker's writer; None until the first step.
     """
 
-    __slots__ = ("_name_worker", "_worker", "clock", "notes", "run", "writer")
+    __slots__ = ("_name_worker", "_worker", "clock", "notes", "resumption", "run", "writer")
 
     def __init__(self, run: str, name_worker: Callable[[], str]) -> None:
         self.run = run
+        self.resumption = Resumption(run)
         self.clock = StepClock(self._on_owner_change)
         self.notes: list[str] = []
         self.writer: Writer | None = None
@@ -41,10 +44,31 @@ class StepContext:
         """The worker's name; it may change until ``fix_worker`` is called."""
         return self._worker or self._name_worker()
 
-    def fix_worker(self) -> str:
-        """Name the worker for good; return the name."""
-        self._worker = self._name_worker()
+    def fix_worker(self, name: str | None = None) -> str:
+        """Name the worker for good; return the name.
+
+        Args:
+            name: The name of the worker that it continues; None: it continues none.
+        """
+        self._worker = name or self._name_worker()
         return self._worker
+
+    def place(self, steps: int | None = None) -> bool:
+        """In a resumed run, continue the count of the steps, once; return whether that happened now.
+
+        Args:
+            steps: The number of train steps that the optimizer has counted before this one; None: it counts none.
+        """
+        resumption = self.resumption
+        is_placed = resumption.number == 0 or resumption.position is not None
+        if not is_placed:
+            position, note = resumption.place(steps)
+            self.clock.continue_from(position.global_step, position.finished)
+            if note:
+                self.note(note)
+        if steps is not None and resumption.counted_before is None:
+            resumption.counted_before = steps - self.clock.train_step
+        return not is_placed
 
     @property
     def step(self) -> int:

@@ -128,6 +128,7 @@ def test_a_thousand_workers_are_counted() -> None:
         "name": "big",
         "status": "InProgress",
         "status_note": None,
+        "interruptions": [],
         "outcome": RunOutcome("Running: 5 steps").to_dict(),
         "stopped_by": None,
         "ended": None,

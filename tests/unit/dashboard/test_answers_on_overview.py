@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from leadline.dashboard.number_format import phase_label
 from leadline.dashboard.pages.overview import job_parts, operations, rule_groups, usage_rows, warnings
 from leadline.dashboard.rule_view import rule_views
 from leadline.reader.run import Run
+from leadline.records.incarnations import Incarnation, Incarnations, WorkerStart
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
+from leadline.store.upload_state import UploadState, write_upload
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, RunWriter
 
 HOSTILE = "<script>alert(1)</script>"
@@ -236,3 +239,16 @@ def test_a_run_being_compacted_shows_its_progress(
         told = text(client, f"/runs/first/{page}")
         assert "data-compacting" in told
         assert "the page shows 42 % of it so far" in told
+
+
+def test_interruptions_and_the_upload_are_shown(open_dashboard: Open, tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run").write_all([Capture(step, {"loss": {"value": 0.5}}) for step in range(9)])
+    start = WorkerStart(1, 6, {"train": 6}, series=1 << 40)
+    writer.end()
+    writer.write_worker("rank0-1", starts=(start,), state="ended")
+    ended = Incarnation(1, started_ns=START_NS + 90 * SECOND_NS, ended_ns=START_NS + 30 * SECOND_NS, steps=9)
+    write_document(str(tmp_path / "run" / layout.INCARNATIONS), Incarnations((ended,)))
+    write_upload(writer.path, UploadState("s3://bucket/run", pending_files=3, pending_bytes=2_000_000))
+    page = html.unescape(text(open_dashboard(tmp_path), "/runs/run/overview"))
+    assert "Interrupted at step 8; resumed at step 6 after 1 m 0 s" in page
+    assert "s3://bucket/run: 3 files (2.0 MB) not uploaded for" in page

@@ -14,7 +14,7 @@ from leadline.analysis.bottleneck import Bottleneck
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
-from leadline.analysis.overview import cost_of, outcome_of
+from leadline.analysis.overview import cost_of, outcome_of, upload_of
 from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
@@ -73,6 +73,8 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "has_gpu": any(row["kind"] == "gpu" for row in time.usage),
         "operations": operations(run),
         "cost": cost(run),
+        "upload": upload_of(run),
+        "interruptions": [describe.interruption(what) for what in run.interruptions()],
         "warnings": warnings(run, digest.damage),
         "actions": read_actions(run.path),
         "steps": steps_by_mode(run.worker_documents().values()),

@@ -16,6 +16,7 @@ from leadline.frameworks.torch.capture.device_copy import DeviceScalar, PendingR
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
+from leadline.frameworks.torch.capture.step_count import steps_before
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
 from leadline.frameworks.torch.hooks.clipping import Clipping
@@ -87,6 +88,9 @@ class TorchAdapter:
 
     def describe(self) -> dict[str, Any]:
         return {}
+
+    def steps_before(self, optimizer: Any) -> int | None:
+        return steps_before(optimizer)
 
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         from leadline.frameworks.torch.diagnose.inventory import inventory

@@ -90,6 +90,11 @@ class CaptureGroup:
         self.due_earned_ns: float | None = None
         self.measured: set[tuple[CaptureGroup, ...]] = set()
 
+    def skip_to(self, step: int) -> None:
+        """Skip what is scheduled before a step, and was captured by an earlier incarnation of the run."""
+        self.next_step = next_scheduled(self.schedule, step - 1)
+        self.due_step = None
+
     def is_due(self, step: int, *, is_timed_out: bool = False) -> bool:
         """Advance to ``step``; return whether the group is to be captured there if the budget allows.
 

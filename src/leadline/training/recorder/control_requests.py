@@ -42,6 +42,7 @@ class ControlRequests:
     def __init__(self, context: StepContext, end_training: Callable[[], bool] = lambda: False) -> None:
         self._context, self._end_training = context, end_training
         self._inbox = RequestReader(context.run)
+        self._inbox.skip(context.resumption.requests)
         self._checked_ns = 0
         self._handlers: dict[type[Request], Callable[[Any], None]] = {Stop: self._request_stop}
         self._stop: Stop | None = None

@@ -37,7 +37,8 @@ class EvalRecorder:
     ) -> None:
         self.stamp: StepStamp | None = None
         self.is_finished = False
-        self._clock, self._schedules, self._scalars, self._output = context.clock, schedules, scalars, output
+        self._context, self._clock = context, context.clock
+        self._schedules, self._scalars, self._output = schedules, scalars, output
         self._control, self._overhead, self._timeline, self._listener = control, overhead, timeline, listener
         self._items: tuple[CaptureItem, ...] = ()
         self._captures_losses = False
@@ -71,6 +72,9 @@ class EvalRecorder:
             self._timeline.discard_eval()
 
     def end_step(self, forward: Forward) -> None:
+        if self._context.resumption.is_awaiting_step:
+            self._context.note("evaluation before the first train step of a resumed run is not recorded")
+            self.discard_step()
         stamp, self.stamp = self.stamp, None
         if stamp is None:
             return

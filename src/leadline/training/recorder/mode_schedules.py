@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -60,6 +60,7 @@ class PlanSchedules:
         self.budget = budget
         self._captures_between_steps = captures_between_steps
         self._modes: dict[str, ModeSchedules] = {}
+        self._begun: Mapping[str, int] = {}
         self.change(plan)
 
     def change(self, plan: CapturePlan) -> None:
@@ -76,11 +77,26 @@ class PlanSchedules:
         """Return the schedules of a mode."""
         if mode not in self._modes:
             self._modes[mode] = self._schedules(mode)
+            if self._begun:
+                self._skip(self._modes[mode], mode)
         return self._modes[mode]
+
+    def continue_from(self, finished: Mapping[str, int]) -> None:
+        """Skip the steps that earlier incarnations of the run have finished, by mode."""
+        self._begun = finished
+        for mode, schedules in self._modes.items():
+            self._skip(schedules, mode)
+
+    def _skip(self, schedules: ModeSchedules, mode: str) -> None:
+        for name in ModeSchedules.__slots__:
+            getattr(schedules, name).skip_to(self._begun.get(mode, 0))
 
     def of_optimizer(self) -> CaptureSchedule:
         """Return a schedule of ``tensor_items`` for one optimizer."""
-        return CaptureSchedule(self.tensor_items, self.budget)
+        schedule = CaptureSchedule(self.tensor_items, self.budget)
+        if self._begun:
+            schedule.skip_to(self._begun.get("train", 0))
+        return schedule
 
     def has_checks(self) -> bool:
         """Return whether the loop checks are captured at any step."""

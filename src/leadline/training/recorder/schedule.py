@@ -50,6 +50,13 @@ class CaptureSchedule:
         if budget is not None:
             budget.add(self._groups, mode)
 
+    def skip_to(self, step: int) -> None:
+        """Skip what is scheduled before ``step``: an earlier incarnation of the run has captured it."""
+        for group in self._groups:
+            group.skip_to(step)
+        if self._items:
+            self.next_step = step
+
     def advance_to(self, step: int) -> tuple[CaptureItem, ...]:
         """Advance to ``step``, which must not decrease; return the items to capture there."""
         if step < self.next_step:

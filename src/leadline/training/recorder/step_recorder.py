@@ -32,8 +32,7 @@ from leadline.training.timeline.step_timeline import StepTimeline
 from leadline.training.timeline.thread_clock import steps_until_sample
 
 _LOSSES_NAMED_STEPS: Final = 2
-"""Forward passes before this step are watched to learn the names of losses; those of a second optimizer are called in
-step 1."""
+"""So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""
 
 
 @dataclass(slots=True)
@@ -115,6 +114,7 @@ class StepRecorder:
         self.deferred = DeferredCalls(self.cost, self.timeline, self.clock)
         self.record_checks = scalars.add_checks
         self.record_event, self.note = context.record_event, context.note
+        self._has_trained = False
         self._interesting_step = 0
         """At train steps before this nothing of the plan is due, except losses and logged values."""
         self._non_finite_step = -1
@@ -193,6 +193,8 @@ class StepRecorder:
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()
         begun = self.cost.begin()
+        if not self._has_trained:
+            self._begin_training(optimizer)
         queue = self._output.queue
         if queue is not None:
             queue.poll(self.clock.step)
@@ -212,6 +214,12 @@ class StepRecorder:
         self.cost.end(begun)
         if not self.listener.is_idle:
             self.listener.mark("optimizer")
+
+    def _begin_training(self, optimizer: Any) -> None:
+        """Begin the first train step of this process; in a resumed run, continue the count of the steps."""
+        self._has_trained = True
+        if self._context.place(self._frameworks.steps_before(optimizer)):
+            self._schedules.continue_from(self.clock.finished)
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         begun = self.cost.begin()
@@ -253,11 +261,12 @@ class StepRecorder:
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
         step = self.clock.train_step
-        self.cost.measures_all = step >= self._interesting_step or step < _LOSSES_NAMED_STEPS
+        is_first = self.clock.train_steps_here < _LOSSES_NAMED_STEPS
+        self.cost.measures_all = step >= self._interesting_step or is_first
         if not self.cost.measures_all:
             return
         items = self._schedules.of("train").forward.advance_to(step)
-        if items or step < _LOSSES_NAMED_STEPS:
+        if items or is_first:
             self._frameworks.watch_forward(items)
             self._is_forward_watched, self._forward_items = True, items
 
@@ -373,7 +382,7 @@ class StepRecorder:
         is_plain = (
             self.timeline.facts.get("device") == "cpu" and self.listener.is_idle and self.evaluation.stamp is None
         )
-        if self.clock.train_step < _LOSSES_NAMED_STEPS or not is_plain:
+        if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain:
             return 0
         interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step - 1
         return max(min(interesting, steps_until_sample(step)), 0)

@@ -13,7 +13,7 @@ from leadline.errors import ConfigurationError, LeadlineError, RunExistsError, R
 from leadline.process.interpreter import own_command, own_environment
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.presence import acquire_lock, node_name, register_process, release_lock
+from leadline.store.presence import acquire_lock, is_ready, mark_ready, node_name, register_process, release_lock
 from leadline.store.run_state import read_status
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def _launch(run: str, node: str, lock: int, config: RunConfig | None) -> None:
             by = f" by {status.stopped_by}" if status.stopped_by else ""
             raise RunExistsError(f"the run at {run} was stopped{by}; set LEADLINE_RUN to a new location")
         start_agent(replace(config or RunConfig(), at=run), lock)
+        mark_ready(lock)
     except BaseException:
         release_lock(os.dup(lock), os.path.join(run, layout.node_lock(node)))
         _remove_if_empty(run, node)
@@ -95,9 +96,9 @@ def _remove_if_empty(run: str, node: str) -> None:
 
 
 def _wait_for_run(run: str, node: str) -> None:
-    """Wait for the run that another process of this node is creating."""
+    """Wait for the run that another process of this node is creating or resuming."""
     end = time.monotonic() + _TIMEOUT_SECONDS
-    while not layout.is_run(run):
+    while not (layout.is_run(run) and is_ready(os.path.join(run, layout.node_lock(node)))):
         if time.monotonic() > end:
             raise LeadlineError(f"another process did not create the run at {run} within {_TIMEOUT_SECONDS:.0f} s")
         time.sleep(_POLL_SECONDS)

@@ -83,7 +83,7 @@ class Session:
         self._child_finalizer: Any = None
         self._exit_record: ExitRecord | None = None
         self.guard = Guard(self._disable)
-        self.context = context = StepContext(run, lambda: _worker_name(self._frameworks.rank()))
+        self.context = context = StepContext(run, lambda: self._worker_name())
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
         control = ControlRequests(context, frameworks.end_training)
         self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan)
@@ -196,6 +196,9 @@ class Session:
         items = self._plan_changes.items
         return replace(plan, items=tuple(item for item in items if may_select_family(item, families)))
 
+    def _worker_name(self) -> str:
+        return _worker_name(_rank_number(self._frameworks.rank()), self.context.resumption.number)
+
     def _update_plan(self) -> None:
         self.recorder.change_plan(self._plan())
 
@@ -216,7 +219,7 @@ class Session:
         self._child_finalizer = _finalize_with_multiprocessing(self._close_in_child)
         self._oom_report.start()
         self._loggers.look_again()
-        worker = self.context.fix_worker()
+        worker, before = self._fix_worker()
         self._exit_record = _open_exit_record(os.path.join(self.run, layout.worker_exit(worker)))
         if any(action.action == _TRACKER for action in self.manifest.actions):
             self._trackers.begin()
@@ -229,7 +232,18 @@ class Session:
             document=self._describe,
             guarded=self.guard.wrap,
             before_flush=self.guard.make_deferred,
+            before=before,
+            start=next(reversed(self.context.resumption.starts), None),
         )
+
+    def _fix_worker(self) -> tuple[str, WorkerDocument | None]:
+        """Name the worker for good; return the name, and the last document of the one that it continues."""
+        self.context.place()
+        resumption = self.context.resumption
+        continued = resumption.claim_worker(_rank_number(self._frameworks.rank())) if resumption.number else None
+        if continued is None:
+            return self.context.fix_worker(), None
+        return self.context.fix_worker(continued[0]), continued[1]
 
     def _describe(self) -> WorkerDocument:
         """Return the worker's document, without what the writer adds."""
@@ -255,6 +269,8 @@ class Session:
             notes=tuple(self.context.notes),
             facts=dict(recorder.timeline.facts),
             profiles=dict(self._profiling.outcomes),
+            starts=self.context.resumption.starts,
+            counted_before=self.context.resumption.counted_before,
             **self._frameworks.describe(),
         )
 
@@ -317,12 +333,17 @@ def _describe_plan(plan: CapturePlan, families: frozenset[Family]) -> str:
     return ", ".join(parts) or "only what the rules need"
 
 
-def _worker_name(rank: int | None) -> str:
-    """Return a name that no other process of the run has: rank, restarts of the launcher, pid."""
-    number = str(rank) if rank is not None else os.environ.get("RANK", "0")
+def _worker_name(rank: int, incarnation: int) -> str:
+    """Return a name that no other process of the run has: rank, restarts of the launcher, incarnation, pid."""
     restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     suffix = f"-r{restarts}" if restarts.isdecimal() and int(restarts) else ""
-    return f"rank{number if number.isdecimal() else 0}{suffix}-{os.getpid()}"
+    suffix += f"-i{incarnation}" if incarnation else ""  # machines, and containers above all, use pids again
+    return f"rank{rank}{suffix}-{os.getpid()}"
+
+
+def _rank_number(rank: int | None) -> int:
+    number = str(rank) if rank is not None else os.environ.get("RANK", "0")
+    return int(number) if number.isdecimal() else 0
 
 
 def _format_interval(every: int, step: str) -> str:

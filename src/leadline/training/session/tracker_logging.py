@@ -39,6 +39,7 @@ class TrackerLogging:
     ) -> None:
         self._context, self._find_trackers, self._guarded = context, find_trackers, guarded
         self._inbox = RequestReader(context.run)
+        self._inbox.skip(context.resumption.requests)
         self._pending: list[Track] = []
         self._wake = threading.Event()
         self._is_closing = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from leadline.records.series import StepStamp
@@ -29,7 +29,9 @@ class StepClock:
         self.train_step = 0
         """The current train step, from 0."""
         self.finished: dict[str, int] = {}
-        """Steps finished in each mode."""
+        """Steps finished in each mode, those of earlier incarnations of the run included."""
+        self.first_train_step = 0
+        """The first train step of this process."""
         self._on_owner_change = on_owner_change
         self._owner: weakref.ref[object] | None = None
         self._is_claimed = False
@@ -37,6 +39,21 @@ class StepClock:
         self._since: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         """Steps of each other optimizer since the last of the owner."""
         self._have_others_stepped = False
+
+    def continue_from(self, step: int, finished: Mapping[str, int]) -> None:
+        """Count on from where an earlier incarnation of the run was.
+
+        Args:
+            step: The global step.
+            finished: The number of finished steps of each mode.
+        """
+        self.step, self.finished = step, dict(finished)
+        self.train_step = self.first_train_step = self.finished.get("train", 0)
+
+    @property
+    def train_steps_here(self) -> int:
+        """The number of train steps that this process has finished."""
+        return self.train_step - self.first_train_step
 
     def mode_step(self, mode: str) -> int:
         """Return the current or next step of a mode, which is the number of its finished steps."""

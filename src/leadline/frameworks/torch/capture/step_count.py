@@ -1,0 +1,74 @@
+"""The number of steps that an optimizer has made, those before a checkpoint included."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+import torch
+
+_COUNTING: Final = tuple(
+    getattr(torch.optim, name)
+    for name in (
+        "Adadelta",
+        "Adafactor",
+        "Adagrad",
+        "Adam",
+        "Adamax",
+        "AdamW",
+        "ASGD",
+        "NAdam",
+        "RAdam",
+        "RMSprop",
+        "Rprop",
+        "SparseAdam",
+    )
+    if hasattr(torch.optim, name)
+)
+"""The optimizers that count their steps for each parameter; with an empty state they have made none."""
+_MAX_FRAMES: Final = 100
+_TRAINERS: Final = ("transformers", "lightning", "pytorch_lightning")
+
+
+def steps_before(optimizer: Any) -> int | None:
+    """Return the number of steps that an optimizer has made before the one that begins; None: it is not known.
+
+    It is that of its state; of one that counts none, such as SGD, that of the trainer of Transformers or Lightning
+    which calls it. Called once in a process: a count on a device is waited for.
+    """
+    states = getattr(optimizer, "state", None)
+    entries = [*(states.values() if isinstance(states, Mapping) else ()), *optimizer.param_groups]
+    counts = [_number(entry["step"]) for entry in entries if isinstance(entry, Mapping) and "step" in entry]
+    if any(count is not None for count in counts):
+        return max(count for count in counts if count is not None)
+    if isinstance(optimizer, _COUNTING):
+        return 0
+    return _steps_of_trainer()
+
+
+def _number(step: object) -> int | None:
+    if isinstance(step, torch.Tensor):
+        return int(step) if step.numel() == 1 and not step.is_meta else None
+    return int(step) if isinstance(step, (int, float)) else None
+
+
+def _steps_of_trainer() -> int | None:
+    """Return the global step of the trainer among the callers; None: there is none."""
+    frame = sys._getframe(1)
+    for _ in range(_MAX_FRAMES):
+        caller = frame.f_locals.get("self")
+        step = _global_step(caller) if caller is not None else None
+        if step is not None or frame.f_back is None:
+            return step
+        frame = frame.f_back
+    return None
+
+
+def _global_step(caller: object) -> int | None:
+    for base in type(caller).__mro__:
+        if base.__name__ == "Trainer" and base.__module__.split(".")[0] in _TRAINERS:
+            steps = getattr(caller, "global_step", None)
+            steps = getattr(getattr(caller, "state", None), "global_step", None) if steps is None else steps
+            return steps if isinstance(steps, int) else None
+    return None

@@ -1,0 +1,105 @@
+"""Continuation of a run that an earlier process began: the streams and the step at which this process goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+from leadline.records.documents import WorkerDocument
+from leadline.records.incarnations import Incarnations, StepPosition, WorkerStart, WorkerStreams
+from leadline.store import layout
+from leadline.store.documents import PRIVATE_FILE, make_subfolder, read_with_retries
+from leadline.store.incarnations import read_incarnations
+
+RANK: Final = re.compile(r"rank(\d+)-")
+
+
+class Resumption:
+    """What this process continues, in a run that is not started for the first time.
+
+    Args:
+        run: The run directory.
+
+    Attributes:
+        number: The incarnation of the run; 0: it was started for the first time, and nothing is continued.
+        requests: The requests that were made of earlier incarnations and are obeyed no more.
+        position: Where this process continues; None until that is known.
+        counted_before: The number of steps that the optimizer had counted before train step 0; None: it counts none.
+    """
+
+    def __init__(self, run: str) -> None:
+        self.position: StepPosition | None = None
+        self.counted_before: int | None = None
+        self._run, self._incarnations = run, _read(run)
+        self.number, self.requests = self._incarnations.number, self._incarnations.requests
+        self._streams = WorkerStreams()
+
+    @property
+    def is_awaiting_step(self) -> bool:
+        """Whether the first train step is awaited: the one before it tells where the training continues."""
+        return self.number > 0 and self.position is None and self._incarnations.end.step > 0
+
+    def place(self, steps: int | None = None) -> tuple[StepPosition, str]:
+        """Decide where this process continues, once.
+
+        Args:
+            steps: The number of steps that the optimizer has counted before this one; None: it counts none.
+        Returns:
+            The position, and a note if it is not certain; empty: it is.
+        """
+        given, end, note = self._incarnations.resume_step, self._incarnations.end, ""
+        steps = steps if steps is None else max(0, steps - self._incarnations.counted_before)
+        if steps is None and given is None and end.step:
+            note = (
+                f"resumed after the last captured step {end.step - 1:,}: nothing tells the step of the checkpoint; "
+                "if it is another one: --resume-step"
+            )
+        elif given is None and steps == 0 and end.step:
+            note = "resumed at step 0: the optimizer has no steps behind it; if a checkpoint was loaded: --resume-step"
+        elif given is None and steps is not None and steps > end.step:
+            note = f"resumed at step {steps:,}: steps {end.step:,} to {steps - 1:,} were not captured"
+        wanted = given if given is not None else steps
+        self.position = end if wanted is None else self._incarnations.position(wanted)
+        return self.position, note
+
+    def claim_worker(self, rank: int) -> tuple[str, WorkerDocument] | None:
+        """Continue the worker of a rank, unless another process does; return its name and last document.
+
+        Of several workers of a rank, that with the most steps comes first.
+        """
+        workers = self._incarnations.workers.items()
+        of_rank = [(name, streams) for name, streams in workers if _rank(name) == rank]
+        for name, streams in sorted(of_rank, key=lambda worker: -worker[1].steps):
+            if self._claim(name):
+                self._streams = streams
+                path = os.path.join(self._run, layout.worker_document(name))
+                return name, WorkerDocument.from_dict(read_with_retries(path))
+        return None
+
+    def _claim(self, worker: str) -> bool:
+        path = os.path.join(self._run, layout.worker_claim(worker, self.number))
+        make_subfolder(os.path.dirname(path))
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+        except FileExistsError:
+            return False
+        return True
+
+    @property
+    def starts(self) -> tuple[WorkerStart, ...]:
+        """The starts of this process's worker, for its document."""
+        if self.number == 0 or self.position is None:
+            return ()
+        at, streams = self.position, self._streams
+        start = WorkerStart(self.number, at.global_step, at.finished, streams.series, streams.timeline, streams.tensors)
+        return (*streams.starts, start)
+
+
+def _read(run: str) -> Incarnations:
+    return read_incarnations(run) if os.path.exists(os.path.join(run, layout.INCARNATIONS)) else Incarnations()
+
+
+def _rank(worker: str) -> int | None:
+    match = RANK.match(worker)
+    return int(match[1]) if match else None

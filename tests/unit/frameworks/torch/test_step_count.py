@@ -1,0 +1,60 @@
+"""The number of steps that an optimizer has made: that of its state, or of the trainer that calls it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+from leadline.frameworks.torch.capture.step_count import _COUNTING, steps_before
+
+
+def stepped(kind: Any, steps: int) -> torch.optim.Optimizer:
+    parameter = torch.nn.Parameter(torch.ones(2, 3))
+    optimizer: torch.optim.Optimizer = kind([parameter], lr=0.01)
+    for _ in range(steps):
+        parameter.grad = torch.ones(2, 3)
+        if kind is torch.optim.SparseAdam:
+            parameter.grad = parameter.grad.to_sparse()
+        optimizer.step()
+    return optimizer
+
+
+@pytest.mark.parametrize("kind", _COUNTING)
+def test_an_optimizer_that_counts_tells_its_steps(kind: Any) -> None:
+    assert steps_before(stepped(kind, 0)) == 0
+    optimizer = stepped(kind, 7)
+    assert steps_before(optimizer) == 7
+    loaded = stepped(kind, 0)
+    loaded.load_state_dict(optimizer.state_dict())
+    assert steps_before(loaded) == 7
+
+
+def test_nothing_is_known_of_one_that_does_not_count() -> None:
+    assert steps_before(stepped(torch.optim.SGD, 3)) is None
+
+
+@pytest.mark.parametrize("library", ["transformers", "lightning", "pytorch_lightning"])
+def test_the_step_of_the_trainer_among_the_callers_counts_otherwise(library: str) -> None:
+    class State:
+        global_step = 41
+
+    kind = type("Trainer", (), {"__module__": f"{library}.trainer", "train": lambda self: steps_before(sgd)})
+    derived: Any = type("OurTrainer", (kind,), {"__module__": "script"})
+    sgd, trainer = stepped(torch.optim.SGD, 1), derived()
+    if library == "transformers":
+        trainer.state = State()
+    else:
+        trainer.global_step = State.global_step
+    assert trainer.train() == 41
+
+
+def test_a_trainer_of_the_script_itself_is_not_asked() -> None:
+    class Trainer:
+        global_step = 3
+
+        def train(self) -> int | None:
+            return steps_before(stepped(torch.optim.SGD, 1))
+
+    assert Trainer().train() is None

@@ -13,6 +13,7 @@ from leadline.cli.arguments import complete_collection, complete_preset, complet
 from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, closest
+from leadline.records.names import SMDEBUG
 
 
 def run(
@@ -58,6 +59,9 @@ def run(
     interval_ms: Annotated[
         int | None, typer.Option(help="Sampling interval of system metrics: 100, 200, 500, 1000, 5000 or 60000.")
     ] = None,
+    smdebug: Annotated[
+        bool, typer.Option("--smdebug", help="Let the script import leadline.compat.smdebug as smdebug.")
+    ] = False,
 ) -> None:
     """Run a training command, capture its data and evaluate rules.
 
@@ -82,6 +86,8 @@ def run(
         interval_ms=interval_ms,
         budget=budget,
     )
+    if smdebug:
+        os.environ[SMDEBUG] = "1"
     become_agent(prepare(options, launched), ["--", *launched])
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from leadline.compat.smdebug.collections import Collection
+from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
@@ -249,7 +249,8 @@ class Trial:
         trial = self._saved.trial
         if trial:
             return {str(name): dict(entry) for name, entry in trial["collections"].items()}
-        return {name: {"tensor_names": names} for name, names in self._saved.run.collections().items()}
+        every = {"all": {"include_regex": [".*"], "tensor_names": []}}
+        return every | {name: {"tensor_names": names} for name, names in self._saved.run.collections().items()}
 
     def _read_collections(self) -> dict[str, Collection]:
         return {

@@ -134,13 +134,13 @@ class StepRecorder:
 
     def change_plan(self, plan: CapturePlan) -> None:
         """Capture another plan from now on: a framework was imported, or a rule was added."""
-        if self._is_forward_watched:
-            self._is_forward_watched = False
-            self._frameworks.end_forwards()
+        was_watched, self._is_forward_watched = self._is_forward_watched, False
         self._schedules.change(plan)
         self._watched.clear()
         self._interesting_step = 0
         self.begin_step()
+        if was_watched and not self._is_forward_watched:
+            self._frameworks.end_forwards()  # else the loss calls of the current step remain known
 
     def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
         """See ``StepCallbacks.log``; trackers call it without the session's guard."""
@@ -257,8 +257,9 @@ class StepRecorder:
         if not self.cost.measures_all:
             return
         items = self._schedules.of("train").forward.advance_to(step)
-        if items or step < _LOSSES_NAMED_STEPS:
-            self._frameworks.watch_forward(items)
+        are_losses_unnamed = step < _LOSSES_NAMED_STEPS
+        if items or are_losses_unnamed:
+            self._frameworks.watch_forward(items, by_all=are_losses_unnamed)
             self._is_forward_watched, self._forward_items = True, items
 
     # --- calls from the session ---------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfi
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.hook import Hook as ArrayHook
 from leadline.records.names import SCALAR_COLLECTIONS
-from leadline.training.session import api
 from leadline.training.session.session import Session
 
 WORKERS = ("one", "all")
@@ -192,12 +191,8 @@ class BaseHook:
         names = [collections_to_write] if isinstance(collections_to_write, str) else list(collections_to_write)
         for name in names:
             self.collection_manager.create_collection(name)
-        if self._begin() is None:
-            return
-        if self._arrays is None:
-            self._arrays = ArrayHook()
-            self._follow_mode()
-        self._arrays.save_tensor(tensor_name, tensor_value, names)
+        if self._begin() is not None and self._arrays is not None:
+            self._arrays.save_tensor(tensor_name, tensor_value, names)
 
     def close(self) -> None:
         """Write the remaining data and end the run."""
@@ -223,6 +218,7 @@ class BaseHook:
         items = self._items()
         if self._run is None:
             self._run = HookRun(self.out_dir, items)
+            self._arrays = ArrayHook() if self._run.session is not None else None
             self._follow_mode()
             if self.tensorboard_dir is not None:
                 logger.warning("TensorBoard files: leadline export %s --to tensorboard", self.out_dir)
@@ -242,13 +238,8 @@ class BaseHook:
 
     def _follow_mode(self) -> None:
         """Give the capture the mode of the hook."""
-        if self._session is None:
-            return
-        name = "train" if self.mode is ModeKeys.GLOBAL else self.mode.name.lower()
-        if self._arrays is not None:
-            self._arrays.mode(name)
-        else:
-            api.mode(name)
+        if self._session is not None and self._arrays is not None:
+            self._arrays.mode("train" if self.mode is ModeKeys.GLOBAL else self.mode.name.lower())
 
 
 def _tensorboard_dir(out_dir: str, is_exported: bool, given: str | None) -> str | None:

@@ -70,6 +70,8 @@ def run(
     if not command:
         raise ConfigurationError("no command given; for example: leadline run train.py")
     launched = resolve_command(command)
+    if smdebug:
+        os.environ[SMDEBUG] = "1"
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
         os.execvp(launched[0], launched)
     options = RunConfig.from_options(
@@ -86,8 +88,6 @@ def run(
         interval_ms=interval_ms,
         budget=budget,
     )
-    if smdebug:
-        os.environ[SMDEBUG] = "1"
     become_agent(prepare(options, launched), ["--", *launched])
 
 

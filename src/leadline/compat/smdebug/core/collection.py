@@ -72,3 +72,15 @@ class Collection:
     def patterns(self) -> list[str]:
         """Return the regular expressions of its members, those named included."""
         return [*self.include_regex, *(f"^{re.escape(name)}$" for name in sorted(self.tensor_names))]
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return it as in a collections file."""
+        reductions, steps = self.reduction_config, self.save_config
+        return {
+            "name": self.name,
+            "include_regex": self.include_regex,
+            "tensor_names": sorted(self.tensor_names),
+            "reduction_config": reductions.to_json_dict() if hasattr(reductions, "to_json_dict") else reductions,
+            "save_config": steps.to_json() if hasattr(steps, "to_json") else steps,
+            "save_histogram": self.save_histogram,
+        }

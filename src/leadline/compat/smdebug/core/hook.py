@@ -19,6 +19,7 @@ from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfi
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.hook import Hook as ArrayHook
 from leadline.records.names import SCALAR_COLLECTIONS
+from leadline.records.plan import CaptureItem
 from leadline.training.session.session import Session
 
 WORKERS = ("one", "all")
@@ -80,6 +81,8 @@ class BaseHook:
         self._run: HookRun | None = None
         self._arrays: ArrayHook | None = None
         self._is_closed = False
+        self._described: dict[str, Any] = {}
+        """The collections as they were captured last."""
         if include_regex:
             self.get_collection(CollectionKeys.DEFAULT).include(include_regex)
             self._included[CollectionKeys.DEFAULT] = None
@@ -210,12 +213,18 @@ class BaseHook:
     def _session(self) -> Session | None:
         return self._run.session if self._run is not None else None
 
-    def _begin(self) -> Session | None:
-        """Begin to capture, or capture what the collections select by now; return the session, if there is one."""
+    def _begin(self, *, are_collections_complete: bool = True) -> Session | None:
+        """Begin to capture, or capture what the collections select by now; return the session, if there is one.
+
+        Args:
+            are_collections_complete: False: the script may still say what its collections select.
+        """
         is_left_out = self.include_workers == "one" and rank() != 0
         if self._is_closed or self.dry_run or is_left_out:
             return None
-        items = self._items()
+        items = self._items(is_strict=are_collections_complete)
+        before = self._described
+        self._described = {known.name: known.to_json_dict() for known in self._collections()}
         if self._run is None:
             self._run = HookRun(self.out_dir, items)
             self._arrays = ArrayHook() if self._run.session is not None else None
@@ -224,6 +233,8 @@ class BaseHook:
                 logger.warning("TensorBoard files: leadline export %s --to tensorboard", self.out_dir)
         else:
             self._run.change(items)
+        if self._described != before:
+            self._run.describe(self._described)
         return self._session
 
     def _update(self) -> None:
@@ -231,9 +242,12 @@ class BaseHook:
         if self._run is not None:
             self._begin()
 
-    def _items(self) -> tuple[Any, ...]:
-        every = [known for known in self._collections() if known.name not in (CollectionKeys.ALL, *SCALAR_COLLECTIONS)]
-        included = [collection for collection in self._collections() if collection.name in self._included]
+    def _items(self, *, is_strict: bool) -> tuple[CaptureItem, ...]:
+        known = self._collections()
+        every = [one for one in known if one.name not in (CollectionKeys.ALL, *SCALAR_COLLECTIONS)]
+        included = [one for one in known if one.name in self._included]
+        if not is_strict:
+            included = [one for one in included if one.name in self.naming.defaults or one.patterns()]
         return capture_items(included, every, self.naming, HookDefaults(self.save_config, self.reduction_config))
 
     def _follow_mode(self) -> None:

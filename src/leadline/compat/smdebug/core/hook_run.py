@@ -6,7 +6,8 @@ import atexit
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
 from leadline.config.presets import merge
@@ -14,6 +15,7 @@ from leadline.hook import manifest_of
 from leadline.records.names import JOB_ENDED
 from leadline.records.plan import CaptureItem
 from leadline.store import layout
+from leadline.store.documents import write_document
 from leadline.store.run_state import join_run, read_status, write_status
 from leadline.training.session import api
 
@@ -98,6 +100,14 @@ class HookRun:
         self._is_own = True
         atexit.register(self.close)
         return api.start(self._path)
+
+    def describe(self, collections: Mapping[str, Any]) -> None:
+        """Record the collections of the hook, for readers of the trial; a full disk costs only that."""
+        if self.session is not None:
+            try:
+                write_document(os.path.join(self.session.run, layout.HOOK_COLLECTIONS), dict(collections))
+            except OSError as error:
+                self.session.context.note(f"the collections of the hook were not recorded: {error.strerror}")
 
     def change(self, items: tuple[CaptureItem, ...]) -> None:
         """Capture other items from now on."""

@@ -9,6 +9,7 @@ import torch
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError, SMDebugTypeError
 from leadline.compat.smdebug.pytorch.collection import NAMING, Collection
 from leadline.frameworks.torch.capture.device_copy import number_of
@@ -31,6 +32,7 @@ class Hook(BaseHook):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._model: torch.nn.Module | None = None
+        set_hook(self)
 
     def register_module(self, module: torch.nn.Module) -> None:
         """Save tensors of a model: parameters as ``<Class>_<name>``, those of modules by their dotted names.

@@ -43,7 +43,7 @@ _NAMING: Final = Naming(
 )
 
 
-class Hook(BaseHook, TrainingCallback):
+class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no types here
     """Saves what XGBoost trains with, as one of the ``callbacks`` of ``xgboost.train``; see ``BaseHook`` for arguments.
 
     A step is a round. The hook closes at the end of the training.

@@ -13,6 +13,7 @@ from launching import Ended, environment, finish, rule, script, watched
 from leadline.compat.smdebug import create_trial, modes
 
 TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
+TENSORFLOW = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
 WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.install(); sys.argv = sys.argv[1:]; "
 
 
@@ -85,3 +86,31 @@ def test_a_script_for_xgboost_writes_its_own_folder_without_a_launcher(tmp_path:
     for index, value in enumerate(truth["shap_at_0"][:-1]):
         assert trial.tensor(f"average_shap/f{index}").value(0).item() == pytest.approx(value, abs=1e-6)
     assert trial.tensor("trees/Gain").value(0).shape == (truth["nodes_at_0"],)
+
+
+@pytest.mark.slow
+def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
+    out, stored = tmp_path / "tensors", tmp_path / "truth.npz"
+    code = f"{WITHOUT_LAUNCHER} runpy.run_path(sys.argv[0], run_name='__main__')"
+    arguments = ["--out_dir", str(out), "--truth", str(stored)]
+    ended = finish([TENSORFLOW, "-c", code, script("smdebug_keras.py"), *arguments], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    with np.load(stored) as kept:
+        truth = dict(kept)
+    trial = create_trial(out)
+    # two epochs of 4 train and 4 eval steps; the last metrics are written at the end
+    assert trial.steps(modes.TRAIN) == [0, 2, 4, 6]
+    assert {0, 2, 4, 6} <= set(trial.steps(modes.EVAL))
+    names = [f"{layer}/weights/{layer}/{kind}:0" for layer in ("hidden", "out") for kind in ("kernel", "bias")]
+    assert set(names) <= set(trial.tensor_names())
+    for name in names:
+        assert trial.tensor(name).steps(modes.TRAIN) == [0, 2, 4, 6]
+        for step in (0, 2, 4, 6):
+            np.testing.assert_array_equal(trial.tensor(name).value(step, mode=modes.TRAIN), truth[f"{step}|{name}"])
+    # one step of SGD with rate 0.1: the weights of the next step give the gradient of this one
+    gradient = trial.tensor("gradients/out/kernelGrad").value(0, mode=modes.TRAIN)
+    name = "out/weights/out/kernel:0"
+    np.testing.assert_allclose((truth[f"0|{name}"] - truth[f"1|{name}"]) / 0.1, gradient, rtol=1e-4, atol=1e-6)
+    assert {"hidden/inputs", "hidden/outputs", "loss", "accuracy", "scalar/epochs"} <= set(trial.tensor_names())
+    assert trial.tensor_names(collection="weights") == ["hidden/weights/hidden/kernel:0", "out/weights/out/kernel:0"]
+    assert trial.tensor("loss").steps(modes.EVAL) == [0, 2, 4, 6]

@@ -76,7 +76,7 @@ def _write_step(
         payload.append({"tensorname": name, "start_idx": len(events), "length": len(record)})
         events += record
     for name, held in saved.tensors.items():
-        shape = saved.run.tensor(name).shape
+        shape = saved.tensor(name).shape
         if worker[0] in held.get(step, ()) and worker[0] not in saved.raw[name].get(step, ()) and shape:
             shapes.append({"tensorname": name, "originalname": name, "shape": list(shape)})
     place = f"{EVENTS}/{step:012d}/{step:012d}_{worker[1]}.tfevents"
@@ -95,7 +95,7 @@ def _records(saved: SavedSteps, worker: str, step: int, left_out: list[str]) -> 
     for name, held in saved.tensors.items():
         if worker not in held.get(step, ()):
             continue
-        tensor = saved.run.tensor(name)
+        tensor = saved.tensor(name)
         for reduction in sorted(saved.reductions(name, step, worker)):
             value = tensor.statistic(leadline_statistic(reduction), mode_step, **where)
             yield f"{_REDUCTION}{reduction}/{name}", np.asarray(value, np.float64)
@@ -110,7 +110,7 @@ def _records(saved: SavedSteps, worker: str, step: int, left_out: list[str]) -> 
 
 def _is_number(saved: SavedSteps, name: str, values: npt.NDArray[Any]) -> bool:
     """Return whether only the value of a tensor was captured, not the tensor."""
-    return values.shape == () and name not in saved.run.archive.stored
+    return values.shape == () and saved.original_name(name) not in saved.run.archive.stored
 
 
 def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
             "save_config": None,
             "save_histogram": False,
         }
-        for name, members in saved.run.collections().items()
+        for name, members in saved.members().items()
     }
     return {"collections": entries, "_meta": {"num_workers": workers}}
 

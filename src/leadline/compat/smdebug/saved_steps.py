@@ -7,8 +7,10 @@ from collections import defaultdict
 from typing import Any, Final
 
 from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.keras_names import KERAS, smdebug_name
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
+from leadline.reader.tensor import Tensor
 from leadline.records.names import JOB_ENDED
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
@@ -39,6 +41,11 @@ class SavedSteps:
         self.raw: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         document = read_document(os.path.join(run.path, layout.TRIAL))
         self.trial: dict[str, Any] = document if isinstance(document, dict) else {}
+        hook = read_document(os.path.join(run.path, layout.HOOK_COLLECTIONS))
+        self.hook: dict[str, Any] = hook if isinstance(hook, dict) else {}
+        """What a hook of this interface recorded of itself: ``collections`` and ``names``."""
+        self._shown: dict[str, str] = {}
+        self._originals: dict[str, str] = {}
         self._has_mode = bool(self.trial.get("has_mode", True))
         self._global_steps: dict[tuple[ModeKeys, int], int] = {}
         self._statistics: dict[tuple[str, int, str], set[str]] = defaultdict(set)
@@ -60,6 +67,28 @@ class SavedSteps:
         """Return the run's mode of a mode of smdebug."""
         return mode.name.lower() if self._has_mode or mode is not ModeKeys.GLOBAL else _WITHOUT_MODE
 
+    def shown_name(self, name: str) -> str:
+        """Return smdebug's name of a tensor of the run."""
+        if self.hook.get("names") != KERAS:
+            return name
+        if name not in self._shown:
+            shown = smdebug_name(name)
+            shown = name if shown in self._originals else shown  # of two models with equal layers
+            self._shown[name], self._originals[shown] = shown, name
+        return self._shown[name]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor of the run by smdebug's name."""
+        return self.run.tensor(self.original_name(name))
+
+    def original_name(self, name: str) -> str:
+        """Return the name in the run of a tensor by smdebug's name."""
+        return self._originals.get(name, name)
+
+    def members(self) -> dict[str, list[str]]:
+        """Return the names of the tensors in each collection of the run."""
+        return {name: [*map(self.shown_name, members)] for name, members in self.run.collections().items()}
+
     def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
         """Return the global step of a step of a mode; None if it was not saved."""
         if mode is ModeKeys.GLOBAL:
@@ -77,7 +106,8 @@ class SavedSteps:
         reductions = {*REDUCTIONS, *(f"abs_{name}" for name in REDUCTIONS)}
         for stream in self.run.archive.series.values():
             names = [info.name for info in stream.layout.tensors if info.name != CLOCK]
-            columns = _columns(stream.layout)
+            names = [*map(self.shown_name, names)]
+            columns = [(self.shown_name(name), statistic) for name, statistic in _columns(stream.layout)]
             worker = smdebug_worker(stream.worker)
             for batches in stream.batches if names else ():
                 mode_steps = batches.numbers("mode_step").tolist()
@@ -91,7 +121,8 @@ class SavedSteps:
                             self.raw[name][step].add(worker)
                         elif statistic in reductions:
                             self._statistics[name, step, worker].add(statistic)
-        for name, stored in self.run.archive.stored.items():
+        for original, stored in self.run.archive.stored.items():
+            name = self.shown_name(original)
             for tensor in stored:
                 worker = smdebug_worker(tensor.worker)
                 self._add_step(tensor.step, tensor.mode, self.run.archive.step_of(tensor), worker)

@@ -14,8 +14,6 @@ from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
 from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.reader.run import open_run
-from leadline.store import layout
-from leadline.store.documents import read_document
 
 _POLL_SECONDS = 0.5
 
@@ -251,10 +249,9 @@ class Trial:
         trial = self._saved.trial
         if trial:
             return {str(name): dict(entry) for name, entry in trial["collections"].items()}
-        described = read_document(os.path.join(self._saved.run.path, layout.HOOK_COLLECTIONS))
         entries: dict[str, dict[str, Any]] = {"all": {"include_regex": [".*"]}}
-        entries |= {str(name): dict(entry) for name, entry in (described or {}).items()}
-        for name, members in self._saved.run.collections().items():
+        entries |= {str(name): dict(entry) for name, entry in self._saved.hook.get("collections", {}).items()}
+        for name, members in self._saved.members().items():
             entries[name] = entries.get(name, {}) | {"tensor_names": members}
         for entry in entries.values():
             patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]

@@ -48,6 +48,8 @@ class BaseHook:
     """
 
     naming: ClassVar[Naming]
+    names: ClassVar[str | None] = None
+    """How a trial names the tensors, where it differs from the run."""
     collection_class: ClassVar[type[Collection]] = Collection
     default_collections: ClassVar[tuple[str, ...]] = (CollectionKeys.LOSSES,)
     default_interval: ClassVar[int] = DEFAULT_INTERVAL
@@ -234,7 +236,7 @@ class BaseHook:
         else:
             self._run.change(items)
         if self._described != before:
-            self._run.describe(self._described)
+            self._run.describe({"names": self.names, "collections": self._described})
         return self._session
 
     def _update(self) -> None:

@@ -101,11 +101,11 @@ class HookRun:
         atexit.register(self.close)
         return api.start(self._path)
 
-    def describe(self, collections: Mapping[str, Any]) -> None:
+    def describe(self, document: Mapping[str, Any]) -> None:
         """Record the collections of the hook, for readers of the trial; a full disk costs only that."""
         if self.session is not None:
             try:
-                write_document(os.path.join(self.session.run, layout.HOOK_COLLECTIONS), dict(collections))
+                write_document(os.path.join(self.session.run, layout.HOOK_COLLECTIONS), dict(document))
             except OSError as error:
                 self.session.context.note(f"the collections of the hook were not recorded: {error.strerror}")
 

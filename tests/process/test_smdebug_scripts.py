@@ -13,6 +13,7 @@ from launching import Ended, environment, finish, rule, script, watched
 from leadline.compat.smdebug import create_trial, modes
 
 TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
+pytestmark = pytest.mark.slow
 TENSORFLOW = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
 WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.install(); sys.argv = sys.argv[1:]; "
 
@@ -88,7 +89,6 @@ def test_a_script_for_xgboost_writes_its_own_folder_without_a_launcher(tmp_path:
     assert trial.tensor("trees/Gain").value(0).shape == (truth["nodes_at_0"],)
 
 
-@pytest.mark.slow
 def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
     out, stored = tmp_path / "tensors", tmp_path / "truth.npz"
     code = f"{WITHOUT_LAUNCHER} runpy.run_path(sys.argv[0], run_name='__main__')"

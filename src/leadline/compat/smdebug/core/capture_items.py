@@ -22,7 +22,7 @@ _TRAIN: Final = ("train",)
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class TensorSelection:
     """Some tensors of a collection: those of one of Leadline's collections whose names contain a match."""
 
     collection: str
@@ -36,9 +36,9 @@ class Naming:
 
     defaults: Mapping[str, Sequence[str]]
     """The regular expressions of the collections that it has."""
-    native: Mapping[str, tuple[Selection, ...]]
+    native: Mapping[str, tuple[TensorSelection, ...]]
     """What such a collection selects as it is."""
-    searched: tuple[Selection, ...]
+    searched: tuple[TensorSelection, ...]
     """Where regular expressions are searched for."""
 
 
@@ -73,11 +73,11 @@ def capture_items(
         for selection in found:
             items += _items(collection, selection, defaults)
     for collection in every:
-        items += _items(collection, Selection(collection.name), defaults, is_passed=True)
+        items += _items(collection, TensorSelection(collection.name), defaults, is_passed=True)
     return tuple(dict.fromkeys(items))
 
 
-def _searched(collection: Collection, naming: Naming) -> list[Selection]:
+def _searched(collection: Collection, naming: Naming) -> list[TensorSelection]:
     """Return what the regular expressions select that the framework's own collection does not have."""
     usual = naming.defaults.get(collection.name, ())
     patterns = [pattern for pattern in collection.patterns() if pattern not in usual]
@@ -91,11 +91,11 @@ def _searched(collection: Collection, naming: Naming) -> list[Selection]:
                 f"collection {collection.name}: {pattern!r} is not a valid regular expression: {error}"
             ) from None
     regex = patterns[0] if len(patterns) == 1 else "|".join(f"(?:{pattern})" for pattern in patterns)
-    return [Selection(place.collection, regex, place.modes) for place in naming.searched]
+    return [TensorSelection(place.collection, regex, place.modes) for place in naming.searched]
 
 
 def _items(
-    collection: Collection, selection: Selection, defaults: HookDefaults, *, is_passed: bool = False
+    collection: Collection, selection: TensorSelection, defaults: HookDefaults, *, is_passed: bool = False
 ) -> list[CaptureItem]:
     """Return an item for each group of modes that are saved at the same steps."""
     given = collection.save_config

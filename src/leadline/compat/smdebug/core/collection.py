@@ -81,6 +81,6 @@ class Collection:
             "include_regex": self.include_regex,
             "tensor_names": sorted(self.tensor_names),
             "reduction_config": reductions.to_json_dict() if hasattr(reductions, "to_json_dict") else reductions,
-            "save_config": steps.to_json() if hasattr(steps, "to_json") else steps,
+            "save_config": steps.to_json_dict() if hasattr(steps, "to_json_dict") else steps,
             "save_histogram": self.save_histogram,
         }

@@ -205,6 +205,9 @@ class BaseHook:
         if self._run is not None:
             self._run.close()
 
+    _cleanup = close
+    """As older scripts close a hook."""
+
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: another process that receives the hook saves nothing with it."""
         return {}

@@ -116,11 +116,11 @@ def _save_config(given: Mapping[str, Any], default: SaveConfig) -> SaveConfig | 
     if not shared and not any(of_modes.values()):
         return None
     named = {
-        mode: SaveConfigMode.from_dict(shared | of_modes[mode], default.get_save_config(mode).to_json())
+        mode: SaveConfigMode.from_dict(shared | of_modes[mode], default.get_save_config(mode).to_json_dict())
         for mode in ModeKeys
         if of_modes[mode] or mode in default.given
     }
-    return SaveConfig(named, **SaveConfigMode.from_dict(shared, default.other.to_json()).to_json())
+    return SaveConfig(named, **SaveConfigMode.from_dict(shared, default.other.to_json_dict()).to_json_dict())
 
 
 def _steps(given: Mapping[str, Any], prefix: str) -> dict[str, Any]:

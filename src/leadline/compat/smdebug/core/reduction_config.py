@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -80,6 +81,15 @@ class ReductionConfig:
             "reductions": ",".join([*self._names(), *norms]),
             "save_shape": self.save_shape,
         }
+
+    def to_json(self) -> str:
+        """Return it as in a configuration file, as JSON."""
+        return json.dumps(self.to_json_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> ReductionConfig:
+        """Create it from the text that ``to_json`` returns."""
+        return cls.from_dict(json.loads(text))
 
     @classmethod
     def from_dict(cls, params: Mapping[str, Any]) -> ReductionConfig:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -43,7 +44,7 @@ class SaveConfigMode:
         """Return the steps as a schedule of the capture plan."""
         return Schedule(self.save_interval, None, self.start_step, self.end_step, tuple(self.save_steps or ()))
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """Return the fields by name."""
         return {field: getattr(self, field) for field in _FIELDS}
 
@@ -93,19 +94,32 @@ class SaveConfig:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return f"SaveConfig({self.to_json()})"
+        return f"SaveConfig({self.to_json_dict()})"
 
     def get_save_config(self, mode: ModeKeys) -> SaveConfigMode:
         """Return the steps of a mode."""
         return self.mode_save_configs[mode]
 
+    def set_save_config(self, mode: ModeKeys, save_config_mode: SaveConfigMode) -> None:
+        """Set the steps of a mode."""
+        self.mode_save_configs[mode] = self.given[mode] = _mode_config(save_config_mode)
+
     def should_save_step(self, mode: ModeKeys, step: int) -> bool:
         """Return whether a step of a mode is saved."""
         return self.mode_save_configs[mode].should_save_step(step)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, Any]:
         """Return the fields of each mode by the mode's name."""
-        return {mode.name: config.to_json() for mode, config in self.mode_save_configs.items()}
+        return {mode.name: config.to_json_dict() for mode, config in self.mode_save_configs.items()}
+
+    def to_json(self) -> str:
+        """Return the fields of each mode by the mode's name, as JSON."""
+        return json.dumps(self.to_json_dict())
+
+    @classmethod
+    def from_json(cls, text: str) -> SaveConfig:
+        """Create it from the text that ``to_json`` returns."""
+        return cls.from_dict(json.loads(text))
 
     @classmethod
     def from_dict(
@@ -120,7 +134,7 @@ class SaveConfig:
         known = dict(default_values or {})
         for mode, config in configs.items():
             if isinstance(config, Mapping) and mode in known:
-                configs[mode] = SaveConfigMode.from_dict(config, known[mode].to_json())
+                configs[mode] = SaveConfigMode.from_dict(config, known[mode].to_json_dict())
         return cls({**known, **configs})
 
     @classmethod

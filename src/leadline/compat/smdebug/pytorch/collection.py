@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from leadline.compat.smdebug.core.capture_items import Naming, Selection
+from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
 from leadline.compat.smdebug.core.collection import CollectionKeys
 
@@ -28,23 +28,23 @@ NAMING: Final = Naming(
         "losses": ("[Ll]oss_(?!input).*output",),
     },
     native={
-        "weights": (Selection("weights", "weight", _TRAIN),),
-        "biases": (Selection("biases", "bias", _TRAIN),),
-        "gradients": (Selection("gradients", None, _TRAIN),),
-        "losses": (Selection("losses"),),
+        "weights": (TensorSelection("weights", "weight", _TRAIN),),
+        "biases": (TensorSelection("biases", "bias", _TRAIN),),
+        "gradients": (TensorSelection("gradients", None, _TRAIN),),
+        "losses": (TensorSelection("losses"),),
         "all": (
-            Selection("weights", None, _TRAIN),
-            Selection("biases", None, _TRAIN),
-            Selection("gradients", None, _TRAIN),
-            Selection("losses"),
-            Selection("layers"),
+            TensorSelection("weights", None, _TRAIN),
+            TensorSelection("biases", None, _TRAIN),
+            TensorSelection("gradients", None, _TRAIN),
+            TensorSelection("losses"),
+            TensorSelection("layers"),
         ),
     },
     searched=(
-        Selection("weights", None, _TRAIN),
-        Selection("biases", None, _TRAIN),
-        Selection("gradients", None, _TRAIN),
-        Selection("layers"),
+        TensorSelection("weights", None, _TRAIN),
+        TensorSelection("biases", None, _TRAIN),
+        TensorSelection("gradients", None, _TRAIN),
+        TensorSelection("layers"),
     ),
 )
 

@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from tensorflow import keras
 
-from leadline.compat.smdebug.core.capture_items import Naming, Selection
+from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.keras_names import KERAS
@@ -15,13 +15,13 @@ __all__ = ["KerasHook"]
 
 T = TypeVar("T")
 _TRAIN: Final = ("train",)
-_WEIGHTS: Final = Selection("weights", None, _TRAIN)
-_BIASES: Final = Selection("biases", None, _TRAIN)
-_GRADIENTS: Final = Selection("gradients", None, _TRAIN)
-_OPTIMIZER: Final = Selection("optimizer_variables", None, _TRAIN)
-_LAYERS: Final = Selection("layers")
-_LOSSES: Final = Selection("losses")
-_METRICS: Final = Selection("metrics", "^(?!loss$)")
+_WEIGHTS: Final = TensorSelection("weights", None, _TRAIN)
+_BIASES: Final = TensorSelection("biases", None, _TRAIN)
+_GRADIENTS: Final = TensorSelection("gradients", None, _TRAIN)
+_OPTIMIZER: Final = TensorSelection("optimizer_variables", None, _TRAIN)
+_LAYERS: Final = TensorSelection("layers")
+_LOSSES: Final = TensorSelection("losses")
+_METRICS: Final = TensorSelection("metrics", "^(?!loss$)")
 """Keras counts the mean loss of the epoch as a metric too."""
 _NAMING: Final = Naming(
     defaults={
@@ -44,8 +44,8 @@ _NAMING: Final = Naming(
         "gradients": (_GRADIENTS,),
         "losses": (_LOSSES,),
         "metrics": (_METRICS,),
-        "inputs": (Selection("inputs"),),
-        "outputs": (Selection("predictions"), Selection("labels"), Selection("outputs")),
+        "inputs": (TensorSelection("inputs"),),
+        "outputs": (TensorSelection("predictions"), TensorSelection("labels"), TensorSelection("outputs")),
         "layers": (_LAYERS,),
         "optimizer_variables": (_OPTIMIZER,),
         "all": (_WEIGHTS, _BIASES, _GRADIENTS, _OPTIMIZER, _LAYERS, _LOSSES, _METRICS),

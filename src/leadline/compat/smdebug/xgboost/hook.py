@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from xgboost.callback import TrainingCallback
 
-from leadline.compat.smdebug.core.capture_items import Naming, Selection
+from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.hook_run import logger
 from leadline.compat.smdebug.core.singleton import set_hook
@@ -25,7 +25,7 @@ _PLACES: Final = (
     "labels",
     "hyperparameters",
 )
-_EVERYWHERE: Final = tuple(Selection(place, None, _TRAIN) for place in _PLACES)
+_EVERYWHERE: Final = tuple(TensorSelection(place, None, _TRAIN) for place in _PLACES)
 _NAMING: Final = Naming(
     defaults={
         "all": (".*",),
@@ -35,7 +35,7 @@ _NAMING: Final = Naming(
         **{place: (f"^{place}(?:/|$)",) for place in _PLACES[2:]},
     },
     native={
-        **{place: (Selection(place, None, _TRAIN),) for place in _PLACES},
+        **{place: (TensorSelection(place, None, _TRAIN),) for place in _PLACES},
         "metrics": _EVERYWHERE[:2],
         "all": _EVERYWHERE,
     },

@@ -55,8 +55,7 @@ def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[...
     expect(page.get_by_role("heading", name="Bottleneck: compute", exact=True)).to_be_visible()
     usage = page.locator("#usage-table")
     expect(usage.get_by_role("row").filter(has_text="GPU 1").first).to_contain_text("79")
-    operations = page.get_by_label("Resource-intensive operations", exact=True)
-    expect(operations.get_by_text("No operators were recorded.")).to_be_visible()
+    expect(page.get_by_label("Not available for this run").get_by_text("No operators were recorded.")).to_be_visible()
     expect(page.get_by_label("Step phases", exact=True)).to_contain_text("backward")
     for name in ("metric", "progress"):
         place = page.locator(f'.chart[data-chart="{name}"]').first
@@ -70,5 +69,5 @@ def test_a_run_without_steps_shows_a_message(tmp_path: Path, dashboard: Callable
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
     parts = page.get_by_label("Job phases", exact=True)
     expect(parts.get_by_text("No step was timed yet")).to_be_visible()
-    usage = page.get_by_label("Resource utilization", exact=True)
-    expect(usage.get_by_text("No system metrics were recorded yet.")).to_be_visible()
+    missing = page.get_by_label("Not available yet", exact=True)
+    expect(missing.get_by_text("No system metrics were recorded yet.")).to_be_visible()

@@ -6,6 +6,7 @@ import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from http import HTTPStatus
 from typing import Final
 
 import anyio.to_thread
@@ -87,7 +88,8 @@ def _plotly(request: Request) -> Response:
 
 def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _error_response(request, error.status_code, error.detail)
+    is_missing = error.status_code == HTTPStatus.NOT_FOUND and error.detail == HTTPStatus.NOT_FOUND.phrase
+    return _error_response(request, error.status_code, "There is no such page." if is_missing else error.detail)
 
 
 def _leadline_error(request: Request, error: Exception) -> Response:

@@ -2,7 +2,8 @@
 
 const collator = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
 const states = new Map();
-const SHORT_ROWS = 25; // as in style.css
+// A table of so many rows is shortened to 25 (style.css); a button for a few more rows would not be worth it.
+const LONG_ROWS = 35;
 
 export function startTables() {
   prepareTables();
@@ -42,7 +43,7 @@ function show(table, state) {
 function prepareShortening(table, state, key) {
   const rows = bodyOf(table).rows.length;
   const old = document.getElementById(`whole-${key}`);
-  if (state.isWhole || rows <= SHORT_ROWS) return old?.remove();
+  if (state.isWhole || rows < LONG_ROWS) return old?.remove();
   const button = old ?? document.createElement("button");
   button.textContent = `Show all ${rows.toLocaleString("en")} rows`;
   if (old) return undefined;
@@ -60,7 +61,7 @@ function prepareShortening(table, state, key) {
 }
 
 function shorten(table, state) {
-  const isShort = !state.isWhole && !state.filterText.trim() && bodyOf(table).rows.length > SHORT_ROWS;
+  const isShort = !state.isWhole && !state.filterText.trim() && bodyOf(table).rows.length >= LONG_ROWS;
   table.classList.toggle("short", isShort);
   const button = document.getElementById(`whole-${keyOf(table)}`);
   if (button) button.hidden = !isShort;

@@ -14,6 +14,7 @@ from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, closest
 from leadline.records.names import SMDEBUG
+from leadline.training.bootstrap import SITE
 
 
 def run(
@@ -73,6 +74,8 @@ def run(
     if smdebug:
         os.environ[SMDEBUG] = "1"
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
+        if smdebug:
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, os.environ.get("PYTHONPATH"))))
         os.execvp(launched[0], launched)
     options = RunConfig.from_options(
         name=name,

@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.errors import LeadlineError
-from leadline.statistics.definitions import find_statistic
+from leadline.statistics.definitions import BASIC, find_statistic
 
 ALLOWED_REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod")
 ALLOWED_NORMS: Final = ("l1", "l2")
 _NORM_NAMES: Final = {"l1_norm": "l1", "l2_norm": "l2"}
 _FIELDS: Final = ("reductions", "abs_reductions", "norms", "abs_norms", "save_raw_tensor", "save_shape")
 _OF_ROW: Final = "nonfinite_count"
-"""The statistic of a tensor without reductions: only a row of statistics has the collections and shapes of tensors."""
+"""The statistic of a tensor of which only the shape is saved: a row of statistics has it."""
 
 
 class ReductionConfig:
@@ -60,10 +60,10 @@ class ReductionConfig:
 
     @property
     def statistics(self) -> tuple[str, ...]:
-        """The statistics of the capture plan."""
+        """The statistics of the capture plan; without reductions those that most rules read."""
         wanted = dict.fromkeys([*self._names(), *self.norms, *self.abs_norms])
         found = tuple(name for name in wanted if _is_statistic(name))
-        return found or (_OF_ROW,)
+        return found or (BASIC if self.is_raw else (_OF_ROW,))
 
     @property
     def is_raw(self) -> bool:

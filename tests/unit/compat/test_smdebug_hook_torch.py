@@ -121,7 +121,8 @@ def test_everything_is_saved_at_the_steps_of_each_mode(tmp_path: Path) -> None:
     assert {name for name in trial.tensor_names() if "momentum" in name} == set()
     assert trial.tensor_names(collection="weights") == ["Net_conv.weight", "Net_fc.weight"]
     assert trial.tensor_names(collection="all") == trial.tensor_names()
-    assert trial.loaded_all_steps
+    assert (trial.loaded_all_steps, trial.workers()) == (True, ["worker_0"])
+    assert trial.tensor("Net_fc.weight").value(0, worker="worker_0").shape == (3, 8)
     run = leadline.open_run(str(tmp_path / "out"))
     gradient = run.tensor("gradient/Net_fc.weight")
     assert gradient.steps() == [0, 1, 3, 6]

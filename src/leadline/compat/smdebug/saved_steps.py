@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from leadline.store.documents import read_document
 
 REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")
 _DEVICE: Final = "_job-"
+_RANK: Final = re.compile(r"rank(\d+)-")
 _WITHOUT_MODE: Final = "train"
 
 
@@ -46,6 +48,7 @@ class SavedSteps:
         """What a hook of this interface recorded of itself: ``collections`` and ``names``."""
         self._shown: dict[str, str] = {}
         self._originals: dict[str, str] = {}
+        self._workers: dict[str, str] = {}
         self._has_mode = bool(self.trial.get("has_mode", True))
         self._global_steps: dict[tuple[ModeKeys, int], int] = {}
         self._statistics: dict[tuple[str, int, str], set[str]] = defaultdict(set)
@@ -89,6 +92,23 @@ class SavedSteps:
         """Return the names of the tensors in each collection of the run."""
         return {name: [*map(self.shown_name, members)] for name, members in self.run.collections().items()}
 
+    def run_worker(self, worker: str) -> str:
+        """Return the name in the run of a worker by smdebug's name."""
+        return self._workers.get(worker, worker)
+
+    def _shown_worker(self, worker: str) -> str:
+        """Return a worker as smdebug names it.
+
+        A device of TensorFlow has slashes and colons, which no file name has; a hook's worker is named by its rank.
+        """
+        shown, rank = worker, _RANK.match(worker)
+        if worker.startswith(_DEVICE):
+            shown = worker.replace("_", "/").replace("-", ":")
+        elif self.hook and rank is not None and self._workers.get(f"worker_{rank[1]}", worker) == worker:
+            shown = f"worker_{rank[1]}"
+        self._workers[shown] = worker
+        return shown
+
     def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
         """Return the global step of a step of a mode; None if it was not saved."""
         if mode is ModeKeys.GLOBAL:
@@ -99,7 +119,7 @@ class SavedSteps:
         """Return the stored reductions of a tensor at a global step: smdebug's names, such as ``abs_max``."""
         if not self.trial:
             return self._statistics[name, step, worker]
-        index = self.trial["reductions"].get(run_worker(worker), {}).get(str(step))
+        index = self.trial["reductions"].get(self.run_worker(worker), {}).get(str(step))
         return set() if index is None else set(self.trial["reduction_sets"][index].get(name, ()))
 
     def _read(self) -> None:
@@ -108,7 +128,7 @@ class SavedSteps:
             names = [info.name for info in stream.layout.tensors if info.name != CLOCK]
             names = [*map(self.shown_name, names)]
             columns = [(self.shown_name(name), statistic) for name, statistic in _columns(stream.layout)]
-            worker = smdebug_worker(stream.worker)
+            worker = self._shown_worker(stream.worker)
             for batches in stream.batches if names else ():
                 mode_steps = batches.numbers("mode_step").tolist()
                 rows = zip(batches.numbers("step").tolist(), batches.texts("mode"), mode_steps, strict=True)
@@ -124,7 +144,7 @@ class SavedSteps:
         for original, stored in self.run.archive.stored.items():
             name = self.shown_name(original)
             for tensor in stored:
-                worker = smdebug_worker(tensor.worker)
+                worker = self._shown_worker(tensor.worker)
                 self._add_step(tensor.step, tensor.mode, self.run.archive.step_of(tensor), worker)
                 self.tensors[name][tensor.step].add(worker)
                 self.raw[name][tensor.step].add(worker)
@@ -139,13 +159,3 @@ def _columns(shared: SeriesLayout) -> list[tuple[str, str]]:
     """Return the name and statistic of each column."""
     columns = ((shared.tensors[index].name, statistic) for index, statistic in shared.columns)
     return [(name, statistic) for name, statistic in columns if name != CLOCK]
-
-
-def smdebug_worker(worker: str) -> str:
-    """Return a worker as smdebug names it: a device of TensorFlow has slashes and colons that no file name has."""
-    return worker.replace("_", "/").replace("-", ":") if worker.startswith(_DEVICE) else worker
-
-
-def run_worker(worker: str) -> str:
-    """Return a worker as the run names it; see ``smdebug_worker``."""
-    return worker.replace("/", "_").replace(":", "-") if worker.startswith("/job:") else worker

@@ -15,7 +15,7 @@ from leadline.compat.smdebug.exceptions import (
     StepUnavailable,
     TensorUnavailableForStep,
 )
-from leadline.compat.smdebug.saved_steps import REDUCTIONS, run_worker
+from leadline.compat.smdebug.saved_steps import REDUCTIONS
 from leadline.statistics import arrays
 from leadline.trials.steps import leadline_statistic
 
@@ -69,7 +69,9 @@ class Tensor:
             has_reductions = bool(self._stored(step, worker))
             raise TensorUnavailableForStep(self.name, step_num, mode, has_reductions)
         of_mode, mode_step = self._stamp(step)
-        return self.trial.saved.tensor(self.name).value(mode_step, worker=run_worker(chosen), mode=of_mode)
+        return self.trial.saved.tensor(self.name).value(
+            mode_step, worker=self.trial.saved.run_worker(chosen), mode=of_mode
+        )
 
     def values(self, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None) -> dict[int, npt.NDArray[Any]]:
         """Return the elements at each step at which they were saved."""
@@ -116,7 +118,7 @@ class Tensor:
         tensor = self.trial.saved.tensor(self.name)
         return {
             (name.removeprefix("abs_"), name.startswith("abs_")): tensor.statistic(
-                leadline_statistic(name), mode_step, worker=run_worker(chosen), mode=of_mode
+                leadline_statistic(name), mode_step, worker=self.trial.saved.run_worker(chosen), mode=of_mode
             )
             for name in sorted(names)
         }

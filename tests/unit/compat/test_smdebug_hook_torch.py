@@ -15,6 +15,7 @@ from torch import nn
 import leadline
 import leadline.compat.smdebug.pytorch as smd
 from leadline.compat.smdebug import Trial
+from leadline.compat.smdebug.core.access_layer import has_training_ended
 from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.exceptions import (
     InvalidCollectionConfiguration,
@@ -286,7 +287,10 @@ def test_wrong_use_raises(tmp_path: Path) -> None:
 
 def test_a_folder_with_an_earlier_training_is_refused_and_an_empty_one_used(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    train(smd.Hook(tmp_path / "out"), epochs=1)
+    hook = smd.Hook(tmp_path / "out")
+    assert not has_training_ended(tmp_path / "out")
+    train(hook, epochs=1)
+    assert has_training_ended(tmp_path / "out")
     with pytest.raises(SMDebugRuntimeError, match="earlier training"):
         smd.Hook(tmp_path / "out")
 

@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.compat.smdebug.core.access_layer.utils import has_training_ended
 from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
 from leadline.config.presets import merge
 from leadline.hook import manifest_of
-from leadline.records.names import JOB_ENDED
 from leadline.records.plan import CaptureItem
 from leadline.store import layout
 from leadline.store.documents import write_document
@@ -43,9 +43,7 @@ def check_out_dir(out_dir: object) -> str:
             f"out_dir {text}: a hook writes to a local folder; use leadline run --smdebug --out URI, or leadline upload"
         )
     path = os.path.abspath(os.path.expanduser(text))
-    is_trial = os.path.exists(os.path.join(path, "training_job_end.ts"))
-    is_run = os.path.exists(os.path.join(path, layout.MANIFEST))
-    if is_trial or (is_run and not os.path.islink(path) and read_status(path).status in JOB_ENDED):
+    if not os.path.islink(path) and has_training_ended(path):
         raise SMDebugRuntimeError(f"out_dir {path}: an earlier training was saved there; choose another folder")
     return path
 

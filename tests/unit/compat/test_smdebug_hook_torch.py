@@ -205,6 +205,21 @@ def test_module_tensors_numbers_and_arrays(tmp_path: Path) -> None:
     assert [own.value(step).item() for step in (0, 2)] == [usual.value(step).item() for step in (0, 2)]
 
 
+def test_a_trial_that_is_opened_during_the_training_has_the_steps_so_far(tmp_path: Path) -> None:
+    hook = smd.Hook(out_dir=tmp_path / "out", save_config=smd.SaveConfig(save_interval=1))
+    model, loss_of = Net(), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hook.register_module(model)
+    for step in range(20):
+        optimizer.zero_grad()
+        loss_of(model(torch.ones(2, 1, 4, 4)), torch.tensor([0, 1])).backward()
+        optimizer.step()
+        if step in (5, 19):
+            trial = smd.create_trial(tmp_path / "out")
+            assert trial.tensor("CrossEntropyLoss_output_0").steps() == list(range(step + 1))
+            assert not trial.loaded_all_steps
+
+
 def test_a_configuration_file_makes_the_same_hook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     document = {
         "S3OutputPath": "s3://bucket/prefix",

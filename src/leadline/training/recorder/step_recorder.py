@@ -274,6 +274,11 @@ class StepRecorder:
         """Open the worker's streams, if they are not open yet."""
         self._output.open()
 
+    def drain(self) -> None:
+        """Pass everything that was captured on to the writer."""
+        if self._output.queue is not None:
+            self._output.queue.drain()
+
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
         self._control.close()
@@ -286,8 +291,7 @@ class StepRecorder:
             self._output.put_scalars(self.clock.stamp(), norms)  # of an optimizer that stepped after the clock's owner
         self._output.flush_logged()
         self.timeline.finish(self.clock.last_stamp().step)
-        if self._output.queue is not None:
-            self._output.queue.drain()
+        self.drain()
 
     # --- capture of an optimizer --------------------------------------------------------------------------
 

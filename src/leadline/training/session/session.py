@@ -133,6 +133,13 @@ class Session:
         """Capture items in place of others from now on, in this process; the other items of the plan stay."""
         self.guard.run(self._plan_changes.replace, before, after)
 
+    def flush(self) -> None:
+        """Write everything that was captured in the steps so far."""
+        self.guard.run(self.recorder.drain)
+        writer = self.context.writer
+        if writer is not None and self.guard.is_open:
+            writer.flush()
+
     def close(self) -> bool:
         """Remove the hooks and write the remaining data; return whether everything captured is on disk."""
         if self._exit_record is not None:

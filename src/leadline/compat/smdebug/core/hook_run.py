@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.compat.smdebug import unwritten
 from leadline.compat.smdebug.core.access_layer.utils import has_training_ended
 from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
 from leadline.config.presets import merge
@@ -88,6 +89,8 @@ class HookRun:
         elif not api.is_disabled():
             session = self._start()
         self.session: Session | None = session
+        if session is not None:
+            unwritten.register(session.run, session.flush)
         _remember(self)
 
     def _start(self) -> Session | None:
@@ -118,7 +121,9 @@ class HookRun:
         session, self.session = self.session, None
         if session is None:
             return
+        unwritten.unregister(session.run)
         if not self._is_own:
+            session.flush()
             session.replace_items(self._items, ())
             return
         atexit.unregister(self.close)

@@ -115,6 +115,9 @@ class Writer:
         self._tensor_retry_at = 0.0
         self._wake = threading.Event()
         self._is_closing = self._has_ended = False
+        self._begun = self._done = 0
+        """The numbers of flushes that have begun and ended."""
+        self._has_flushed = threading.Condition()
         self._thread = threading.Thread(target=guarded(self._work), name="leadline-writer", daemon=True)
         self._thread.start()
 
@@ -177,6 +180,16 @@ class Writer:
             self._write_document()  # the thread has failed and will not do it later
         self._wake.set()
 
+    def flush(self) -> bool:
+        """Write what is queued; return whether that is done, which takes at most some seconds."""
+        with self._has_flushed:
+            wanted = self._begun + 1
+            self._wake.set()
+            is_over = self._has_flushed.wait_for(
+                lambda: self._done >= wanted or not self._thread.is_alive(), _CLOSE_SECONDS
+            )
+            return is_over and self._done >= wanted
+
     def close(self) -> bool:
         """Write all queued data, mark the worker as ended, and stop; return whether nothing failed or was dropped."""
         self._is_closing = True
@@ -194,7 +207,11 @@ class Writer:
             self._wake.wait(FLUSH_SECONDS)
             self._wake.clear()
             self._before_flush()
+            self._begun += 1
             self._flush()
+            with self._has_flushed:
+                self._done = self._begun
+                self._has_flushed.notify_all()
         self._flush()
         self._end()
 

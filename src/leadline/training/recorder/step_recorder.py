@@ -134,13 +134,13 @@ class StepRecorder:
 
     def change_plan(self, plan: CapturePlan) -> None:
         """Capture another plan from now on: a framework was imported, or a rule was added."""
-        if self._is_forward_watched:
-            self._is_forward_watched = False
-            self._frameworks.end_forwards()
+        was_watched, self._is_forward_watched = self._is_forward_watched, False
         self._schedules.change(plan)
         self._watched.clear()
         self._interesting_step = 0
         self.begin_step()
+        if was_watched and not self._is_forward_watched:
+            self._frameworks.end_forwards()  # else the loss calls of the current step remain known
 
     def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
         """See ``StepCallbacks.log``; trackers call it without the session's guard."""
@@ -267,7 +267,7 @@ class StepRecorder:
             return
         items = self._schedules.of("train").forward.advance_to(step)
         if items or is_first:
-            self._frameworks.watch_forward(items)
+            self._frameworks.watch_forward(items, by_all=is_first)
             self._is_forward_watched, self._forward_items = True, items
 
     # --- calls from the session ---------------------------------------------------------------------------
@@ -282,6 +282,11 @@ class StepRecorder:
         """Open the worker's streams, if they are not open yet."""
         self._output.open()
 
+    def drain(self) -> None:
+        """Pass everything that was captured on to the writer."""
+        if self._output.queue is not None:
+            self._output.queue.drain()
+
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
         self._control.close()
@@ -294,8 +299,7 @@ class StepRecorder:
             self._output.put_scalars(self.clock.stamp(), norms)  # of an optimizer that stepped after the clock's owner
         self._output.flush_logged()
         self.timeline.finish(self.clock.last_stamp().step)
-        if self._output.queue is not None:
-            self._output.queue.drain()
+        self.drain()
 
     # --- capture of an optimizer --------------------------------------------------------------------------
 

@@ -91,12 +91,10 @@ class Writer:
         self._describe, self._before_flush = document, before_flush
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
-        self._row_bytes = 0
-        self._disk_bytes = disk_bytes
+        self._row_bytes, self._disk_bytes = 0, disk_bytes
         self._rows: deque[_Row] = deque()
         self._captures: deque[TensorCapture] = deque()
-        self._acquired_bytes = 0
-        self._released_bytes = 0
+        self._acquired_bytes = self._released_bytes = 0
         self._events: deque[Event] = deque()
         self._phases: deque[bytes] = deque()
         self._stamp: StepStamp | None = None
@@ -105,15 +103,13 @@ class Writer:
             make_subfolder(os.path.join(run, folder))
         path = os.path.join(run, layout.worker_document(worker))
         self._document = InPlaceDocument(path, self._full_document("running"))
-        self._next_document_at = 0.0
-        self._last_document = b""
+        self._next_document_at, self._last_document = 0.0, b""
         self._series = _Stream(SegmentFolder(run, layout.SERIES, worker), start.series)
         self._layouts: dict[int, SeriesLayout] = {}
         """The layouts of the open segments by their ids, which no other layout may take meanwhile."""
         self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker), start.timeline)
         self._tensors: TensorFolder | None = None
-        self._tensor_retry_at = 0.0
-        self._wake = threading.Event()
+        self._tensor_retry_at, self._wake = 0.0, threading.Event()
         self._is_closing = self._has_ended = False
         self._begun = self._done = 0
         """The numbers of flushes that have begun and ended."""

@@ -199,10 +199,8 @@ class StepRecorder:
         if queue is not None:
             queue.poll(self.clock.step)
         watched = self._watched.get(optimizer) or self._watch(optimizer)
-        if self._schedules.has_norms:
-            norms = watched.subject.clipped()
-            if norms:
-                self._scalars.add_norms(norms)
+        if self._schedules.has_norms and (norms := watched.subject.clipped()):
+            self._scalars.add_norms(norms)
         step = self.clock.train_step
         items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
         if step == self._non_finite_step:
@@ -260,8 +258,7 @@ class StepRecorder:
 
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
-        step = self.clock.train_step
-        is_first = self.clock.train_steps_here < _LOSSES_NAMED_STEPS
+        step, is_first = self.clock.train_step, self.clock.train_steps_here < _LOSSES_NAMED_STEPS
         self.cost.measures_all = step >= self._interesting_step or is_first
         if not self.cost.measures_all:
             return
@@ -383,10 +380,8 @@ class StepRecorder:
         The last one before a step that captures is not counted: what observes a forward pass must be there before it.
         """
         step, schedules = self.clock.step, self._schedules.of("train")
-        is_plain = (
-            self.timeline.facts.get("device") == "cpu" and self.listener.is_idle and self.evaluation.stamp is None
-        )
-        if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain:
+        is_plain = self.timeline.facts.get("device") == "cpu" and self.listener.is_idle
+        if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain or self.evaluation.stamp is not None:
             return 0
         interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step - 1
         return max(min(interesting, steps_until_sample(step)), 0)

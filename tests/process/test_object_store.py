@@ -161,7 +161,9 @@ def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: 
         assert "not uploaded for" in waiting
         assert "the store cannot be reached" in waiting
         assert watching.refresh().steps()[:51] == seen[:51]
-        assert "cannot be reached" in show(watching.path)["upload"]
+        wait_for(
+            lambda: "cannot be reached" in (show(watching.refresh().path)["upload"] or ""), "an error of the mirror"
+        )
     finally:
         server.start()
         try:

@@ -7,12 +7,14 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from leadline.config.presets import merge, preset_items
 from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
+from leadline.records.plan import CapturePlan
 from leadline.records.version import __version__
 from leadline.store.run_state import create_run, write_status
 from leadline.training.session import api
@@ -44,17 +46,8 @@ class StandaloneRun:
         plan = merge(preset_items(preset), config.capture, (), root=out, budget=share)
         if api.is_disabled():
             return
-        manifest = Manifest(
-            name=self.name,
-            uri=self.run,
-            command=tuple(sys.argv[:1]),
-            started_ns=time.time_ns(),
-            leadline=__version__,
-            preset=preset or "none",
-            folder=os.getcwd(),
-            plan=plan,
-            settings=config.to_table() if preset else None,
-        )
+        settings = config.to_table() if preset else None
+        manifest = replace(manifest_of(self.run, plan), preset=preset or "none", settings=settings)
         create_run(self.run, manifest, status="InProgress")
         self.session = api.start(self.run)
 
@@ -74,6 +67,24 @@ class StandaloneRun:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def manifest_of(run: str, plan: CapturePlan) -> Manifest:
+    """Return the manifest of a run that this process writes without an agent.
+
+    Args:
+        run: The run directory.
+    """
+    return Manifest(
+        name=os.path.basename(run),
+        uri=run,
+        command=tuple(sys.argv[:1]),
+        started_ns=time.time_ns(),
+        leadline=__version__,
+        preset="none",
+        folder=os.getcwd(),
+        plan=plan,
+    )
 
 
 def script_name() -> str:

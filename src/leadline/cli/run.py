@@ -16,6 +16,8 @@ from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.reader.find_runs import find_run
+from leadline.records.names import SMDEBUG
+from leadline.training.bootstrap import SITE
 
 
 def run(
@@ -76,6 +78,9 @@ def run(
     resume_stopped: Annotated[
         bool, typer.Option("--resume-stopped", help="Continue it even if a rule has stopped it.")
     ] = False,
+    smdebug: Annotated[
+        bool, typer.Option("--smdebug", help="Let the script import leadline.compat.smdebug as smdebug.")
+    ] = False,
 ) -> None:
     """Run a training command, capture its data and evaluate rules.
 
@@ -84,7 +89,11 @@ def run(
     if not command:
         raise ConfigurationError("no command given; for example: leadline run train.py")
     launched = resolve_command(command)
+    if smdebug:
+        os.environ[SMDEBUG] = "1"
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
+        if smdebug:
+            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, os.environ.get("PYTHONPATH"))))
         os.execvp(launched[0], launched)
     options = RunConfig.from_options(
         name=name,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.compat.smdebug.saved_steps import SavedSteps, run_worker
+from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.errors import ConfigurationError, DamagedRunError
 from leadline.store.documents import make_folder, replace_file
 from leadline.trials.encoding import record_of
@@ -56,7 +56,7 @@ def export_trial(run: Run, folder: str, span: Span) -> ExportedTrial:
     for worker, name in names.items():
         _write_json(folder, f"{COLLECTIONS}/{0:09d}/{name}_collections.json", _collections(saved, len(names)))
         for step in sorted(step for step, workers in saved.workers.items() if worker in workers):
-            time_ns = _time_ns(run, worker, step)
+            time_ns = _time_ns(run, saved.run_worker(worker), step)
             if span.contains(time_ns):
                 exported.records += _write_step(saved, folder, (worker, name), step, time_ns, exported.left_out)
                 exported.steps += 1
@@ -76,7 +76,7 @@ def _write_step(
         payload.append({"tensorname": name, "start_idx": len(events), "length": len(record)})
         events += record
     for name, held in saved.tensors.items():
-        shape = saved.run.tensor(name).shape
+        shape = saved.tensor(name).shape
         if worker[0] in held.get(step, ()) and worker[0] not in saved.raw[name].get(step, ()) and shape:
             shapes.append({"tensorname": name, "originalname": name, "shape": list(shape)})
     place = f"{EVENTS}/{step:012d}/{step:012d}_{worker[1]}.tfevents"
@@ -91,11 +91,11 @@ def _write_step(
 def _records(saved: SavedSteps, worker: str, step: int, left_out: list[str]) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     """Yield the names and values of the records of a step: reductions, then raw tensors, as smdebug writes them."""
     mode, mode_step = saved.stamps[step]
-    where = {"worker": run_worker(worker), "mode": saved.run_mode(mode)}
+    where = {"worker": saved.run_worker(worker), "mode": saved.run_mode(mode)}
     for name, held in saved.tensors.items():
         if worker not in held.get(step, ()):
             continue
-        tensor = saved.run.tensor(name)
+        tensor = saved.tensor(name)
         for reduction in sorted(saved.reductions(name, step, worker)):
             value = tensor.statistic(leadline_statistic(reduction), mode_step, **where)
             yield f"{_REDUCTION}{reduction}/{name}", np.asarray(value, np.float64)
@@ -110,7 +110,7 @@ def _records(saved: SavedSteps, worker: str, step: int, left_out: list[str]) -> 
 
 def _is_number(saved: SavedSteps, name: str, values: npt.NDArray[Any]) -> bool:
     """Return whether only the value of a tensor was captured, not the tensor."""
-    return values.shape == () and name not in saved.run.archive.stored
+    return values.shape == () and saved.original_name(name) not in saved.run.archive.stored
 
 
 def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
@@ -124,7 +124,7 @@ def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
             "save_config": None,
             "save_histogram": False,
         }
-        for name, members in saved.run.collections().items()
+        for name, members in saved.members().items()
     }
     return {"collections": entries, "_meta": {"num_workers": workers}}
 
@@ -133,7 +133,7 @@ def _worker_names(saved: SavedSteps) -> dict[str, str]:
     """Return smdebug's name of each worker in files: ``worker_<rank>``, without ranks counted."""
     names: dict[str, str] = {}
     for index, worker in enumerate(saved.all_workers):
-        in_run = run_worker(worker)
+        in_run = saved.run_worker(worker)
         rank = _RANK.match(in_run)
         name = in_run if _AS_SAVED.fullmatch(in_run) else f"worker_{rank[1] if rank else index}"
         names[worker] = name if name not in names.values() else f"worker_{len(saved.all_workers) + index}"
@@ -141,7 +141,7 @@ def _worker_names(saved: SavedSteps) -> dict[str, str]:
 
 
 def _time_ns(run: Run, worker: str, step: int) -> int:
-    stamp = run.archive.stamp(run_worker(worker), step)
+    stamp = run.archive.stamp(worker, step)
     return stamp[1] if stamp else run.manifest.started_ns
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
-from leadline.records.series import SeriesLayout
+from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, HostBuffer
 from leadline.training.guard import Guard
 from leadline.training.timeline.deferred_calls import DeferredCalls, OverheadSpans
@@ -172,8 +172,15 @@ class EvalCallbacks(Protocol):
             mode: Its mode, where the script has not set one: ``eval`` or ``predict``.
         """
 
+    def join_step(self, forward: Forward, mode: str) -> Sequence[CaptureItem]:
+        """Capture in the current eval step too, whoever ends it, and begin one if there is none; return its items."""
+
     def mode(self) -> str:
         """Return the mode of the current eval step: ``eval``, or the mode that the script has set."""
+
+    @property
+    def stamp(self) -> StepStamp | None:
+        """The current eval step; None between eval steps."""
 
     def record_loss(self, name: str | None, value: object) -> None:
         """Record a loss of the current eval step.

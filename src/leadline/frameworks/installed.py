@@ -231,16 +231,20 @@ class Frameworks:
         """Return whether an item may select data that an adapter captures between the beginning and end of a step."""
         return any(_may_capture(adapter, item) for adapter in self._adapters)
 
-    def watch_forward(self, items: Sequence[CaptureItem]) -> None:
-        """Capture the items in the step that begins; without items an adapter only learns the names of losses."""
+    def watch_forward(self, items: Sequence[CaptureItem], *, by_all: bool = False) -> None:
+        """Capture the items in the step that begins; without items an adapter only learns the names of losses.
+
+        Args:
+            by_all: Whether adapters that capture none of them learn the names of losses.
+        """
         self._watched_items = items
         for adapter in self._adapters:
-            self._watch(adapter, items)
+            self._watch(adapter, items, by_all=by_all)
 
     @staticmethod
-    def _watch(adapter: Adapter, items: Sequence[CaptureItem]) -> None:
+    def _watch(adapter: Adapter, items: Sequence[CaptureItem], *, by_all: bool = False) -> None:
         selected = tuple(item for item in items if _may_capture(adapter, item))
-        if selected or not items:
+        if selected or not items or by_all:
             adapter.watch_forward(selected)
 
     def end_forwards(self) -> list[Forward]:

@@ -83,6 +83,10 @@ OTHER: Final = "other"
 PARTS: Final = (*PHASES, OVERHEAD, OTHER)
 """What the time of a step divides into."""
 
+SMDEBUG: Final = "LEADLINE_SMDEBUG"
+"""The environment variable with which ``import smdebug`` is that of ``leadline.compat.smdebug`` in a training;
+``training/bootstrap/site/sitecustomize.py`` reads the same."""
+
 PRESETS: Final = ("light", "standard", "full", "sagemaker")
 
 _MODULE_TENSOR: Final = re.compile(r"(.+)_(?:input|output)_\d+")

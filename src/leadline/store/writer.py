@@ -91,12 +91,10 @@ class Writer:
         self._describe, self._before_flush = document, before_flush
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
-        self._row_bytes = 0
-        self._disk_bytes = disk_bytes
+        self._row_bytes, self._disk_bytes = 0, disk_bytes
         self._rows: deque[_Row] = deque()
         self._captures: deque[TensorCapture] = deque()
-        self._acquired_bytes = 0
-        self._released_bytes = 0
+        self._acquired_bytes = self._released_bytes = 0
         self._events: deque[Event] = deque()
         self._phases: deque[bytes] = deque()
         self._stamp: StepStamp | None = None
@@ -105,16 +103,17 @@ class Writer:
             make_subfolder(os.path.join(run, folder))
         path = os.path.join(run, layout.worker_document(worker))
         self._document = InPlaceDocument(path, self._full_document("running"))
-        self._next_document_at = 0.0
-        self._last_document = b""
+        self._next_document_at, self._last_document = 0.0, b""
         self._series = _Stream(SegmentFolder(run, layout.SERIES, worker), start.series)
         self._layouts: dict[int, SeriesLayout] = {}
         """The layouts of the open segments by their ids, which no other layout may take meanwhile."""
         self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker), start.timeline)
         self._tensors: TensorFolder | None = None
-        self._tensor_retry_at = 0.0
-        self._wake = threading.Event()
+        self._tensor_retry_at, self._wake = 0.0, threading.Event()
         self._is_closing = self._has_ended = False
+        self._begun = self._done = 0
+        """The numbers of flushes that have begun and ended."""
+        self._has_flushed = threading.Condition()
         self._thread = threading.Thread(target=guarded(self._work), name="leadline-writer", daemon=True)
         self._thread.start()
 
@@ -177,6 +176,16 @@ class Writer:
             self._write_document()  # the thread has failed and will not do it later
         self._wake.set()
 
+    def flush(self) -> bool:
+        """Write what is queued; return whether that is done, which takes at most some seconds."""
+        with self._has_flushed:
+            wanted = self._begun + 1
+            self._wake.set()
+            is_over = self._has_flushed.wait_for(
+                lambda: self._done >= wanted or not self._thread.is_alive(), _CLOSE_SECONDS
+            )
+            return is_over and self._done >= wanted
+
     def close(self) -> bool:
         """Write all queued data, mark the worker as ended, and stop; return whether nothing failed or was dropped."""
         self._is_closing = True
@@ -194,7 +203,11 @@ class Writer:
             self._wake.wait(FLUSH_SECONDS)
             self._wake.clear()
             self._before_flush()
+            self._begun += 1
             self._flush()
+            with self._has_flushed:
+                self._done = self._begun
+                self._has_flushed.notify_all()
         self._flush()
         self._end()
 

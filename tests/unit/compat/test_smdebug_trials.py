@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from leadline.compat.smdebug import Trial, create_trial, modes
-from leadline.compat.smdebug.collections import Collection
+from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.core.tensor import StepState
 from leadline.compat.smdebug.exceptions import (
     InvalidWorker,

@@ -29,6 +29,14 @@ class SMDebugValueError(SMDebugCustomerError, ValueError):
     """A value is not allowed."""
 
 
+class InvalidCollectionConfiguration(SMDebugError):
+    """A collection selects nothing."""
+
+    def __init__(self, c_name: str) -> None:
+        self.c_name = c_name
+        super().__init__(f"collection {c_name!r} selects nothing: it has no include_regex, tensor names or modules")
+
+
 class StepNotYetAvailable(SMDebugError):
     """The training has not reached the step."""
 

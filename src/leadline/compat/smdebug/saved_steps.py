@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from typing import Any, Final
 
 from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.keras_names import KERAS, smdebug_name
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
+from leadline.reader.tensor import Tensor
 from leadline.records.names import JOB_ENDED
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
@@ -16,6 +19,7 @@ from leadline.store.documents import read_document
 
 REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")
 _DEVICE: Final = "_job-"
+_RANK: Final = re.compile(r"rank(\d+)-")
 _WITHOUT_MODE: Final = "train"
 
 
@@ -39,6 +43,12 @@ class SavedSteps:
         self.raw: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         document = read_document(os.path.join(run.path, layout.TRIAL))
         self.trial: dict[str, Any] = document if isinstance(document, dict) else {}
+        hook = read_document(os.path.join(run.path, layout.HOOK_COLLECTIONS))
+        self.hook: dict[str, Any] = hook if isinstance(hook, dict) else {}
+        """What a hook of this interface recorded of itself: ``collections`` and ``names``."""
+        self._shown: dict[str, str] = {}
+        self._originals: dict[str, str] = {}
+        self._workers: dict[str, str] = {}
         self._has_mode = bool(self.trial.get("has_mode", True))
         self._global_steps: dict[tuple[ModeKeys, int], int] = {}
         self._statistics: dict[tuple[str, int, str], set[str]] = defaultdict(set)
@@ -60,6 +70,45 @@ class SavedSteps:
         """Return the run's mode of a mode of smdebug."""
         return mode.name.lower() if self._has_mode or mode is not ModeKeys.GLOBAL else _WITHOUT_MODE
 
+    def shown_name(self, name: str) -> str:
+        """Return smdebug's name of a tensor of the run."""
+        if self.hook.get("names") != KERAS:
+            return name
+        if name not in self._shown:
+            shown = smdebug_name(name)
+            shown = name if shown in self._originals else shown  # of two models with equal layers
+            self._shown[name], self._originals[shown] = shown, name
+        return self._shown[name]
+
+    def tensor(self, name: str) -> Tensor:
+        """Return the tensor of the run by smdebug's name."""
+        return self.run.tensor(self.original_name(name))
+
+    def original_name(self, name: str) -> str:
+        """Return the name in the run of a tensor by smdebug's name."""
+        return self._originals.get(name, name)
+
+    def members(self) -> dict[str, list[str]]:
+        """Return the names of the tensors in each collection of the run."""
+        return {name: [*map(self.shown_name, members)] for name, members in self.run.collections().items()}
+
+    def run_worker(self, worker: str) -> str:
+        """Return the name in the run of a worker by smdebug's name."""
+        return self._workers.get(worker, worker)
+
+    def _shown_worker(self, worker: str) -> str:
+        """Return a worker as smdebug names it.
+
+        A device of TensorFlow has slashes and colons, which no file name has; a hook's worker is named by its rank.
+        """
+        shown, rank = worker, _RANK.match(worker)
+        if worker.startswith(_DEVICE):
+            shown = worker.replace("_", "/").replace("-", ":")
+        elif self.hook and rank is not None and self._workers.get(f"worker_{rank[1]}", worker) == worker:
+            shown = f"worker_{rank[1]}"
+        self._workers[shown] = worker
+        return shown
+
     def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
         """Return the global step of a step of a mode; None if it was not saved."""
         if mode is ModeKeys.GLOBAL:
@@ -70,15 +119,16 @@ class SavedSteps:
         """Return the stored reductions of a tensor at a global step: smdebug's names, such as ``abs_max``."""
         if not self.trial:
             return self._statistics[name, step, worker]
-        index = self.trial["reductions"].get(run_worker(worker), {}).get(str(step))
+        index = self.trial["reductions"].get(self.run_worker(worker), {}).get(str(step))
         return set() if index is None else set(self.trial["reduction_sets"][index].get(name, ()))
 
     def _read(self) -> None:
         reductions = {*REDUCTIONS, *(f"abs_{name}" for name in REDUCTIONS)}
         for stream in self.run.archive.series.values():
             names = [info.name for info in stream.layout.tensors if info.name != CLOCK]
-            columns = _columns(stream.layout)
-            worker = smdebug_worker(stream.worker)
+            names = [*map(self.shown_name, names)]
+            columns = [(self.shown_name(name), statistic) for name, statistic in _columns(stream.layout)]
+            worker = self._shown_worker(stream.worker)
             for batches in stream.batches if names else ():
                 mode_steps = batches.numbers("mode_step").tolist()
                 rows = zip(batches.numbers("step").tolist(), batches.texts("mode"), mode_steps, strict=True)
@@ -91,9 +141,10 @@ class SavedSteps:
                             self.raw[name][step].add(worker)
                         elif statistic in reductions:
                             self._statistics[name, step, worker].add(statistic)
-        for name, stored in self.run.archive.stored.items():
+        for original, stored in self.run.archive.stored.items():
+            name = self.shown_name(original)
             for tensor in stored:
-                worker = smdebug_worker(tensor.worker)
+                worker = self._shown_worker(tensor.worker)
                 self._add_step(tensor.step, tensor.mode, self.run.archive.step_of(tensor), worker)
                 self.tensors[name][tensor.step].add(worker)
                 self.raw[name][tensor.step].add(worker)
@@ -108,13 +159,3 @@ def _columns(shared: SeriesLayout) -> list[tuple[str, str]]:
     """Return the name and statistic of each column."""
     columns = ((shared.tensors[index].name, statistic) for index, statistic in shared.columns)
     return [(name, statistic) for name, statistic in columns if name != CLOCK]
-
-
-def smdebug_worker(worker: str) -> str:
-    """Return a worker as smdebug names it: a device of TensorFlow has slashes and colons that no file name has."""
-    return worker.replace("_", "/").replace("-", ":") if worker.startswith(_DEVICE) else worker
-
-
-def run_worker(worker: str) -> str:
-    """Return a worker as the run names it; see ``smdebug_worker``."""
-    return worker.replace("/", "_").replace(":", "-") if worker.startswith("/job:") else worker

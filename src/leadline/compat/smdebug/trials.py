@@ -8,11 +8,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from leadline.compat.smdebug.collections import Collection
+from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
 from leadline.compat.smdebug.saved_steps import SavedSteps
+from leadline.compat.smdebug.unwritten import flush
 from leadline.reader.run import open_run
 
 _POLL_SECONDS = 0.5
@@ -61,7 +62,7 @@ class Trial:
         self.dynamic_refresh = True
         self._start, self._end = start or 0, end
         self._read_at = time.monotonic()
-        self._saved = SavedSteps(open_run(path))
+        self._saved = self._read()
         self._collections = self._read_collections()
 
     def __repr__(self) -> str:
@@ -73,7 +74,7 @@ class Trial:
         is_stale = time.monotonic() - self._read_at >= _POLL_SECONDS
         if is_stale and self.dynamic_refresh and not self._saved.has_ended:
             self._read_at = time.monotonic()
-            self._saved = SavedSteps(open_run(self.path))
+            self._saved = self._read()
             self._collections = self._read_collections() | {
                 name: known for name, known in self._collections.items() if name not in self._stored_collections()
             }
@@ -242,6 +243,10 @@ class Trial:
                     raise StepUnavailable(step, mode)
                 time.sleep(_POLL_SECONDS)
 
+    def _read(self) -> SavedSteps:
+        flush(self.path)
+        return SavedSteps(open_run(self.path))
+
     def _is_in_range(self, step: int) -> bool:
         return self._start <= step and (self._end is None or step < self._end)
 
@@ -249,7 +254,15 @@ class Trial:
         trial = self._saved.trial
         if trial:
             return {str(name): dict(entry) for name, entry in trial["collections"].items()}
-        return {name: {"tensor_names": names} for name, names in self._saved.run.collections().items()}
+        entries: dict[str, dict[str, Any]] = {"all": {"include_regex": [".*"]}}
+        entries |= {str(name): dict(entry) for name, entry in self._saved.hook.get("collections", {}).items()}
+        for name, members in self._saved.members().items():
+            entries[name] = entries.get(name, {}) | {"tensor_names": members}
+        for entry in entries.values():
+            patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]
+            found = {name for name in self._saved.tensors if any(pattern.search(name) for pattern in patterns)}
+            entry["tensor_names"] = found.union(entry.get("tensor_names") or ()) & self._saved.tensors.keys()
+        return entries
 
     def _read_collections(self) -> dict[str, Collection]:
         return {

@@ -13,6 +13,7 @@ from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
+from leadline.records.series import StepStamp
 from leadline.training.guard import Guard
 
 NAME: Final = "generic"
@@ -69,7 +70,9 @@ class GenericAdapter:
         self._callbacks: StepCallbacks | None = None
         self._training = CapturedArrays(note)
         self._evaluation = CapturedArrays(note)
-        self._is_watched = self._is_evaluating = False
+        self._is_watched = False
+        self._evaluated: StepStamp | None = None
+        """The eval step in which something was captured last."""
 
     # --- calls from the hook ------------------------------------------------------------------------------
 
@@ -122,9 +125,10 @@ class GenericAdapter:
         """Return the capture of a mode; None if nothing is scheduled."""
         if mode == "train" or self._callbacks is None:
             return self._training if self._is_watched else None
-        if not self._is_evaluating:
-            self._is_evaluating = True
-            self._evaluation.begin(self._callbacks.evaluation.begin_step(), mode)
+        evaluation = self._callbacks.evaluation
+        if evaluation.stamp is None or evaluation.stamp is not self._evaluated:
+            self._evaluation.begin(evaluation.join_step(self._evaluation, mode), mode)
+            self._evaluated = evaluation.stamp
         return self._evaluation
 
     # --- Adapter and Evaluates ----------------------------------------------------------------------------
@@ -137,7 +141,7 @@ class GenericAdapter:
 
     def uninstall(self) -> None:
         self._callbacks = None
-        self._is_watched = self._is_evaluating = False
+        self._is_watched = False
 
     def knows(self, thing: object) -> bool:
         return isinstance(thing, Loop)
@@ -159,9 +163,9 @@ class GenericAdapter:
         return None if self._training.is_empty else self._training
 
     def end_evaluation(self) -> None:
-        if self._is_evaluating and self._callbacks is not None:
-            self._is_evaluating = False
-            self._callbacks.evaluation.end_step(self._evaluation)
+        evaluation = self._callbacks.evaluation if self._callbacks is not None else None
+        if evaluation is not None and evaluation.stamp is not None and evaluation.stamp is self._evaluated:
+            evaluation.end_step(self._evaluation)
 
     def name_mode(self, *, is_evaluation: bool) -> None:
         """Do nothing: each call of the hook names its mode."""

@@ -130,6 +130,12 @@ class PlanChanges:
         control.serve(RemoveRules, self.handle)
         control.serve(ChangeCapture, self.handle)
 
+    def replace(self, before: tuple[CaptureItem, ...], after: tuple[CaptureItem, ...]) -> None:
+        """Capture items in place of others from now on."""
+        kept = tuple(item for item in self.items if item not in before)
+        self.items = tuple(dict.fromkeys((*kept, *after)))
+        self._on_change()
+
     def handle(self, request: PlanChange) -> None:
         """Capture the items after a request, and acknowledge it."""
         before, self.items = self.items, changed_items(self.items, request)

@@ -42,10 +42,19 @@ class EvalRecorder:
         self._control, self._overhead, self._timeline, self._listener = control, overhead, timeline, listener
         self._items: tuple[CaptureItem, ...] = ()
         self._captures_losses = False
+        self._joined: Forward | None = None
+        """What the script itself passes in the current step, beside an adapter that evaluates."""
         self._discarded: tuple[str, int] | None = None
         """Mode and step of the step discarded last, whose schedules have advanced already."""
 
+    def join_step(self, forward: Forward, mode: str) -> tuple[CaptureItem, ...]:
+        items = self._items if self.stamp is not None else self.begin_step(mode)
+        self._joined = forward
+        return items
+
     def begin_step(self, mode: str = "eval") -> tuple[CaptureItem, ...]:
+        if self.stamp is not None and self._joined is not None:
+            return self._items  # begun by what the script passed before
         begun = self._overhead.begin()
         self._timeline.begin_eval()
         stamp = self.stamp = self._clock.stamp(self._clock.named or mode)
@@ -68,7 +77,7 @@ class EvalRecorder:
         if self.stamp is not None:
             self._scalars.losses_of(self.stamp.mode).take()
             self._discarded = self.stamp.mode, self.stamp.mode_step
-            self.stamp = None
+            self.stamp = self._joined = None
             self._timeline.discard_eval()
 
     def end_step(self, forward: Forward) -> None:
@@ -76,12 +85,15 @@ class EvalRecorder:
             self._context.note("evaluation before the first train step of a resumed run is not recorded")
             self.discard_step()
         stamp, self.stamp = self.stamp, None
+        joined, self._joined = self._joined, None
         if stamp is None:
             return
         begun = self._overhead.begin()
         self._output.open()
         self._timeline.end_eval(stamp.step, stamp.mode, forward.own_ns)
         self._output.put_forward(forward, stamp, self._items)
+        if joined is not None and joined is not forward:
+            self._output.put_forward(joined, stamp, self._items)
         scalars = self._scalars.losses_of(stamp.mode).take()
         if self._scalars.has_logged():
             logged = self._schedules.of(stamp.mode).scalars.advance_to(stamp.mode_step)

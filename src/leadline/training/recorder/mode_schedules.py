@@ -126,6 +126,8 @@ def _of_collections(items: Iterable[CaptureItem], *collections: str | None) -> C
 
 
 def _may_select_parameters(item: CaptureItem) -> bool:
+    if item.family == "arrays":
+        return False  # what the script itself passes
     if item.collection in (SCALAR_COLLECTIONS | TREE_COLLECTIONS) - {GRADIENT_NORMS}:
         return False
     return item.collection is None or not is_module_collection(item.collection)

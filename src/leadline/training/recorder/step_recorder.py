@@ -134,13 +134,13 @@ class StepRecorder:
 
     def change_plan(self, plan: CapturePlan) -> None:
         """Capture another plan from now on: a framework was imported, or a rule was added."""
-        if self._is_forward_watched:
-            self._is_forward_watched = False
-            self._frameworks.end_forwards()
+        was_watched, self._is_forward_watched = self._is_forward_watched, False
         self._schedules.change(plan)
         self._watched.clear()
         self._interesting_step = 0
         self.begin_step()
+        if was_watched and not self._is_forward_watched:
+            self._frameworks.end_forwards()  # else the loss calls of the current step remain known
 
     def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
         """See ``StepCallbacks.log``; trackers call it without the session's guard."""
@@ -199,10 +199,8 @@ class StepRecorder:
         if queue is not None:
             queue.poll(self.clock.step)
         watched = self._watched.get(optimizer) or self._watch(optimizer)
-        if self._schedules.has_norms:
-            norms = watched.subject.clipped()
-            if norms:
-                self._scalars.add_norms(norms)
+        if self._schedules.has_norms and (norms := watched.subject.clipped()):
+            self._scalars.add_norms(norms)
         step = self.clock.train_step
         items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
         if step == self._non_finite_step:
@@ -260,14 +258,13 @@ class StepRecorder:
 
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""
-        step = self.clock.train_step
-        is_first = self.clock.train_steps_here < _LOSSES_NAMED_STEPS
+        step, is_first = self.clock.train_step, self.clock.train_steps_here < _LOSSES_NAMED_STEPS
         self.cost.measures_all = step >= self._interesting_step or is_first
         if not self.cost.measures_all:
             return
         items = self._schedules.of("train").forward.advance_to(step)
         if items or is_first:
-            self._frameworks.watch_forward(items)
+            self._frameworks.watch_forward(items, by_all=is_first)
             self._is_forward_watched, self._forward_items = True, items
 
     # --- calls from the session ---------------------------------------------------------------------------
@@ -282,6 +279,11 @@ class StepRecorder:
         """Open the worker's streams, if they are not open yet."""
         self._output.open()
 
+    def drain(self) -> None:
+        """Pass everything that was captured on to the writer."""
+        if self._output.queue is not None:
+            self._output.queue.drain()
+
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
         self._control.close()
@@ -294,8 +296,7 @@ class StepRecorder:
             self._output.put_scalars(self.clock.stamp(), norms)  # of an optimizer that stepped after the clock's owner
         self._output.flush_logged()
         self.timeline.finish(self.clock.last_stamp().step)
-        if self._output.queue is not None:
-            self._output.queue.drain()
+        self.drain()
 
     # --- capture of an optimizer --------------------------------------------------------------------------
 
@@ -379,10 +380,8 @@ class StepRecorder:
         The last one before a step that captures is not counted: what observes a forward pass must be there before it.
         """
         step, schedules = self.clock.step, self._schedules.of("train")
-        is_plain = (
-            self.timeline.facts.get("device") == "cpu" and self.listener.is_idle and self.evaluation.stamp is None
-        )
-        if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain:
+        is_plain = self.timeline.facts.get("device") == "cpu" and self.listener.is_idle
+        if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain or self.evaluation.stamp is not None:
             return 0
         interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step - 1
         return max(min(interesting, steps_until_sample(step)), 0)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
 from leadline.records.names import Family
-from leadline.records.plan import CapturePlan, may_select_family
+from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Profile, Track
 from leadline.store import layout
 from leadline.training.guard import Guard
@@ -128,6 +128,17 @@ class Session:
             TypeError: It is not a model of any imported framework.
         """
         self._frameworks.register(model)
+
+    def replace_items(self, before: tuple[CaptureItem, ...], after: tuple[CaptureItem, ...]) -> None:
+        """Capture items in place of others from now on, in this process; the other items of the plan stay."""
+        self.guard.run(self._plan_changes.replace, before, after)
+
+    def flush(self) -> None:
+        """Write everything that was captured in the steps so far."""
+        self.guard.run(self.recorder.drain)
+        writer = self.context.writer
+        if writer is not None and self.guard.is_open:
+            writer.flush()
 
     def close(self) -> bool:
         """Remove the hooks and write the remaining data; return whether everything captured is on disk."""

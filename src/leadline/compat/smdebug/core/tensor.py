@@ -15,7 +15,7 @@ from leadline.compat.smdebug.exceptions import (
     StepUnavailable,
     TensorUnavailableForStep,
 )
-from leadline.compat.smdebug.saved_steps import REDUCTIONS, run_worker
+from leadline.compat.smdebug.saved_steps import REDUCTIONS
 from leadline.statistics import arrays
 from leadline.trials.steps import leadline_statistic
 
@@ -69,7 +69,9 @@ class Tensor:
             has_reductions = bool(self._stored(step, worker))
             raise TensorUnavailableForStep(self.name, step_num, mode, has_reductions)
         of_mode, mode_step = self._stamp(step)
-        return self.trial.saved.run.tensor(self.name).value(mode_step, worker=run_worker(chosen), mode=of_mode)
+        return self.trial.saved.tensor(self.name).value(
+            mode_step, worker=self.trial.saved.run_worker(chosen), mode=of_mode
+        )
 
     def values(self, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None) -> dict[int, npt.NDArray[Any]]:
         """Return the elements at each step at which they were saved."""
@@ -113,10 +115,10 @@ class Tensor:
         if not names or chosen is None:
             return {}
         of_mode, mode_step = self._stamp(step)
-        tensor = self.trial.saved.run.tensor(self.name)
+        tensor = self.trial.saved.tensor(self.name)
         return {
             (name.removeprefix("abs_"), name.startswith("abs_")): tensor.statistic(
-                leadline_statistic(name), mode_step, worker=run_worker(chosen), mode=of_mode
+                leadline_statistic(name), mode_step, worker=self.trial.saved.run_worker(chosen), mode=of_mode
             )
             for name in sorted(names)
         }
@@ -130,7 +132,7 @@ class Tensor:
         try:
             return tuple(self.value(step_num, mode, worker).shape)
         except TensorUnavailableForStep:
-            shape = self.trial.saved.run.tensor(self.name).shape
+            shape = self.trial.saved.tensor(self.name).shape
             if not shape:
                 raise ShapeUnavailableForStep(self.name, step_num, mode) from None
             return shape

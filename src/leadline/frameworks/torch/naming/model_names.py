@@ -36,6 +36,17 @@ class NamedParameter:
         return ("biases",) if self.name.endswith("bias") else ("weights",)
 
 
+_named_with_class: Final[weakref.WeakSet[torch.nn.Module]] = weakref.WeakSet()
+
+
+def name_parameters_with_class(model: torch.nn.Module) -> None:
+    """Prefix the names of a model's parameters with its class from now on, as smdebug does: ``Net_fc.weight``.
+
+    The names of its modules stay as they are.
+    """
+    _named_with_class.add(model)
+
+
 class ParameterNames:
     """Names parameters; a second live model with the same parameter names gets its class as prefix."""
 
@@ -62,7 +73,7 @@ class ParameterNames:
         named: dict[int, NamedParameter] = {}
         wanted = {id(parameter) for parameter in updated}
         for root in roots:
-            prefix, owns_frozen = self.prefix(root), self._owns_frozen(optimizer, root)
+            prefix, owns_frozen = self._parameter_prefix(root), self._owns_frozen(optimizer, root)
             for name, parameter in clean_named_parameters(root):
                 if id(parameter) in wanted or (owns_frozen and not parameter.requires_grad):
                     named.setdefault(id(parameter), NamedParameter(prefix + name, parameter))
@@ -127,6 +138,12 @@ class ParameterNames:
         kind = type(unwrap(root)).__name__
         candidates = [f"{kind}_", *(f"{kind}_{count}_" for count in range(1, len(self._roots) + 2))]
         return next(candidate for candidate in candidates if candidate not in taken)
+
+    def _parameter_prefix(self, root: torch.nn.Module) -> str:
+        """Return the prefix of the names of a model's parameters."""
+        prefix = self.prefix(root)
+        is_with_class = root in _named_with_class or unwrap(root) in _named_with_class
+        return prefix or f"{type(unwrap(root)).__name__}_" if is_with_class else prefix
 
     def prefix(self, root: torch.nn.Module) -> str:
         """Return the prefix of the names of a model's parameters and modules."""

@@ -93,9 +93,27 @@ def _attach(name):
     attach_from_environment(name)
 
 
+class _SmdebugImport:
+    """Puts Leadline's own smdebug in place when the script imports smdebug; finds no module itself."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] != "smdebug":
+            return None
+        sys.meta_path.remove(self)
+        try:
+            _import_own_package()
+            from leadline.compat.smdebug.install import install
+        except ImportError:
+            return None  # another environment: the agent reports what to install
+        install(replace=True)
+        return sys.meta_path[0].find_spec(name, path, target)
+
+
 def _start():
     import os
 
+    if os.environ.get("LEADLINE_SMDEBUG"):
+        sys.meta_path.insert(0, _SmdebugImport())
     if os.environ.get("LEADLINE_RUN") and os.environ.get("LEADLINE_DISABLED", "") in ("", "0"):
         sys.meta_path.insert(0, _ImportWatch())
 

@@ -1,0 +1,86 @@
+"""Collections, in smdebug's interface: of hooks, which select what is saved, and of trials."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+
+class CollectionKeys:
+    """The names of the collections that frameworks have."""
+
+    DEFAULT = "default"
+    ALL = "all"
+    INPUTS = "inputs"
+    OUTPUTS = "outputs"
+    WEIGHTS = "weights"
+    GRADIENTS = "gradients"
+    LOSSES = "losses"
+    BIASES = "biases"
+    LAYERS = "layers"
+    SM_METRICS = "sm_metrics"
+    OPTIMIZER_VARIABLES = "optimizer_variables"
+    TENSORFLOW_SUMMARIES = "tensorflow_summaries"
+    METRICS = "metrics"
+    HYPERPARAMETERS = "hyperparameters"
+    PREDICTIONS = "predictions"
+    LABELS = "labels"
+    FEATURE_IMPORTANCE = "feature_importance"
+    AVERAGE_SHAP = "average_shap"
+    FULL_SHAP = "full_shap"
+    TREES = "trees"
+
+
+@dataclass(eq=False)
+class Collection:
+    """A named group of tensors: names, and regular expressions that a name must contain (``re.search``)."""
+
+    name: str
+    include_regex: list[str] = field(default_factory=list)
+    tensor_names: set[str] = field(default_factory=set)
+    reduction_config: Any = None
+    """What is saved of its tensors: a ``ReductionConfig``; of a trial, the entry of the collections file."""
+    save_config: Any = None
+    """When they are saved: a ``SaveConfig``; of a trial, the entry of the collections file, by the name of the mode."""
+    save_histogram: bool = True
+
+    def __post_init__(self) -> None:
+        self.include_regex = list(self.include_regex or ())
+        self.tensor_names = set(self.tensor_names or ())
+
+    def include(self, regex: str | list[str]) -> None:
+        """Add regular expressions."""
+        self.include_regex += [regex] if isinstance(regex, str) else regex
+
+    def add_tensor_name(self, name: str) -> None:
+        """Add a tensor."""
+        self.tensor_names.add(name)
+
+    def remove_tensor_name(self, name: str) -> None:
+        """Remove a tensor; nothing if it is no member."""
+        self.tensor_names.discard(name)
+
+    def has_tensor_name(self, name: str) -> bool:
+        """Return whether a tensor is named as a member."""
+        return name in self.tensor_names
+
+    def matches(self, name: str) -> bool:
+        """Return whether a tensor is a member, by its name or by a regular expression."""
+        return name in self.tensor_names or any(re.search(pattern, name) for pattern in self.include_regex)
+
+    def patterns(self) -> list[str]:
+        """Return the regular expressions of its members, those named included."""
+        return [*self.include_regex, *(f"^{re.escape(name)}$" for name in sorted(self.tensor_names))]
+
+    def to_json_dict(self) -> dict[str, Any]:
+        """Return it as in a collections file."""
+        reductions, steps = self.reduction_config, self.save_config
+        return {
+            "name": self.name,
+            "include_regex": self.include_regex,
+            "tensor_names": sorted(self.tensor_names),
+            "reduction_config": reductions.to_json_dict() if hasattr(reductions, "to_json_dict") else reductions,
+            "save_config": steps.to_json_dict() if hasattr(steps, "to_json_dict") else steps,
+            "save_histogram": self.save_histogram,
+        }

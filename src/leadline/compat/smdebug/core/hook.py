@@ -1,0 +1,291 @@
+"""What all hooks of smdebug's interface have in common."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from leadline.compat.smdebug.core.capture_items import SCALAR_PREFIX, HookDefaults, Naming, capture_items
+from leadline.compat.smdebug.core.collection import Collection, CollectionKeys
+from leadline.compat.smdebug.core.collection_manager import CollectionManager
+from leadline.compat.smdebug.core.hook_run import HookRun, check_out_dir, logger, rank
+from leadline.compat.smdebug.core.json_config import HookSettings, read_settings
+from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.core.reduction_config import ReductionConfig
+from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
+from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
+from leadline.hook import Hook as ArrayHook
+from leadline.records.names import SCALAR_COLLECTIONS
+from leadline.records.plan import CaptureItem
+from leadline.training.session.session import Session
+
+WORKERS = ("one", "all")
+
+
+class BaseHook:
+    """Saves tensors of a training over Leadline's capture; see the hook of each framework.
+
+    A failure of the capture never reaches the training; wrong arguments raise.
+
+    Args:
+        out_dir: The folder to write; ``create_trial`` and every command of Leadline read it.
+        export_tensorboard, tensorboard_dir: TensorBoard files are written afterwards, by ``leadline export``.
+        dry_run: Save nothing.
+        reduction_config: What is saved of the tensors of collections without one; None: the tensors.
+        save_config: When the collections without one are saved: a ``SaveConfig``, ``SaveConfigMode``, or one by mode.
+        include_regex: Regular expressions of further tensors: those of collection ``default``.
+        include_collections: Names of the collections to save, beside those of the framework's default.
+        save_all: Whether every tensor is saved.
+        include_workers: ``one``: only the process of rank 0 saves; ``all``: each of them.
+    Raises:
+        RuntimeError: ``out_dir`` is missing.
+        SMDebugTypeError, SMDebugValueError: An argument is not allowed.
+        SMDebugRuntimeError: ``out_dir`` holds an earlier training.
+        SMDebugNotImplementedError: ``out_dir`` is in an object store.
+    """
+
+    naming: ClassVar[Naming]
+    names: ClassVar[str | None] = None
+    """How a trial names the tensors, where it differs from the run."""
+    collection_class: ClassVar[type[Collection]] = Collection
+    default_collections: ClassVar[tuple[str, ...]] = (CollectionKeys.LOSSES,)
+    default_interval: ClassVar[int] = DEFAULT_INTERVAL
+
+    def __init__(
+        self,
+        out_dir: str | os.PathLike[str] | None = None,
+        export_tensorboard: bool = False,
+        tensorboard_dir: str | None = None,
+        dry_run: bool = False,
+        reduction_config: ReductionConfig | Mapping[str, Any] | None = None,
+        save_config: SaveConfig | SaveConfigMode | Mapping[Any, Any] | None = None,
+        include_regex: str | list[str] | None = None,
+        include_collections: Iterable[Any] | None = None,
+        save_all: bool = False,
+        include_workers: str = "one",
+    ) -> None:
+        if include_workers not in WORKERS:
+            raise SMDebugValueError(f"include_workers must be one or all, not {include_workers!r}")
+        self.out_dir = check_out_dir(out_dir)
+        self.tensorboard_dir = _tensorboard_dir(self.out_dir, export_tensorboard, tensorboard_dir)
+        self.dry_run, self.include_workers = dry_run, include_workers
+        self.save_all, self.include_regex = save_all, include_regex
+        given = ReductionConfig(save_raw_tensor=True) if reduction_config is None else reduction_config
+        self.reduction_config = ReductionConfig.parse(given)
+        interval = SaveConfig(save_interval=self.default_interval)
+        self.save_config = interval if save_config is None else SaveConfig.parse(save_config)
+        self.collection_manager = CollectionManager(self.naming.defaults, self.collection_class)
+        self.mode = ModeKeys.GLOBAL
+        self._included = dict.fromkeys([*self.default_collections, *_flat(include_collections or ())])
+        self._run: HookRun | None = None
+        self._arrays: ArrayHook | None = None
+        self._is_closed = False
+        self._described: dict[str, Any] = {}
+        """The collections as they were captured last."""
+        if include_regex:
+            self.get_collection(CollectionKeys.DEFAULT).include(include_regex)
+            self._included[CollectionKeys.DEFAULT] = None
+        if save_all:
+            self._included[CollectionKeys.ALL] = None
+        for name in self._included:
+            self.collection_manager.create_collection(name)
+
+    @classmethod
+    def create_from_json_file(cls, json_file_path: str | None = None) -> Self:
+        """Create a hook from a configuration file.
+
+        Args:
+            json_file_path: Its path; None: ``$SMDEBUG_CONFIG_FILE_PATH``, or that of SageMaker's container.
+        Raises:
+            FileNotFoundError: There is no such file.
+            SMDebugValueError: It is no JSON, or a value in it is not allowed.
+        """
+        settings = read_settings(json_file_path, cls.default_interval)
+        hook = cls(**settings.hook, include_collections=[entry.name for entry in settings.collections])
+        hook._configure(settings)
+        return hook
+
+    def _configure(self, settings: HookSettings) -> None:
+        """Give the collections what a configuration file says of them."""
+        for entry in settings.collections:
+            collection = self.get_collection(entry.name)
+            collection.include(list(entry.include_regex))
+            collection.save_config, collection.reduction_config = entry.save_config, entry.reduction_config
+            collection.save_histogram = entry.save_histogram
+
+    @property
+    def include_collections(self) -> set[str]:
+        """The names of the collections that are saved."""
+        return set(self._included)
+
+    @property
+    def step(self) -> int:
+        """The current global step; -1 before the capture has begun."""
+        session = self._session
+        return session.recorder.clock.step if session is not None else -1
+
+    # --- collections --------------------------------------------------------------------------------------
+
+    def get_collection(self, name: str, create: bool = True) -> Any:
+        """Return a collection.
+
+        Args:
+            create: Create it if there is none.
+        Raises:
+            SMDebugError: There is none, and none is created.
+        """
+        return self.collection_manager.get(name, create)
+
+    def get_collections(self) -> dict[str, Collection]:
+        """Return the collections by name."""
+        return self.collection_manager.get_collections()
+
+    def add_collection(self, collection: str | Collection) -> None:
+        """Add a collection, in place of another of its name.
+
+        Raises:
+            SMDebugTypeError: It is neither a collection nor a name.
+        """
+        self.collection_manager.add(collection)
+
+    def _collections(self) -> list[Collection]:
+        """Return the collections as they are captured."""
+        return list(self.get_collections().values())
+
+    # --- steps and values -----------------------------------------------------------------------------------
+
+    def set_mode(self, mode: ModeKeys) -> None:
+        """Set the mode of the following steps.
+
+        Raises:
+            SMDebugValueError: It is no mode.
+        """
+        if not isinstance(mode, ModeKeys):
+            raise SMDebugValueError(f"a mode is one of {', '.join(f'modes.{known.name}' for known in ModeKeys)}")
+        self.mode = mode
+        self._update()
+        self._follow_mode()
+
+    def save_scalar(self, name: str, value: Any, sm_metric: bool = False, timestamp: float | None = None) -> None:
+        """Save a number of the current step, as tensor ``scalar/<name>``.
+
+        Args:
+            sm_metric: Also add it to collection ``sm_metrics``.
+            timestamp: Not used: a number has the time of its step.
+        Raises:
+            SMDebugTypeError: It is not one number.
+        """
+        number = _number(name, value)
+        session = self._begin()
+        if session is not None:
+            marks = (CollectionKeys.SM_METRICS,) if sm_metric else ()
+            session.guard.run(session.recorder.log, {SCALAR_PREFIX + name: number}, "scalars", marks)
+
+    def save_tensor(
+        self, tensor_name: str, tensor_value: Any, collections_to_write: str | Iterable[str] = CollectionKeys.DEFAULT
+    ) -> None:
+        """Save an array of the current step where a collection of it is scheduled.
+
+        Args:
+            tensor_value: A tensor of the framework, or anything that ``numpy.asarray`` accepts.
+            collections_to_write: The collections that it belongs to; unknown ones are created.
+        """
+        names = [collections_to_write] if isinstance(collections_to_write, str) else list(collections_to_write)
+        for name in names:
+            self.collection_manager.create_collection(name)
+        if self._begin() is not None and self._arrays is not None:
+            self._arrays.save_tensor(tensor_name, tensor_value, names)
+
+    def close(self) -> None:
+        """Write the remaining data and end the run."""
+        self._is_closed = True
+        if self._run is not None:
+            self._run.close()
+
+    _cleanup = close
+    """As older scripts close a hook."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return nothing: another process that receives the hook saves nothing with it."""
+        return {}
+
+    # --- capture ----------------------------------------------------------------------------------------------
+
+    @property
+    def _session(self) -> Session | None:
+        return self._run.session if self._run is not None else None
+
+    def _begin(self, *, are_collections_complete: bool = True) -> Session | None:
+        """Begin to capture, or capture what the collections select by now; return the session, if there is one.
+
+        Args:
+            are_collections_complete: False: the script may still say what its collections select.
+        """
+        is_left_out = self.include_workers == "one" and rank() != 0
+        if self._is_closed or self.dry_run or is_left_out:
+            return None
+        items = self._items(is_strict=are_collections_complete)
+        before = self._described
+        self._described = {known.name: known.to_json_dict() for known in self._collections()}
+        if self._run is None:
+            self._run = HookRun(self.out_dir, items)
+            self._arrays = ArrayHook() if self._run.session is not None else None
+            self._follow_mode()
+            if self.tensorboard_dir is not None:
+                logger.warning("TensorBoard files: leadline export %s --to tensorboard", self.out_dir)
+        else:
+            self._run.change(items)
+        if self._described != before:
+            self._run.describe({"names": self.names, "collections": self._described})
+        return self._session
+
+    def _update(self) -> None:
+        """Capture what the collections select by now, if the capture has begun."""
+        if self._run is not None:
+            self._begin()
+
+    def _items(self, *, is_strict: bool) -> tuple[CaptureItem, ...]:
+        known = self._collections()
+        every = [one for one in known if one.name not in (CollectionKeys.ALL, *SCALAR_COLLECTIONS)]
+        included = [one for one in known if one.name in self._included]
+        if not is_strict:
+            included = [one for one in included if one.name in self.naming.defaults or one.patterns()]
+        return capture_items(included, every, self.naming, HookDefaults(self.save_config, self.reduction_config))
+
+    def _follow_mode(self) -> None:
+        """Give the capture the mode of the hook."""
+        if self._session is not None and self._arrays is not None:
+            self._arrays.mode("train" if self.mode is ModeKeys.GLOBAL else self.mode.name.lower())
+
+
+def _tensorboard_dir(out_dir: str, is_exported: bool, given: str | None) -> str | None:
+    if given is not None:
+        return os.path.expanduser(given)
+    return os.path.join(out_dir, "tensorboard") if is_exported else None
+
+
+def _flat(names: Iterable[Any]) -> list[str]:
+    """Return the names of collections in nested lists.
+
+    Raises:
+        SMDebugTypeError: An entry is neither a name nor a list.
+    """
+    found: list[str] = []
+    for name in [names] if isinstance(names, str) else names:
+        if isinstance(name, str):
+            found.append(name)
+        elif isinstance(name, (list, tuple, set)):
+            found += _flat(name)
+        else:
+            raise SMDebugTypeError(f"include_collections: a name is expected, not {type(name).__name__}")
+    return found
+
+
+def _number(name: str, value: Any) -> float:
+    values = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    if values.size != 1 or values.dtype.kind not in "biuf":
+        raise SMDebugTypeError(f"scalar {name}: one number is expected, not {type(value).__name__} {values.shape}")
+    return float(values.reshape(-1)[0])

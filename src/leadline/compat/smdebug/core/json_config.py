@@ -1,0 +1,177 @@
+"""The configuration file of a hook, ``debughookconfig.json``, in which all values may be texts."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.core.reduction_config import ReductionConfig
+from leadline.compat.smdebug.core.save_config import SaveConfig, SaveConfigMode
+from leadline.compat.smdebug.exceptions import SMDebugValueError
+
+CONFIG_FILE_PATH_ENV_STR: Final = "SMDEBUG_CONFIG_FILE_PATH"
+DEFAULT_SAGEMAKER_CONFIG: Final = "/opt/ml/input/config/debughookconfig.json"
+DEFAULT_SAGEMAKER_OUTDIR: Final = "/opt/ml/output/tensors"
+_NUMBERS: Final = ("save_interval", "start_step", "end_step")
+_REDUCTION: Final = ("reductions", "save_raw_tensor", "save_shape")
+_TRUTH: Final = {"true": True, "false": False}
+
+
+@dataclass(frozen=True, slots=True)
+class CollectionSettings:
+    """A collection of a configuration file; None: what the hook has."""
+
+    name: str
+    include_regex: tuple[str, ...] = ()
+    save_config: SaveConfig | None = None
+    reduction_config: ReductionConfig | None = None
+    save_histogram: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class HookSettings:
+    """A configuration file: arguments of the hook, and its collections."""
+
+    hook: dict[str, Any]
+    collections: tuple[CollectionSettings, ...] = field(default_factory=tuple)
+
+
+def config_path(given: str | None = None) -> str:
+    """Return the path of the configuration file: the one given, ``SMDEBUG_CONFIG_FILE_PATH``, or SageMaker's."""
+    return given or os.environ.get(CONFIG_FILE_PATH_ENV_STR) or DEFAULT_SAGEMAKER_CONFIG
+
+
+def read_settings(given: str | None, interval: int) -> HookSettings:
+    """Read a configuration file.
+
+    Args:
+        given: Its path; None: see ``config_path``.
+        interval: The interval at which the hook saves by default.
+    Raises:
+        FileNotFoundError: There is no such file.
+        SMDebugValueError: It is no JSON, or a value in it is not allowed.
+    """
+    path = config_path(given)
+    with open(path, encoding="utf-8") as file:
+        try:
+            document = json.load(file)
+        except ValueError as error:
+            raise SMDebugValueError(f"{path} is not JSON: {error}") from None
+    try:
+        return parse_settings(document, interval)
+    except SMDebugValueError as error:
+        raise SMDebugValueError(f"{path}: {error}") from None
+
+
+def parse_settings(document: Any, interval: int) -> HookSettings:
+    """Return the settings of a configuration file that was read; see ``read_settings``."""
+    if not isinstance(document, Mapping):
+        raise SMDebugValueError("an object is expected")
+    given = _table(document.get("HookParameters"), "HookParameters")
+    default = SaveConfig(save_interval=interval)
+    save_config = _save_config(given, default) or default
+    hook: dict[str, Any] = {
+        "out_dir": document.get("LocalPath") or DEFAULT_SAGEMAKER_OUTDIR,
+        "save_config": save_config,
+        "reduction_config": _reduction_config(given),
+        "include_regex": _list(given.get("include_regex")) or None,
+        "save_all": _flag(given, "save_all", default=False),
+        "include_workers": str(given.get("include_workers", "one")),
+        "export_tensorboard": _flag(given, "export_tensorboard", default=False),
+        "tensorboard_dir": given.get("tensorboard_dir"),
+    }
+    entries = document.get("CollectionConfigurations") or ()
+    return HookSettings(hook, tuple(_collection(entry, save_config) for entry in entries))
+
+
+def _collection(entry: Any, default: SaveConfig) -> CollectionSettings:
+    if not isinstance(entry, Mapping) or not entry.get("CollectionName"):
+        raise SMDebugValueError(f"CollectionConfigurations: an entry has no CollectionName: {entry!r}")
+    name = str(entry["CollectionName"])
+    try:
+        given = _table(entry.get("CollectionParameters"), "CollectionParameters")
+        return CollectionSettings(
+            name,
+            tuple(_list(given.get("include_regex"))),
+            _save_config(given, default),
+            _reduction_config(given),
+            _flag(given, "save_histogram", default=True),
+        )
+    except SMDebugValueError as error:
+        raise SMDebugValueError(f"collection {name}: {error}") from None
+
+
+def _save_config(given: Mapping[str, Any], default: SaveConfig) -> SaveConfig | None:
+    """Return the steps; a setting of one mode comes before that of all, and both before the defaults.
+
+    Returns:
+        None if there is no setting of them.
+    """
+    shared = _steps(given, "")
+    of_modes = {mode: _steps(given, f"{mode.name.lower()}.") for mode in ModeKeys}
+    if not shared and not any(of_modes.values()):
+        return None
+    named = {
+        mode: SaveConfigMode.from_dict(shared | of_modes[mode], default.get_save_config(mode).to_json_dict())
+        for mode in ModeKeys
+        if of_modes[mode] or mode in default.given
+    }
+    return SaveConfig(named, **SaveConfigMode.from_dict(shared, default.other.to_json_dict()).to_json_dict())
+
+
+def _steps(given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    found = {key: given[prefix + key] for key in _NUMBERS if given.get(prefix + key) not in (None, "")}
+    steps = _list(given.get(f"{prefix}save_steps"))
+    return found | {"save_steps": steps} if steps else found
+
+
+def _reduction_config(given: Mapping[str, Any]) -> ReductionConfig | None:
+    """Return the reductions; None if there is no setting of them."""
+    if not any(key in given for key in _REDUCTION):
+        return None
+    return ReductionConfig.from_dict(
+        {
+            "reductions": str(given.get("reductions") or ""),
+            "save_raw_tensor": _flag(given, "save_raw_tensor", default=not given.get("reductions")),
+            "save_shape": _flag(given, "save_shape", default=False),
+        }
+    )
+
+
+def _flag(given: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = given.get(key)
+    if value is None:
+        return default
+    if isinstance(value, bool):
+        return value
+    if str(value).lower() not in _TRUTH:
+        raise SMDebugValueError(f"{key} must be true or false, not {value!r}")
+    return _TRUTH[str(value).lower()]
+
+
+def _list(value: Any) -> list[str]:
+    """Return a list, or the parts of a text between commas outside brackets: a regular expression may have some."""
+    if value is None:
+        return []
+    if not isinstance(value, str):
+        return [str(part) for part in value]
+    parts, depth = [""], 0
+    for character in value:
+        depth += (character in "([{") - (character in ")]}")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _table(value: Any, name: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SMDebugValueError(f"{name} must be an object, not {value!r}")
+    return value

@@ -1,0 +1,116 @@
+"""Unchanged scripts for smdebug, with and without ``leadline run``: what the hook saves is what they computed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from launching import Ended, environment, finish, rule, script, watched
+
+from leadline.compat.smdebug import create_trial, modes
+
+TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
+pytestmark = pytest.mark.slow
+TENSORFLOW = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
+WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.install(); sys.argv = sys.argv[1:]; "
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
+    folder = tmp_path_factory.mktemp("smdebug")
+    arguments = ("--smdebug_path", str(folder / "tensors"), "--truth", str(folder / "truth.npz"))
+    ended = watched(
+        ["--smdebug", "--no-default-rules", "--rule", "VanishingGradient"],
+        script("smdebug_torch.py"),
+        *arguments,
+        folder=folder,
+    )
+    assert ended.status == 0, ended.err
+    return ended
+
+
+@pytest.fixture(scope="module")
+def truth(ended: Ended) -> dict[str, Any]:
+    with np.load(ended.root.parent / "truth.npz") as stored:
+        return dict(stored)
+
+
+def test_the_folder_of_the_script_opens_as_a_trial(ended: Ended, truth: dict[str, Any]) -> None:
+    trial = create_trial(ended.root.parent / "tensors")
+    assert {mode.name for mode in trial.modes()} == {"TRAIN", "EVAL"}
+    # 12 train steps and 6 eval steps, in turns of 6 and 3; every 4th of a mode, and its step 1
+    trained, evaluated = [0, 1, 4, 11], [6, 7, 16]
+    for name in ("Net_conv1.weight", "Net_fc2.bias", "gradient/Net_fc1.weight", "gradient/Net_conv1.bias"):
+        assert {*trained} <= {*trial.tensor(name).steps()}, name
+        for step in trained:
+            np.testing.assert_array_equal(trial.tensor(name).value(step), truth[f"{step}|{name}"], err_msg=name)
+    for step in (*trained, *evaluated):
+        np.testing.assert_array_equal(trial.tensor("Net_output_0").value(step), truth[f"{step}|Net_output_0"])
+        loss = trial.tensor("NLLLoss_output_0").value(step)
+        np.testing.assert_allclose(loss, truth[f"{step}|NLLLoss_output_0"], rtol=1e-6)
+    assert trial.tensor("relu0_output_0").reduction_values(4).keys() >= {("mean", False), ("min", False), ("l2", False)}
+    assert trial.tensor_names(collection="relu") == ["relu0_output_0", "relu1_output_0"]
+    assert len(trial.tensor("scalar/correct").steps(modes.TRAIN)) == 12
+
+
+def test_the_run_is_judged_and_read_as_any_other(ended: Ended) -> None:
+    assert (ended.root.parent / "tensors").resolve() == Path(ended.run.path).resolve()
+    assert rule(ended.show(), "vanishing_gradient")["status"] == "NoIssuesFound"
+    assert {"Net_fc1.weight", "gradient/Net_fc1.weight"} <= set(ended.run.tensor_names())
+
+
+def test_a_script_for_xgboost_writes_its_own_folder_without_a_launcher(tmp_path: Path) -> None:
+    out, stored = tmp_path / "tensors", tmp_path / "truth.json"
+    code = f"{WITHOUT_LAUNCHER} runpy.run_path(sys.argv[0], run_name='__main__')"
+    arguments = ["--smdebug_path", str(out), "--truth", str(stored)]
+    ended = finish([TREES, "-c", code, script("smdebug_xgboost.py"), *arguments], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    truth = json.loads(stored.read_text())
+    trial = create_trial(out)
+    assert trial.loaded_all_steps
+    for metric in ("train-logloss", "validation-logloss", "train-auc", "validation-auc"):
+        data, name = metric.split("-")
+        tensor = trial.tensor(metric)
+        assert tensor.steps() == [0, 2, 4, 6]
+        assert [tensor.value(step).item() for step in tensor.steps()] == truth["results"][data][name][::2]
+    assert set(trial.tensor_names(collection="metrics")) >= {"train-auc", "train-logloss"}
+    assert trial.tensor_names(collection="losses") == ["train-logloss", "validation-logloss"]
+    for name, gain in truth["gain_at_3"].items():
+        tensor = trial.tensor(f"feature_importance/gain/{name}")
+        assert tensor.steps() == [0, 3, 6]
+        assert tensor.value(3).item() == pytest.approx(gain)
+    np.testing.assert_allclose(trial.tensor("predictions").value(0), truth["predictions_at_0"], rtol=1e-6)
+    np.testing.assert_array_equal(trial.tensor("labels").value(0), truth["labels"])
+    for index, value in enumerate(truth["shap_at_0"][:-1]):
+        assert trial.tensor(f"average_shap/f{index}").value(0).item() == pytest.approx(value, abs=1e-6)
+    assert trial.tensor("trees/Gain").value(0).shape == (truth["nodes_at_0"],)
+
+
+def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
+    out, stored = tmp_path / "tensors", tmp_path / "truth.npz"
+    code = f"{WITHOUT_LAUNCHER} runpy.run_path(sys.argv[0], run_name='__main__')"
+    arguments = ["--out_dir", str(out), "--truth", str(stored)]
+    ended = finish([TENSORFLOW, "-c", code, script("smdebug_keras.py"), *arguments], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    with np.load(stored) as kept:
+        truth = dict(kept)
+    trial = create_trial(out)
+    # two epochs of 4 train and 4 eval steps; the last metrics are written at the end
+    assert trial.steps(modes.TRAIN) == [0, 2, 4, 6]
+    assert {0, 2, 4, 6} <= set(trial.steps(modes.EVAL))
+    names = [f"{layer}/weights/{layer}/{kind}:0" for layer in ("hidden", "out") for kind in ("kernel", "bias")]
+    assert set(names) <= set(trial.tensor_names())
+    for name in names:
+        assert trial.tensor(name).steps(modes.TRAIN) == [0, 2, 4, 6]
+        for step in (0, 2, 4, 6):
+            np.testing.assert_array_equal(trial.tensor(name).value(step, mode=modes.TRAIN), truth[f"{step}|{name}"])
+    # one step of SGD with rate 0.1: the weights of the next step give the gradient of this one
+    gradient = trial.tensor("gradients/out/kernelGrad").value(0, mode=modes.TRAIN)
+    name = "out/weights/out/kernel:0"
+    np.testing.assert_allclose((truth[f"0|{name}"] - truth[f"1|{name}"]) / 0.1, gradient, rtol=1e-4, atol=1e-6)
+    assert {"hidden/inputs", "hidden/outputs", "loss", "accuracy", "scalar/epochs"} <= set(trial.tensor_names())
+    assert trial.tensor_names(collection="weights") == ["hidden/weights/hidden/kernel:0", "out/weights/out/kernel:0"]
+    assert trial.tensor("loss").steps(modes.EVAL) == [0, 2, 4, 6]

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from recording_actions import ACTIONS, wait_until
 
+from leadline.errors import LeadlineError
 from leadline.judge import judge as judge_module
-from leadline.judge.judge import judge_run
+from leadline.judge.judge import Judge, judge_run
+from leadline.records.incarnations import Incarnation, Incarnations
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import layout
 from leadline.store.control import read_actions
-from leadline.store.documents import read_document
+from leadline.store.documents import read_document, write_document
 from leadline.testing.runs import Capture, Part, RunWriter
 
 LOSSES: list[Part] = [Capture(step, {"loss": {"value": float("nan") if step == 7 else 1.0}}) for step in range(12)]
@@ -127,3 +129,14 @@ def test_the_end_of_a_run_without_rules_is_delivered(tmp_path: Path) -> None:
     writer = run_of(tmp_path, action(tmp_path, "Note", "job", ("Failed",)), rules=()).end("Failed", 3)
     judge_run(writer.path, write=True, follow=True)
     assert (tmp_path / "noted").read_text().split() == ["job/Failed", "closed"]
+
+
+def test_the_judge_of_a_killed_agent_ends_once_the_run_is_resumed(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run").write_all([Capture(step, {"loss": {"value": 0.5}}) for step in range(3)])
+    judge = Judge(writer.path, [])
+    before = sorted(path.read_bytes() for path in tmp_path.rglob("*.json"))
+    write_document(str(tmp_path / "run" / layout.INCARNATIONS), Incarnations((Incarnation(1, started_ns=1),)))
+    with pytest.raises(LeadlineError, match="the run was resumed"):
+        judge.judge(follow=True)
+    (tmp_path / "run" / layout.INCARNATIONS).unlink()
+    assert sorted(path.read_bytes() for path in tmp_path.rglob("*.json")) == before

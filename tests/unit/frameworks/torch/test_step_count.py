@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 
 from leadline.frameworks.torch.capture.step_count import _COUNTING, steps_before
+
+TRAINER = """
+import weakref
+
+class Thing:
+    pass
+
+class Trainer:
+    def train(self, optimizer):
+        thing = Thing()
+        alive = weakref.ref(thing)
+        steps = steps_before(optimizer)
+        del thing
+        return steps, alive() is None
+"""
+"""A trainer that also tells whether nothing keeps what a local variable was bound to."""
 
 
 def stepped(kind: Any, steps: int) -> torch.optim.Optimizer:
@@ -36,18 +54,22 @@ def test_nothing_is_known_of_one_that_does_not_count() -> None:
 
 
 @pytest.mark.parametrize("library", ["transformers", "lightning", "pytorch_lightning"])
-def test_the_step_of_the_trainer_among_the_callers_counts_otherwise(library: str) -> None:
+def test_the_step_of_the_trainer_among_the_callers_counts_otherwise(
+    library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     class State:
         global_step = 41
 
-    kind = type("Trainer", (), {"__module__": f"{library}.trainer", "train": lambda self: steps_before(sgd)})
-    derived: Any = type("OurTrainer", (kind,), {"__module__": "script"})
+    monkeypatch.setitem(sys.modules, library, ModuleType(library))
+    names: dict[str, Any] = {"__name__": f"{library}.trainer", "steps_before": steps_before}
+    exec(TRAINER, names)
+    derived: Any = type("OurTrainer", (names["Trainer"],), {"__module__": "script"})
     sgd, trainer = stepped(torch.optim.SGD, 1), derived()
     if library == "transformers":
         trainer.state = State()
     else:
         trainer.global_step = State.global_step
-    assert trainer.train() == 41
+    assert trainer.train(sgd) == (41, True)
 
 
 def test_a_trainer_of_the_script_itself_is_not_asked() -> None:

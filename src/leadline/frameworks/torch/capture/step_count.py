@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from inspect import CO_OPTIMIZED
+from types import FrameType
 from typing import Any, Final
 
 import torch
@@ -55,14 +57,31 @@ def _number(step: object) -> int | None:
 
 def _steps_of_trainer() -> int | None:
     """Return the global step of the trainer among the callers; None: there is none."""
-    frame = sys._getframe(1)
+    if not any(library in sys.modules for library in _TRAINERS):
+        return None
+    frame: FrameType | None = sys._getframe(1)
     for _ in range(_MAX_FRAMES):
-        caller = frame.f_locals.get("self")
-        step = _global_step(caller) if caller is not None else None
-        if step is not None or frame.f_back is None:
-            return step
+        if frame is None:
+            return None
+        if str(frame.f_globals.get("__name__")).split(".")[0] in _TRAINERS and frame.f_code.co_flags & CO_OPTIMIZED:
+            step = _global_step(_self_of(frame))
+            if step is not None:
+                return step
         frame = frame.f_back
     return None
+
+
+def _self_of(frame: FrameType) -> Any:
+    """Return what the frame of a method has as ``self``; None: nothing.
+
+    Up to Python 3.12 the frame keeps the dict that it returns, with everything that the function had then: without
+    ``clear`` a batch and its loss would live until the training ends.
+    """
+    values = frame.f_locals
+    caller = values.get("self")
+    if isinstance(values, dict):
+        values.clear()
+    return caller
 
 
 def _global_step(caller: object) -> int | None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from leadline.analysis.steps import Floats, StepTable
-from leadline.records.names import OVERHEAD, PARTS
+from leadline.records.names import OVERHEAD, PARTS, rank_of
 
-_RANK: Final = re.compile(r"rank(\d+)-")
 _MIN_SLOWDOWN: Final = 1.2
 _MIN_LOST_MS: Final = 1.0
 _COLLECTIVE: Final = PARTS.index("collective")
@@ -63,7 +61,7 @@ def compare_ranks(steps: StepTable) -> Ranks | None:
     this correction, is more than 1.2 times and 1 ms above that of the median rank.
     """
     steps = steps.only(mode="train")
-    numbers = {index: int(match[1]) for index, name in enumerate(steps.workers) if (match := _RANK.match(name))}
+    numbers = {index: rank for index, name in enumerate(steps.workers) if (rank := rank_of(name)) is not None}
     latest = {rank: index for index, rank in numbers.items() if bool(np.any(steps.worker == index))}
     if len(latest) < 2:
         return None

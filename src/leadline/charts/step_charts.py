@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,6 +18,7 @@ from leadline.charts.chart import CatalogChart, ChartView, Moment
 from leadline.charts.theme import plain_text
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
+from leadline.records.names import rank_of
 
 MAX_RANKS: Final = 64
 """Maximum number of ranks in a chart; of more, the slowest and fastest are drawn."""
@@ -29,7 +29,6 @@ _MAX_TRACKED_STEPS: Final = 400
 """Up to this many steps of a worker are drawn as tracks, more as shares."""
 _MAX_RANK_LINES: Final = 8
 _MAX_RANK_POINTS: Final = 400
-_RANK: Final = re.compile(r"rank(\d+)-")
 
 
 @CatalogChart
@@ -164,4 +163,4 @@ def _extremes(ranks: list[int], limit: int) -> list[int]:
 def documents_by_rank(run: Run) -> dict[int, tuple[str, str]]:
     """Return the latest worker of each rank, and its node."""
     latest = sorted(run.worker_documents().items(), key=lambda item: item[1].started_ns)
-    return {int(m[1]): (name, document.node or "") for name, document in latest if (m := _RANK.match(name))}
+    return {rank: (name, document.node or "") for name, document in latest if (rank := rank_of(name)) is not None}

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.errors import ConfigurationError, DamagedRunError
+from leadline.records.names import rank_of
 from leadline.store.documents import make_folder, replace_file
 from leadline.trials.encoding import record_of
 from leadline.trials.folder import COLLECTIONS, END, EVENTS, INDEX
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _REDUCTION: Final = "smdebug/reductions/"
 _STEPS_PER_FOLDER: Final = 1000
-_RANK: Final = re.compile(r"rank(\d+)-")
 _AS_SAVED: Final = re.compile(r"worker_\d+|_job-.*")
 
 
@@ -134,8 +134,8 @@ def _worker_names(saved: SavedSteps) -> dict[str, str]:
     names: dict[str, str] = {}
     for index, worker in enumerate(saved.all_workers):
         in_run = saved.run_worker(worker)
-        rank = _RANK.match(in_run)
-        name = in_run if _AS_SAVED.fullmatch(in_run) else f"worker_{rank[1] if rank else index}"
+        rank = rank_of(in_run)
+        name = in_run if _AS_SAVED.fullmatch(in_run) else f"worker_{index if rank is None else rank}"
         names[worker] = name if name not in names.values() else f"worker_{len(saved.all_workers) + index}"
     return names
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -15,6 +13,7 @@ from leadline.reader.liveness import effective_document
 from leadline.reader.segments import SegmentTail
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.incarnations import Incarnation, Incarnations, StepPosition, WorkerStreams
+from leadline.records.names import rank_of
 from leadline.records.request import AddRules, ChangeCapture, RemoveRules
 from leadline.store import layout
 from leadline.store.control import read_requests
@@ -23,13 +22,11 @@ from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_workers
 from leadline.store.segments import last_ordinal
 
-_RANK: Final = re.compile(r"rank(\d+)-")
-
 
 def next_incarnation(run: str, resume_step: int | None = None) -> tuple[Incarnations, RunStatus]:
     """Return the incarnations of a run with one more, and how the last one ended.
 
-    All series of the run are read: about a second per gigabyte.
+    All series of the run are read.
 
     Args:
         run: The run directory; none of its processes is running.
@@ -39,8 +36,8 @@ def next_incarnation(run: str, resume_step: int | None = None) -> tuple[Incarnat
     replaced = read_replacements(run)
     names = sorted({*names_in(os.path.join(run, layout.SERIES)), *workers})
     recorded = {name: _read_series(run, name, replaced) for name in names}
-    main = max(names, key=lambda name: (recorded[name].train_steps, -_rank(name)), default=None)
-    is_alone = len({_rank(name) for name in names}) < 2
+    main = max(names, key=lambda name: (recorded[name].train_steps, -(rank_of(name) or 0)), default=None)
+    is_alone = len({rank_of(name) or 0 for name in names}) < 2
     positions = recorded[main].positions(is_counted=is_alone) if main is not None else (StepPosition(),)
     ended_ns = ended.ended_ns or max((document.time_ns for document in workers.values()), default=None)
     start = Incarnation(
@@ -155,8 +152,3 @@ def _next_sequence(run: str, part: str, stream: str) -> int:
 def _segments(run: str, part: str, stream: str) -> list[str]:
     folder = os.path.join(run, part, stream)
     return [os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(".arrow")]
-
-
-def _rank(worker: str) -> int:
-    match = _RANK.match(worker)
-    return int(match[1]) if match else 0

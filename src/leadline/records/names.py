@@ -110,6 +110,8 @@ EVERY_RULE: Final = "*"
 JOB: Final = "job"
 """Placeholder for a rule that stands for the job, with the job's statuses."""
 
+_RANK: Final = re.compile(r"rank(\d+)-")
+
 
 def display_name(owner: type) -> str:
     """Return the name of a rule or action class in snake case: ``vanishing_gradient``."""
@@ -133,6 +135,12 @@ def module_of(name: str) -> str:
         return match[1]
     of_path = _PATH.fullmatch(name)
     return of_path[1] if of_path else name.rpartition("/")[2].rpartition(".")[0]
+
+
+def rank_of(worker: str) -> int | None:
+    """Return the rank in a worker's name, 3 of ``rank3-4711``; None: the name has none."""
+    match = _RANK.match(worker)
+    return int(match[1]) if match else None
 
 
 def gradient_name(parameter: str) -> str:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Final
 
 from leadline.records.documents import WorkerDocument
 from leadline.records.incarnations import Incarnations, StepPosition, WorkerStart, WorkerStreams
+from leadline.records.names import rank_of
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, make_subfolder, read_with_retries
 from leadline.store.incarnations import read_incarnations
-
-RANK: Final = re.compile(r"rank(\d+)-")
 
 
 class Resumption:
@@ -69,7 +66,7 @@ class Resumption:
         Of several workers of a rank, that with the most steps comes first.
         """
         workers = self._incarnations.workers.items()
-        of_rank = [(name, streams) for name, streams in workers if _rank(name) == rank]
+        of_rank = [(name, streams) for name, streams in workers if rank_of(name) == rank]
         for name, streams in sorted(of_rank, key=lambda worker: -worker[1].steps):
             if self._claim(name):
                 self._streams = streams
@@ -98,8 +95,3 @@ class Resumption:
 
 def _read(run: str) -> Incarnations:
     return read_incarnations(run) if os.path.exists(os.path.join(run, layout.INCARNATIONS)) else Incarnations()
-
-
-def _rank(worker: str) -> int | None:
-    match = RANK.match(worker)
-    return int(match[1]) if match else None

@@ -23,11 +23,6 @@ DATA = Path(__file__).parents[2] / "data" / "smdebug"
 TRIALS = ("pt1", "tf_tape", "xg1")
 
 
-@pytest.fixture(autouse=True)
-def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
-
-
 def write_run(path: Path) -> str:
     """A run of two ranks with losses, reductions, a bfloat16 tensor, and an eval step."""
     writer = RunWriter(path)

@@ -22,7 +22,6 @@ from leadline.testing.runs import Capture, RunWriter
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(mirror, "_FRESH_SECONDS", 0.0)  # no refresh is skipped
     for name in ("one", "two"):
         (tmp_path / "store" / name).mkdir(parents=True)

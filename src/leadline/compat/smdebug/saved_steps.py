@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections import defaultdict
 from typing import Any, Final
 
@@ -12,14 +11,13 @@ from leadline.compat.smdebug.keras_names import KERAS, smdebug_name
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
-from leadline.records.names import JOB_ENDED
+from leadline.records.names import JOB_ENDED, rank_of
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
 
 REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")
 _DEVICE: Final = "_job-"
-_RANK: Final = re.compile(r"rank(\d+)-")
 _WITHOUT_MODE: Final = "train"
 
 
@@ -101,11 +99,11 @@ class SavedSteps:
 
         A device of TensorFlow has slashes and colons, which no file name has; a hook's worker is named by its rank.
         """
-        shown, rank = worker, _RANK.match(worker)
+        shown, rank = worker, rank_of(worker)
         if worker.startswith(_DEVICE):
             shown = worker.replace("_", "/").replace("-", ":")
-        elif self.hook and rank is not None and self._workers.get(f"worker_{rank[1]}", worker) == worker:
-            shown = f"worker_{rank[1]}"
+        elif self.hook and rank is not None and self._workers.get(f"worker_{rank}", worker) == worker:
+            shown = f"worker_{rank}"
         self._workers[shown] = worker
         return shown
 

@@ -304,7 +304,7 @@ def name_of(variable: Any) -> str:
 
 def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
     if isinstance(taps, Taps):
-        tensors = [each for each in tf.nest.flatten(inputs) if tf.is_tensor(each)]
+        tensors = [value for value in tf.nest.flatten(inputs) if tf.is_tensor(value)]
         taps.guard.call(taps.add_layer, layer, name, tensors, outputs)
     kind = type(layer).__name__.lower()
     activation = getattr(getattr(layer, "activation", None), "__name__", "")

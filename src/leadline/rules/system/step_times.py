@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -11,7 +10,6 @@ from leadline.reader.interval import Spans
 from leadline.records.names import PHASES
 
 OTHER: Final = "other"
-_RANK: Final = re.compile(r"rank(\d+)-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +82,6 @@ class StepTimes:
         for step in [step for step in open_steps if step < ended[-1].step]:
             del open_steps[step]
         return ended
-
-
-def rank_of(worker: str) -> int:
-    """Return the rank in a worker's name; -1 if there is none."""
-    match = _RANK.match(worker)
-    return int(match[1]) if match else -1
 
 
 def slow_phase(some: Sequence[Step], usual: Sequence[Step]) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import significant
-from leadline.records.names import PHASES, Severity
+from leadline.records.names import PHASES, Severity, rank_of
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import and_more, too_few
 from leadline.rules.rule import Rule
-from leadline.rules.system.step_times import OTHER, Step, StepTimes, rank_of
+from leadline.rules.system.step_times import OTHER, Step, StepTimes
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -90,6 +90,7 @@ class Straggler(Rule, frozen=True, kw_only=True):
         ranks: _Ranks = memory or _Ranks()
         for timed in ranks.times.add(window.spans()):
             rank = rank_of(timed.worker)
+            rank = -1 if rank is None else rank
             ranks.waiting.setdefault(timed.step, {})[rank] = timed
             ranks.last[rank] = max(timed.step, ranks.last.get(rank, -1))
         for step in sorted(ranks.waiting):

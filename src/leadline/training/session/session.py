@@ -83,7 +83,7 @@ class Session:
         self._child_finalizer: Any = None
         self._exit_record: ExitRecord | None = None
         self.guard = Guard(self._disable)
-        self.context = context = StepContext(run, lambda: self._worker_name())
+        self.context = context = StepContext(run, self._worker_name)
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
         control = ControlRequests(context, frameworks.end_training)
         self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan)

@@ -141,11 +141,11 @@ class _WithoutForward:
 
     def __init__(self, frameworks: Frameworks) -> None:
         self.captures_between_steps = frameworks.captures_between_steps
-        self.subject = frameworks.subject
+        self.subject, self.steps_before = frameworks.subject, frameworks.steps_before
         self.number, self.row = frameworks.number, frameworks.row
         self.is_distributed = frameworks.is_distributed
 
-    def watch_forward(self, items: Sequence[CaptureItem]) -> None: ...
+    def watch_forward(self, items: Sequence[CaptureItem], *, by_all: bool = False) -> None: ...
 
     def end_forwards(self) -> tuple[()]:
         return ()

@@ -408,19 +408,20 @@ def rated(scenario: Sequence[Part], low: float, high: float, patience: int) -> J
             rates.setdefault(worker, []).append(rate)
         if not (ratios or step.of("value", "losses") or step.of("value", "hyperparameters", ends="/lr")):
             continue
-        fired = judged = False
+        fired = judged = is_suspected = False
         for worker in {worker for worker, _ in ratios}:
             known = [value for (who, _), value in ratios.items() if who == worker and is_finite(value)]
             if not known or not statistics.median(known):
                 continue
             latest = past.setdefault(worker, [])
             latest.append(statistics.median(known))
-            if len(latest) >= patience:
-                judged = True
-                fired |= all(one > high for one in latest[-patience:])
-                is_late = worker in rates and rates[worker][-1] < 0.01 * max(rates[worker])
-                fired |= all(one < low for one in latest[-patience:]) and not is_late
-        results.append((step.step, verdict_name(fired, judged)))
+            is_high = all(one > high for one in latest[-patience:])
+            is_low = all(one < low for one in latest[-patience:])
+            is_late = worker in rates and rates[worker][-1] < 0.01 * max(rates[worker])
+            fired |= len(latest) >= patience and (is_high or (is_low and not is_late))
+            is_suspected |= len(latest) < patience and (is_high or is_low)
+            judged |= len(latest) >= min(3, patience)
+        results.append((step.step, verdict_name(fired, judged and not is_suspected)))
     return results
 
 
@@ -524,7 +525,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "output_collapse": (collapsed, {"patience": 2}, (1e-5, 2)),
     "weight_saturation": (saturated, {}, ()),
     "unscaled_input": (scaled, {}, (1e3, 10.0, 100.0)),
-    "learning_rate": (rated, {"patience": 2}, (1e-6, 0.1, 2)),
+    "learning_rate": (rated, {"patience": 3}, (1e-6, 0.1, 3)),
     "skipped_steps": (skips, {"window": 5, "share": 0.3}, (0.3, 5)),
     "replica_divergence": (replicas, {}, ()),
 }

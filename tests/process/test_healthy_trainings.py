@@ -18,7 +18,6 @@ NOT_CLEAR = {
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
     "unscaled_input": ("not_applicable", {"rnn"}),  # it is given token numbers
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),
-    "metric_not_improving": ("undecided", {"policy_gradient"}),  # nobody knows the loss of guessing
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""
 

@@ -14,7 +14,8 @@ from launching import LEADLINE, PATIENCE, Ended, bare, environment, rule, script
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
 
-STEPS = 150
+STEPS = 500
+"""Capturing all of them would take longer than the seconds that the budget grants at the start of a run."""
 DEAR = """
 from leadline.records.needs import TensorNeed
 from leadline.rules import Clear, Needs, Rule

@@ -299,6 +299,8 @@ def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Ser
     assert reading.verify() == local.verify() == []
     state, name = place.upload("again"), local.tensor_names("gradients")[0]
     assert (state.removed_files > 0, state.lost_files) == (True, 0)
-    assert state.describe(0).startswith(f"{ROOT}/again: complete; {counted(state.removed_files, 'file')} of raw tensors")
+    assert state.describe(0).startswith(
+        f"{ROOT}/again: complete; {counted(state.removed_files, 'file')} of raw tensors"
+    )
     assert len(reading.archive.stored[name]) == 30
     assert len(local.archive.stored.get(name, ())) < 30

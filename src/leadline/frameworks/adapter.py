@@ -80,8 +80,8 @@ class StepCallbacks(Protocol):
     def ends_steps(self, optimizer: object) -> bool:
         """Return whether the steps of an optimizer are those of the training, so that they may be deferred."""
 
-    def can_defer_end(self) -> bool:
-        """Return whether the end of a step may be deferred: no profile is recorded, and no request waits."""
+    def has_request(self) -> bool:
+        """Return whether a control request may wait, so that the end of a step must not be deferred."""
 
     def after_quiet_update(self, optimizer: object) -> None:
         """Handle the end of an optimizer's step in which nothing but losses was captured; it is called later."""

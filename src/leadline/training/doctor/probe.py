@@ -62,7 +62,7 @@ class DoctorProbe:
         """The latest inventory."""
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
         self.cost, self.deferred = recorder.cost, recorder.deferred
-        self.can_defer_end, self.ends_steps = recorder.can_defer_end, recorder.ends_steps
+        self.has_request, self.ends_steps = recorder.has_request, recorder.ends_steps
         self.after_quiet_update = recorder.after_quiet_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks

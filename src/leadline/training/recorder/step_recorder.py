@@ -80,6 +80,7 @@ class StepRecorder:
         self.watched_models: list[tuple[str, str, int]] = []
         self.clock = context.clock
         self._context, self._frameworks, self._control = context, frameworks, control
+        self.has_request = control.has_pending
         self._device_bytes = plan.device_bytes
         self.budget = (
             Budget(plan.budget, self.cost, step=lambda: self.clock.step, is_distributed=frameworks.is_distributed)
@@ -252,9 +253,6 @@ class StepRecorder:
     def after_quiet_update(self, optimizer: Any) -> None:
         if self.clock.owns(optimizer):
             self._end_step()
-
-    def can_defer_end(self) -> bool:
-        return not self._control.has_pending()
 
     def begin_step(self) -> None:
         """Begin a step: watch its forward pass where that is scheduled, or where losses are not named yet."""

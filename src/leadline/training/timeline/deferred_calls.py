@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from leadline.training.timeline.step_clock import StepClock
 from leadline.training.timeline.step_timeline import StepTimeline
@@ -61,13 +61,15 @@ class DeferredCalls:
         stop: Makes the deferred calls, under the guard's lock, and defers none until the recorder allows it again.
         steps: How many of the next steps may be deferred, the current one included; the end of the last one is not.
         thread: Its steps are deferred.
-        calls: Time, overhead until then, function and arguments of each call.
+        calls: When the hook of each call began, when it ended, function and arguments of the call.
+        call_ns: What calling a hook costs beside the time in between.
     """
 
     def __init__(self, overhead: OverheadSpans, timeline: StepTimeline, clock: StepClock) -> None:
         self.steps = 0
         self.stop: Callable[[], None] = lambda: None
         self.calls: deque[tuple[int, int, Callable[..., object], tuple[Any, ...]]] = deque()
+        self.call_ns = 0
         self._overhead, self._timeline, self._clock = overhead, timeline, clock
         self.thread = 0
 
@@ -83,10 +85,12 @@ class DeferredCalls:
         timeline.clock, timeline.own, clock.wall_clock = past.clock, past, past.wall_clock
         timeline.is_in_past = True
         is_own_thread = get_ident() == self.thread
-        begun_ns = overhead.begin(is_measured=True)
+        begun_ns, call_ns = overhead.begin(is_measured=True), self.call_ns
         try:
             while calls:  # the training's thread may add more
-                past.now_ns, past.own_ns, function, args = calls.popleft()
+                past.now_ns, ended_ns, function, args = calls.popleft()
+                past.own_ns = overhead.own_ns
+                overhead.own_ns += min(ended_ns - past.now_ns, _LONGEST_NS) + call_ns
                 function(*args)
         finally:
             timeline.clock, timeline.own, clock.wall_clock = before
@@ -95,6 +99,10 @@ class DeferredCalls:
                 overhead.end(begun_ns)
             else:
                 overhead.discard(begun_ns)
+
+
+_LONGEST_NS: Final = 100_000
+"""What takes a hook longer than this are other processes that interrupt it."""
 
 
 class _Past:

@@ -29,7 +29,7 @@ from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
-_CALLS_PER_MODULE: Final = 30
+_CALLS_PER_MODULE: Final = 320
 """What the two hooks of a module cost outside the measured spans, in calls of a Python function."""
 _CALLS_PER_FUNCTION: Final = 40
 """The same of an observed PyTorch function."""

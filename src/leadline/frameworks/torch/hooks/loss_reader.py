@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from types import CodeType, FrameType
 from typing import Any, Final, TypeAlias
 
@@ -51,12 +51,26 @@ class LossReader:
         self._scaled[id(loss)] = (weakref.ref(loss), weakref.ref(scaler))
 
     def read_finite(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss] | None:
-        """Return the losses that a backward pass begins at; None if one is not a finite number on the host."""
-        again = self._read_again(outputs, frame)
-        if again is not None:
-            return [again]
+        """Return the losses that a backward pass begins at; None if one is not a finite number on the host.
+
+        Where the pass begins at the same place as the last one, as little as possible is looked at: between two steps
+        of a training, what this needs has left the processor's caches.
+        """
+        last: _Last | None = self._last
+        if last is not None and len(outputs) == 1 and not self._scaled:
+            output, instruction = outputs[0], -1
+            place: FrameType | None = frame
+            if not output.dim() and is_read_at_once(output):
+                for code in last.codes:
+                    if place is None or place.f_code is not code:
+                        break
+                    instruction, place = place.f_lasti, place.f_back
+                else:
+                    value = output.item()
+                    if instruction == last.site.instruction and type(value) is float and isfinite(value):
+                        return [(last.site, value, last.name)]
         losses = self.read(outputs, frame)
-        return losses if all(type(loss[1]) is float and math.isfinite(loss[1]) for loss in losses) else None
+        return losses if all(type(loss[1]) is float and isfinite(loss[1]) for loss in losses) else None
 
     def read(self, outputs: Sequence[Any], frame: FrameType) -> list[ReadLoss]:
         """Return the losses that a backward pass begins at."""
@@ -72,27 +86,6 @@ class LossReader:
         is_direct = len(losses) == len(outputs) == 1 and self._calls.is_direct(site)
         self._last = _Last(tuple(_codes(frame, site)), site, losses[0][2]) if is_direct and site is not None else None
         return losses
-
-    def _read_again(self, outputs: Sequence[Any], frame: FrameType | None) -> ReadLoss | None:
-        """Return the loss of a backward pass that begins where the last one began, and at a finite number on the host.
-
-        It looks at as little as possible: between two steps of a training, what it needs has left the processor's
-        caches.
-        """
-        last = self._last
-        if last is None or len(outputs) != 1 or self._scaled:
-            return None
-        output = outputs[0]
-        if output.dim() or not is_read_at_once(output):
-            return None
-        instruction = -1
-        for code in last.codes:
-            if frame is None or frame.f_code is not code:
-                return None
-            instruction, frame = frame.f_lasti, frame.f_back
-        value = output.item()
-        is_finite = instruction == last.site.instruction and type(value) is float and math.isfinite(value)
-        return (last.site, value, last.name) if is_finite else None
 
     def _pop_scaler(self, output: torch.Tensor) -> Any:
         """Return the gradient scaler that has scaled a loss; None: none has."""

@@ -88,6 +88,7 @@ class StepHooks:
         self._loss_inputs = loss_inputs
         self._facts_guard = facts_guard(callbacks.note)
         self._model_calls, self._expect_model = model_calls, model_calls.expect
+        callbacks.deferred.call_ns = guard.call_ns
         self._manual: ManualSteps | None = manual
         """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""
         self.reductions = GradientReductions()
@@ -138,11 +139,12 @@ class StepHooks:
                 if frame is not None:
                     guard.run(timeline.leave_update)
                 frame = local.frame = _StepFrame(optimizer, caller)
+            elif frame.optimizer is optimizer and not frame.has_read_gradients:  # within a scaler's step
+                frame.found_inf = getattr(optimizer, "found_inf", None)
             frame.depth += 1
             if frame.has_read_gradients or frame.optimizer is not optimizer:
                 return None
-            closure = args[1] if len(args) > 1 else kwargs.get("closure")
-            frame.found_inf = getattr(optimizer, "found_inf", None)
+            closure = args[1] if len(args) > 1 else kwargs.get("closure") if kwargs else None
             if closure is None:
                 frame.has_read_gradients = True
                 if not (ends_steps(optimizer) and guard.defer(begun_ns, before_quiet_update, optimizer)):
@@ -160,7 +162,7 @@ class StepHooks:
         local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
         after_partial_update, after_update = self._after_partial_update, self._after_update
         after_quiet_update, deferred = self._after_quiet_update, self._callbacks.deferred
-        can_defer_end, clock = self._callbacks.can_defer_end, guard.clock
+        has_request, clock = self._callbacks.has_request, guard.clock
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             begun_ns = clock()
@@ -176,7 +178,7 @@ class StepHooks:
                     return
                 if (
                     deferred.steps > 1
-                    and can_defer_end()
+                    and not has_request()
                     and guard.defer(begun_ns, after_quiet_update, frame.optimizer)
                 ):
                     deferred.steps -= 1
@@ -242,7 +244,8 @@ class StepHooks:
             # A nested call (checkpointing) does not start at a loss; without accumulation it is autograd.grad.
             if torch._C._current_graph_task_id() != -1 or not kwargs.get("accumulate_grad"):
                 return original(t_outputs, *args, **kwargs)
-            stepped_in_backward.clear()  # left over from a backward pass that raised
+            if stepped_in_backward:
+                stepped_in_backward.clear()  # left over from a backward pass that raised
             caller = sys._getframe(1)
             if not guard.defer_with(begun_ns, begin_quiet_backward, read_losses, t_outputs, caller):
                 guard.run(begin_backward, t_outputs, caller)

@@ -76,12 +76,15 @@ class ModelCallHook:
                 if next(module.parameters(), None) is None:
                     return
                 self._last = weakref.ref(module)
-            if not timeline.is_elsewhere():
+            if timeline.is_loading:
+                return
+            if on_call is None and guard.defer(begun_ns, begin_model):
+                del hooks[_KEY]
+            elif not timeline.is_elsewhere():
                 hooks.pop(_KEY, None)
                 if on_call is not None:
                     guard.run(on_call, module, args)
-                if not guard.defer(begun_ns, begin_model):
-                    guard.run(begin_model)
+                guard.run(begin_model)
 
         return hide_from_dynamo(pre_hook)
 

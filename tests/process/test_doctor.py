@@ -129,6 +129,7 @@ def test_the_report_page_is_written(tmp_path: Path) -> None:
     assert "leadline  " not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "what", "why"),
     [
@@ -146,6 +147,7 @@ def test_partially_captured_models_are_reported(tmp_path: Path, kind: str, what:
         assert {price["activations_every"] for price in report["training"]["prices"]} == {None}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["manual", "replaced"])
 def test_a_training_without_optimizer_steps_is_examined_and_stopped(tmp_path: Path, kind: str) -> None:
     report = examined(tmp_path, "--", script("patient.py"), kind)

@@ -156,6 +156,9 @@ class _WithoutForward:
 class _NoRequests:
     """Control without requests."""
 
+    def has_pending(self) -> bool:
+        return False
+
     def handle_pending(self, step: int) -> None: ...
 
 

@@ -16,6 +16,7 @@ from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute_vector
 from leadline.statistics.definitions import find_statistic
+from leadline.statistics.one_pass import compute_all
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -156,6 +157,13 @@ class Blocks:
                 captured.keep_numbers(block, derive(request.on_device, value.primaries, value.numbers))
             if value.copy is not None and request.needs_copy:
                 _keep_copy(captured, info, request, value.copy)
+
+    def keep_array(self, captured: CapturedArrays, info: TensorInfo, request: TapRequest, array: Array) -> None:
+        """Pass on to ``captured`` what is requested of an array on the host, which may change afterwards."""
+        if request.on_device:
+            self.keep_numbers(captured, info, request.on_device, compute_all(request.on_device, array))
+        if request.needs_copy:
+            _keep_copy(captured, info, request, array.copy())
 
     def _block(self, info: TensorInfo, statistics: tuple[str, ...]) -> Block:
         key = (info, statistics)

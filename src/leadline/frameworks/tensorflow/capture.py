@@ -23,11 +23,12 @@ from leadline.frameworks.tapped import (
     wants_norms,
     weight_collection,
 )
-from leadline.frameworks.tensorflow.kernels import summarize
+from leadline.frameworks.tensorflow.kernels import is_on_host, summarize
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.statistics.one_pass import update_ratio
 from leadline.store.tensors import CaptureForm, HostBuffer
 
 
@@ -150,8 +151,8 @@ class TensorFlowProgram:
         replayed = self._steps.replay(self._items) if self._needs_gradients else []
         if self._steps.is_exhausted:
             return None
-        values = [self._read(info, *each) for info, each in zip(self._infos, self._requested, strict=True)]
-        self._blocks.keep(self._captured, self._items, values)
+        for info, (named, request) in zip(self._infos, self._requested, strict=True):
+            self._keep(info, _tensor(named), request)
         self._keep_gradients(replayed)
         self._before = [tf.identity(_tensor(named)) for named in self._updates]
         return self._captured.row()
@@ -163,19 +164,21 @@ class TensorFlowProgram:
             before = numbers_of(replayed, GRADIENT_NORMS).get(self._label)
             self._blocks.keep_norms(self._captured, self._prefix, gradient_norms(values, before))
 
-    @staticmethod
-    def _read(info: TensorInfo, named: Named, request: TapRequest) -> Values:
-        tensor = _tensor(named)
+    def _keep(self, info: TensorInfo, tensor: Any, request: TapRequest) -> None:
+        if is_on_host(tensor):
+            self._blocks.keep_array(self._captured, info, request, tensor._numpy())
+            return
         primaries = primaries_of(request.on_device)
         numbers = summarize(tensor, primaries).numpy()[None]
-        return Values(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
+        values = Values(info, primaries, numbers, tensor.numpy() if request.needs_copy else None)
+        self._blocks.keep(self._captured, self._items, [values])
 
     def after(self) -> bytes | None:
         before, self._before = self._before, []
         if not before:
             return None
         ratios = [_update_ratio(_tensor(named), old) for named, old in zip(self._updates, before, strict=True)]
-        return np.array([float(ratio) for ratio in ratios], "<f8").tobytes()
+        return np.array(ratios, "<f8").tobytes()
 
     def take_elsewhere_ns(self) -> int:
         return self._steps.take_elsewhere_ns()
@@ -192,10 +195,12 @@ def _tensor(named: Named) -> Any:
     return tf.convert_to_tensor(value() if callable(value) else value)
 
 
-def _update_ratio(after: Any, before: Any) -> Any:
+def _update_ratio(after: Any, before: Any) -> float:
+    if is_on_host(after) and is_on_host(before):
+        return update_ratio(before._numpy(), after._numpy())
     wide = tf.cast(before, tf.float64)
     change, norm = tf.norm(tf.cast(after, tf.float64) - wide), tf.norm(wide)
-    return tf.where(norm == 0, tf.where(change == 0, change, tf.constant(np.inf, tf.float64)), change / norm)
+    return float(tf.where(norm == 0, tf.where(change == 0, change, tf.constant(np.inf, tf.float64)), change / norm))
 
 
 def _info(named: Named, items: Sequence[CaptureItem]) -> TensorInfo:

@@ -19,6 +19,7 @@ from leadline.records.totals import sampled, step_share, steps_by_mode
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
+from leadline.store.disk_bound import read_disk_bound
 from leadline.store.documents import read_lines, to_json
 from leadline.store.run_state import read_rule_summary, run_bytes
 from leadline.store.upload_state import read_upload
@@ -49,6 +50,7 @@ def overview(run: Run) -> dict[str, Any]:
         "name": run.name,
         "uri": mirror.uri_of(run.path) or run.uri,
         "upload": upload_of(run),
+        "removed": read_disk_bound(run.path).describe() or None,
         "status": run.status,
         "status_note": run.status_note,
         "outcome": outcome.to_dict(),

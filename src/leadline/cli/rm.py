@@ -57,18 +57,31 @@ def delete(paths: Sequence[str], *, is_confirmed: bool) -> int:
     rows = [_row(path, nbytes) for path, nbytes in zip(paths, sizes, strict=True)]
     print_lines(table(("NAME", "AGE", "SIZE", "OUTCOME"), rows, right=("AGE", "SIZE"), width=table_width()))
     what = f"{counted(len(paths), 'run')} ({size(sum(sizes))})"
-    if not is_confirmed:
-        if not sys.stdin.isatty():
-            raise ConfigurationError("deleting needs a confirmation: answer on a terminal, or add --yes")
-        if not typer.confirm(f"delete {what} with everything in {'them' if len(paths) > 1 else 'it'}?"):
-            typer.echo("nothing was deleted")
-            return 1
+    question = f"delete {what} with everything in {'them' if len(paths) > 1 else 'it'}?"
+    if not confirm(question, is_confirmed=is_confirmed):
+        return 1
     failures = [failure for path in paths if (failure := _delete(path))]
     for failure in failures:
         complain(failure)
     if len(failures) < len(paths):
         typer.echo(f"deleted {what if not failures else counted(len(paths) - len(failures), 'run')}")
     return 1 if failures else 0
+
+
+def confirm(question: str, *, is_confirmed: bool) -> bool:
+    """Ask whether something should be deleted, unless that is confirmed already.
+
+    Raises:
+        ConfigurationError: A confirmation is needed, but there is no terminal to ask on.
+    """
+    if is_confirmed:
+        return True
+    if not sys.stdin.isatty():
+        raise ConfigurationError("deleting needs a confirmation: answer on a terminal, or add --yes")
+    if typer.confirm(question):
+        return True
+    typer.echo("nothing was deleted")
+    return False
 
 
 def _delete(path: str) -> str:

@@ -34,6 +34,10 @@ def run(
         str | None,
         typer.Option(help="Bound of the local copy of a run in an object store, by raw tensors; default: 2GB."),
     ] = None,
+    max_disk: Annotated[
+        str | None,
+        typer.Option(help="Bound of the run directory, such as 20GB: beyond it, the oldest raw tensors are removed."),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),
@@ -99,6 +103,7 @@ def run(
         name=name,
         out=out,
         spool_max=spool_max,
+        max_disk=max_disk,
         config=config,
         preset=preset,
         capture=capture or (),

@@ -81,6 +81,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
         "upload": summary["upload"],
+        "disk": summary["removed"],
     }
     for name, value in facts.items():
         if value:

@@ -41,6 +41,7 @@ from leadline.records.version import __version__
 from leadline.remote.claim import create_uploaded_run
 from leadline.rules import registry
 from leadline.store import layout
+from leadline.store.disk_bound import DiskBound, write_disk_bound
 from leadline.store.incarnations import begin_incarnation, continue_samples
 from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import create_run, join_run
@@ -70,6 +71,12 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
         raise ConfigurationError(
             "--spool-max bounds the local copy of a run in an object store; give --out s3://…, too"
         )
+    max_disk = config.max_disk or base.max_disk
+    max_bytes = parse_size(max_disk, "--max-disk") if max_disk else None
+    if config.max_disk is not None and is_remote:
+        raise ConfigurationError(
+            "--max-disk bounds a run on the local disk; for one in an object store, --spool-max bounds the local copy"
+        )
     spool = spool_root() if is_remote else os.path.abspath(os.path.expanduser(root))
     path = config.at or _new_run_path(spool, config.name, command, is_shared=is_remote)
     manifest = resolve(config, path, base)
@@ -77,10 +84,14 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
     manifest = replace(
         manifest, command=mask_secrets(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
     )
+    if is_remote or max_bytes is not None:  # what was removed does not count against the free space at the start
+        manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
     if is_remote:
         create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
     elif config.at is None:
         create_run(path, manifest)
+        if max_bytes is not None:
+            write_disk_bound(path, DiskBound(max_bytes))
     else:
         is_new = not layout.is_run(path)
         join_run(path, manifest)

@@ -38,6 +38,8 @@ class RunConfig:
     """The runs directory."""
     spool_max: str | None = None
     """The bound of the local copy of a run that is uploaded: ``2GB``."""
+    max_disk: str | None = None
+    """The bound of the run directory: ``20GB``."""
     preset: str | None = None
     """light, standard, full, sagemaker, or one of ``presets``."""
     interval_ms: int | None = None
@@ -122,6 +124,7 @@ class RunConfig:
             "out": self.out,
             "interval_ms": self.interval_ms,
             "budget": self.budget,
+            "max_disk": self.max_disk,
             "default_rules": self.default_rules,
             "no_rules": list(self.no_rules),
             "profile": list(self.profile),

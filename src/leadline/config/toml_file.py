@@ -13,7 +13,7 @@ import msgspec
 from leadline.config.capture import capture_item
 from leadline.config.options import ActionEntry, parse_triggered_action
 from leadline.config.profile_windows import parse_windows
-from leadline.config.run_config import RunConfig, check_interval, check_preset, parse_budget
+from leadline.config.run_config import RunConfig, check_interval, check_preset, parse_budget, parse_size
 from leadline.config.secrets import refuse_literal
 from leadline.errors import ConfigurationError, closest, located
 from leadline.records.manifest import RuleSpec
@@ -34,6 +34,7 @@ KEYS: Final[Mapping[str, Any]] = {
     **_OF_PRESETS,
     "preset": str,
     "out": str,
+    "max_disk": str,
     "no_rules": tuple[str, ...],
     "on": dict[str, Any],
     "profile": tuple[str, ...],
@@ -125,6 +126,8 @@ def _read(data: Mapping[str, Any], kinds: Mapping[str, Any], where: str, folder:
         check_interval(values["interval_ms"], f"{where}: interval_ms")
     if "budget" in values:
         parse_budget(values["budget"], f"{where}: budget")
+    if "max_disk" in values:
+        parse_size(values["max_disk"], f"{where}: max_disk")
     values["capture"] = tuple(_capture_items(values.get("capture", {}), f"{where}: capture"))
     values["rules"] = tuple(_rule_specs(values.get("rules", {}), f"{where}: rules", folder))
     return values

@@ -9,8 +9,8 @@ from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.remote.object_store import ObjectStore
-from leadline.remote.spool import Removed
 from leadline.remote.uploader import PendingUpload, Uploader
+from leadline.store.disk_bound import Removed
 from leadline.store.upload_state import read_upload, write_upload
 
 _FIRST_BACKOFF_SECONDS: Final = 1.0

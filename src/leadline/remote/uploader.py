@@ -11,8 +11,8 @@ from typing import Final
 
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.objects import DATA, StoredFile, by_file, chunk, document_order, is_data, is_growing, is_uploaded
-from leadline.remote.spool import Removed, SpoolFile, trim
 from leadline.store import layout
+from leadline.store.disk_bound import Removed, RunFile, trim
 from leadline.store.documents import replace_file
 
 _MAX_CHUNKS: Final = 100
@@ -71,9 +71,9 @@ class Uploader:
         return PendingUpload(files, nbytes)
 
     def trim(self, max_bytes: int) -> Removed:
-        """Remove raw tensors from the run directory until it is not larger than a bound; see ``spool.trim``."""
+        """Remove raw tensors from the run directory until it is not larger than a bound; see ``disk_bound.trim``."""
         found = dict((*self._documents(), *self._data()))
-        files = [SpoolFile(name, size, modified_ns) for name, (size, modified_ns, _) in found.items()]
+        files = [RunFile(name, size, modified_ns) for name, (size, modified_ns, _) in found.items()]
         known = self._uploaded or {}
 
         def is_stored(name: str) -> bool:

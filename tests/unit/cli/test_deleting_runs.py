@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import leadline
 from leadline.cli.app import application
 from leadline.cli.rm import rm
 from leadline.control.deletion import delete_run
 from leadline.errors import ConfigurationError, RunNotFoundError
-from leadline.testing.runs import SECOND_NS, Capture, RunWriter
+from leadline.store.disk_bound import read_disk_bound
+from leadline.store.run_state import run_bytes
+from leadline.testing.runs import SECOND_NS, Capture, RawTensors, RunWriter
 
 NOW_NS = time.time_ns()
 DAY_NS = 86_400 * SECOND_NS
@@ -133,9 +136,51 @@ def test_prune_deletes_ended_runs_by_number_and_age(root: Path, words: tuple[str
         ((), "nothing to prune by"),
         (("--keep", "-1"), "--keep must be at least 0"),
         (("--older-than", "soon"), "--older-than must be a number and a unit"),
+        (("--max-disk", "much"), "--max-disk must be a size like 2GB"),
+        (("--max-disk", "1GB", "--keep", "2"), "give one of them"),
     ],
 )
 def test_prune_refuses(root: Path, words: tuple[str, ...], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         call("prune", *words)
     assert left(root) == ["new", "old-1", "old-2"]
+
+
+RAW_BYTES = 40_000
+
+
+def write_raw(root: Path, name: str, *, days: int, is_running: bool = False) -> Path:
+    """Write a run with four segments of raw tensors."""
+    writer = RunWriter(root / name, started_ns=NOW_NS - days * DAY_NS)
+    for step in range(4):
+        data = bytes(RAW_BYTES)
+        writer.write_all([Capture(step, {"loss": {"value": 1.0}}), RawTensors(step, {"w": ("U8", (len(data),), data)})])
+    if not is_running:
+        writer.end().set_status("Completed", exit_status=0, ended_ns=NOW_NS - days * DAY_NS)
+    return root / name
+
+
+def raw_files(run: Path) -> int:
+    return len(list(run.rglob("*.safetensors")))
+
+
+def test_prune_removes_raw_tensors_of_the_oldest_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_ROOT", str(tmp_path))
+    running = write_raw(tmp_path, "running", days=9, is_running=True)
+    oldest, old, new = (write_raw(tmp_path, f"run-{days}", days=days) for days in (8, 5, 1))
+    whole = sum(run_bytes(str(run)) for run in (running, oldest, old, new))
+    losses = leadline.open_run(oldest).tensor("loss").statistics("value").to_pylist()
+    status, output = call("prune", "--max-disk", f"{whole // 1000 + 1}kB", "-y")
+    assert (status, "they take no more" in output) == (0, True)
+    status, output = call("prune", "--max-disk", f"{(whole - 4 * RAW_BYTES) // 1000}kB", "--yes")
+    assert status == 0, output
+    assert list(map(raw_files, (running, oldest, old, new))) == [4, 1, 2, 4]
+    assert sum(run_bytes(str(run)) for run in (running, oldest, old, new)) <= whole - 4 * RAW_BYTES
+    assert leadline.open_run(oldest).tensor("loss").statistics("value").to_pylist() == losses
+    assert leadline.open_run(oldest).verify() == []
+    assert (read_disk_bound(str(oldest)).removed_files, read_disk_bound(str(old)).removed_files) == (3, 2)
+    assert "3 files of raw tensors" in call("show", str(oldest))[1]
+    status, output = call("prune", "--max-disk", "1kB", "--yes")
+    assert "without any raw tensors to remove" in output
+    assert list(map(raw_files, (running, oldest, old, new))) == [4, 1, 1, 1]
+    assert "no run that has ended has any" in call("prune", "--max-disk", "1kB", "--yes")[1]

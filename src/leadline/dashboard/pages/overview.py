@@ -35,6 +35,7 @@ from leadline.records.formatting import phase_label
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import sampled, steps_by_mode
 from leadline.store.control import read_actions
+from leadline.store.disk_bound import read_disk_bound
 from leadline.store.run_state import read_rule_summary
 
 _MAX_LOSSES: Final = 4
@@ -74,6 +75,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "operations": operations(run),
         "cost": cost(run),
         "upload": upload_of(run),
+        "removed": read_disk_bound(run.path).describe(),
         "interruptions": [describe.interruption(what) for what in run.interruptions()],
         "warnings": warnings(run, digest.damage),
         "actions": read_actions(run.path),

@@ -12,9 +12,9 @@ from leadline.config.resolve import prepare
 from leadline.config.run_config import RunConfig, parse_size
 from leadline.errors import ConfigurationError
 from leadline.remote.object_store import ObjectStore, StoreError
-from leadline.remote.spool import Removed, SpoolFile, trim
 from leadline.remote.upload import Upload
 from leadline.store import layout
+from leadline.store.disk_bound import Removed, RunFile, trim
 from leadline.store.upload_state import UploadState, read_upload, write_upload
 from leadline.testing.runs import Capture, RawTensors, RunWriter
 
@@ -110,7 +110,7 @@ def test_what_was_not_uploaded_is_removed_last_and_reported_as_lost(writer: RunW
 
 def test_the_latest_segment_of_each_worker_stays(tmp_path: Path) -> None:
     names = [f"tensors/{worker}/{ordinal:06d}.safetensors" for worker in ("rank0-1", "rank1-2") for ordinal in (1, 2)]
-    files = [SpoolFile(name, 10, index) for index, name in enumerate([*names, "series/rank0-1/000001.arrow"])]
+    files = [RunFile(name, 10, index) for index, name in enumerate([*names, "series/rank0-1/000001.arrow"])]
     for file in files:
         path = tmp_path / file.name
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -174,7 +174,9 @@ def beside_smdebug(folder: Path, run: Path, files: list[Path], rounds: int) -> R
         found.append(int(output[-2]))
         return float(output[-1])
 
-    measured = harness.pairs(smdebug, lambda: harness.elapsed_seconds(lambda: found.append(read_raw(run))), count=rounds)
+    measured = harness.pairs(
+        smdebug, lambda: harness.elapsed_seconds(lambda: found.append(read_raw(run))), count=rounds
+    )
     ratios = [ours / theirs for theirs, ours in measured]
     return Row(name, "x", harness.spread(ratios), None, len(files) * len(found), sum(found), values=tuple(ratios))
 

@@ -114,9 +114,7 @@ def test_agents_are_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     whole = sum(steps == STEPS for steps, _ in ended)
     assert whole > KILLS // 4
     with capsys.disabled():
-        print(
-            f"\n{KILLS} agents killed: {whole} jobs trained to their end, {KILLS - whole} had not begun"
-        )
+        print(f"\n{KILLS} agents killed: {whole} jobs trained to their end, {KILLS - whole} had not begun")
 
 
 def test_compactions_are_killed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -373,15 +373,12 @@ class StepRecorder:
         self.timeline.end_step(stamp.step)
 
     def _quiet_steps(self) -> int:
-        """Return how many of the next steps capture nothing but losses, and need no time of the thread.
-
-        The last one before a step that captures is not counted: what observes a forward pass must be there before it.
-        """
+        """Return how many of the next steps capture nothing but losses, and need no time of the thread."""
         step, schedules = self.clock.step, self._schedules.of("train")
         is_plain = self.timeline.facts.get("device") == "cpu" and self.listener.is_idle
         if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain or self.evaluation.stamp is not None:
             return 0
-        interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step - 1
+        interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step
         return max(min(interesting, steps_until_sample(step)), 0)
 
     def _next_interesting_step(self) -> int:

@@ -19,6 +19,7 @@ from leadline.reader.run import Run
 from leadline.records.phases import STEP, STEP_PHASES
 from leadline.training.recorder.step_recorder import StepRecorder
 from leadline.training.timeline.deferred_calls import DeferredCalls
+from leadline.training.timeline.step_timeline import StepTimeline
 
 STEPS = 60
 LOSS = "CrossEntropyLoss_output_0"
@@ -114,6 +115,26 @@ def deferred_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(StepRecorder, "after_quiet_update", noted)
     return steps
+
+
+def test_all_steps_between_two_captures_are_deferred(tmp_path: Path, deferred_steps: list[int]) -> None:
+    """Of the last step before a capture the end is handled at once, the rest of it later."""
+    begun: list[int] = []
+    begin = StepTimeline.begin_update
+
+    def noted(timeline: StepTimeline) -> None:
+        if timeline.is_in_past:
+            begun.append(len(loop.losses))
+        begin(timeline)
+
+    loop = Loop()
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(StepTimeline, "begin_update", noted)
+        watch(tmp_path, loop, "losses:every=1", "weights:every=10,statistics=l2")
+    between = [step for step in range(31, 39) if step in deferred_steps]
+    assert len(between) >= 6
+    assert 39 not in deferred_steps  # what observes the next step must be there when it begins
+    assert 40 in begun  # the calls of step 39 were made at its end, when 40 losses were computed
 
 
 def recorded(run: Run) -> dict[str, Any]:

@@ -177,7 +177,7 @@ def beside_smdebug(folder: Path, run: Path, files: list[Path], rounds: int) -> R
     measured = harness.pairs(
         smdebug, lambda: harness.elapsed_seconds(lambda: found.append(read_raw(run))), count=rounds
     )
-    ratios = [ours / theirs for theirs, ours in measured]
+    ratios = [leadline_seconds / smdebug_seconds for smdebug_seconds, leadline_seconds in measured]
     return Row(name, "x", harness.spread(ratios), None, len(files) * len(found), sum(found), values=tuple(ratios))
 
 

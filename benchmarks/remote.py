@@ -1,4 +1,4 @@
-"""A running job that is uploaded to S3: how far a reader elsewhere is behind, what the upload costs, and how many objects.
+"""A running job that is uploaded to S3: how far a reader elsewhere is behind, what that costs, and how many objects.
 
 ``leadline run --out s3://…`` trains with NumPy for some minutes at 100 steps per second, with a loss at each step and
 statistics of 20 arrays at every tenth. moto's server is the store. A reader with a cache of its own refreshes the run

@@ -138,6 +138,7 @@ def test_a_thousand_workers_are_counted() -> None:
         "cost": {"step_share": None, "bytes": 1, "sampled": []},
         "uri": "/r",
         "upload": None,
+        "removed": None,
     }
     workers = [worker(number, "ended" if number < 2 else "running") for number in range(1000)]
     page = rendered(head(summary, workers), 200)

@@ -63,6 +63,8 @@ class Archive:
         self._vectors: dict[tuple[str, str], list[StoredTensor]] = {}
         self._complete_step: dict[str, int] = {}
         self._axes: dict[str, StepAxis] = {}
+        self._stored_at: dict[str, tuple[int, dict[tuple[str, int], list[StoredTensor]]]] = {}
+        """By tensor: how many of its raw tensors are indexed, and the index by mode and step within it."""
         self._archive_of_segment: dict[int, tuple[SegmentInfo, StreamArchive]] = {}
         self._streams: dict[tuple[str, str], StreamTail] = {}
         self._folders: dict[str, TensorIndex] = {}
@@ -202,6 +204,17 @@ class Archive:
         """Return the step of a stored tensor within its mode."""
         return self.axis(tensor.worker).mode_step(tensor.step, tensor.mode)
 
+    def stored_at(self, name: str, step: int, mode: str) -> list[StoredTensor]:
+        """Return the raw tensors that were stored of a tensor at a step of a mode."""
+        _, stored = self.series, self.stored.get(name, [])  # new rows may change the steps within a mode
+        count, index = self._stored_at.get(name, (-1, {}))
+        if count != len(stored):
+            index = {}
+            for tensor in stored:
+                index.setdefault((tensor.mode, self.step_of(tensor)), []).append(tensor)
+            self._stored_at[name] = (len(stored), index)
+        return index.get((mode, step), [])
+
     def points(self) -> Iterator[tuple[int, str]]:
         """Yield the steps and modes at which something was captured, with repetitions."""
         for stream in self.series.values():
@@ -230,6 +243,7 @@ class Archive:
             streams.setdefault(name, []).append(batches)
             return
         self._axes.pop(name, None)
+        self._stored_at.clear()
         self._stream_archive(name, batches.info).batches.append(batches)
         complete = int(np.max(batches.numbers("complete_step")))
         self._complete_step[name] = max(complete, self._complete_step.get(name, -1))

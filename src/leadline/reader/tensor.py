@@ -83,7 +83,7 @@ class Tensor:
             DamagedRunError: The tensor cannot be read.
         """
         mode = mode or self._main_mode()
-        for tensor in self._at(self._stored(), step, worker, mode):
+        for tensor in self._stored_at(step, worker, mode):
             return tensor.load()
         try:
             return np.asarray(self._captured("value", step, worker, mode))
@@ -140,7 +140,7 @@ class Tensor:
         mode, stored = mode or self._main_mode(), self._run.archive.vectors.get((self.name, name), [])
         for vector in self._at(stored, step, worker, mode):
             return arrays.trimmed(name, vector.load())
-        for raw in self._at(self._stored(), step, worker, mode) if name != "confusion" else ():
+        for raw in self._stored_at(step, worker, mode) if name != "confusion" else ():
             if raw.is_text:
                 raise NotCapturedError(f"{self.name} contains texts, of which there is no {name}; use value({step})")
             return arrays.compute_vector(name, raw.load())
@@ -302,7 +302,7 @@ class Tensor:
                         yield stream.worker, columns, batches.numbers("values")[row]
 
     def _computed(self, statistic: str, step: int, worker: str | None, mode: str) -> float | None:
-        for tensor in self._at(self._stored(), step, worker, mode):
+        for tensor in self._stored_at(step, worker, mode):
             return self._compute(statistic, tensor)
         return None
 
@@ -349,6 +349,11 @@ class Tensor:
 
     def _stored(self) -> list[StoredTensor]:
         return self._run.archive.stored.get(self.name, [])
+
+    def _stored_at(self, step: int, worker: str | None, mode: str) -> list[StoredTensor]:
+        """Return the raw tensors that were stored at a step of a mode."""
+        stored = self._run.archive.stored_at(self.name, step, mode)
+        return [tensor for tensor in stored if worker in (None, tensor.worker)]
 
     def _missing(self, message: str, step: int, mode: str, known: Iterable[int]) -> NotCapturedError | NotYetError:
         label = str(step) if mode == "train" else f"{step} of {mode}"

@@ -158,6 +158,7 @@ def test_uploads_are_killed(
                 writer.write_all([Capture(steps, {"loss": {"value": steps / 2}})])
                 writer.write_all([RawTensors(steps, {"w": ("F32", (16, 16), data)})])
                 steps += 1
+                time.sleep(0.01)
             process.kill()
             process.wait()
         writer.end().set_status("Completed", exit_status=0)

@@ -1,25 +1,24 @@
 """Reading runs: one statistic of a long run, all statistics of many tensors, and raw tensors beside NumPy and smdebug.
 
 Each measurement opens the run anew; files are in the page cache. The rows from S3 read from moto's server on this
-machine with an empty cache of Leadline's, so that everything is fetched: they contain the time of that server, which
-answers some hundred requests per second. The rows of raw tensors are ratios: Leadline or smdebug against one ``.npy``
-file per step, mapped with ``numpy.load(mmap_mode="r")`` and copied. smdebug 1.0.34 reads in ``.venvs/smdebug`` what
-``leadline export --to smdebug`` writes, and times itself.
+machine with an empty cache of Leadline's, so that everything is fetched; they contain the time of that server. The rows
+of raw tensors are ratios: Leadline against one ``.npy`` file per step, mapped with ``numpy.load(mmap_mode="r")`` and
+copied, and against smdebug 1.0.34, which reads in ``.venvs/smdebug`` what ``leadline export --to smdebug`` writes, and
+times itself.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import harness
+import moto_s3
 import numpy as np
 from harness import Limit, Row
 
@@ -96,40 +95,18 @@ def timed(name: str, read: Callable[[], int], expected: int, rounds: int, limit:
     read()
     seconds = [harness.elapsed_seconds(lambda: found.append(read())) for _ in range(rounds)]
     harness.progress(f"{name}: {min(seconds):.3f} s")
-    spread = harness.spread([1e3 * value for value in seconds])
-    return Row(name, "ms", spread, limit, expected * rounds, sum(found), values=tuple(seconds))
-
-
-@contextmanager
-def store(run: Path) -> Iterator[str]:
-    """Upload a run to moto's S3; yields its URI."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        os.environ |= {
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_ENDPOINT_URL": "http://{}:{}".format(*server.get_host_and_port()),
-        }
-        boto3.client("s3").create_bucket(Bucket="runs")
-        uri = f"s3://runs/{run.name}"
-        write_upload(str(run), UploadState(uri))
-        upload = Upload(str(run))
-        upload.advance(is_final=True)
-        assert upload.state.is_complete, upload.state.error
-        yield uri
-    finally:
-        server.stop()
+    times_ms = [1e3 * value for value in seconds]
+    return Row(name, "ms", harness.spread(times_ms), limit, expected * rounds, sum(found), values=tuple(times_ms))
 
 
 def from_store(folder: Path, run: Path, expected: int, rounds: int) -> Row:
     """Return the row of one statistic that is read from S3 with an empty cache."""
-    with store(run) as uri:
+    with moto_s3.serve() as bucket:
+        uri = f"{bucket}/{run.name}"
+        write_upload(str(run), UploadState(uri))
+        upload = Upload(str(run))
+        upload.advance(is_final=True)
+        assert upload.state.is_complete, upload.state.error
 
         def read() -> int:
             os.environ["LEADLINE_CACHE"] = tempfile.mkdtemp(dir=folder)

@@ -12,7 +12,6 @@ once per second.
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -21,6 +20,7 @@ import time
 from pathlib import Path
 
 import harness
+import moto_s3
 from harness import Limit, Row
 
 import leadline
@@ -47,24 +47,6 @@ while time.perf_counter() < began + float(sys.argv[1]):
 """
 
 
-def serve() -> str:
-    """Start moto's S3 with a bucket; return the URI of the run."""
-    import boto3
-    from moto.server import ThreadedMotoServer
-
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    os.environ |= {
-        "AWS_ACCESS_KEY_ID": "key",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": "http://{}:{}".format(*server.get_host_and_port()),
-    }
-    boto3.client("s3").create_bucket(Bucket="runs")
-    return "s3://runs/jobs/one"
-
-
 def uploader_of(agent: int) -> int | None:
     """Return the process of an agent that uploads."""
     for child in harness.children(agent):
@@ -85,15 +67,16 @@ def lag_seconds(run: Run) -> float | None:
     return (time.time_ns() - times[-1].as_py()) / 1e9
 
 
-def measure(folder: Path, seconds: int) -> list[Row]:
-    uri = serve()
+def measure(folder: Path, bucket: str, seconds: int) -> list[Row]:
+    """Train a job that is uploaded, read it at the same time, and return the rows."""
+    uri = f"{bucket}/jobs/one"
     (folder / "train.py").write_text(_SCRIPT)
-    words = [harness.LEADLINE, "run", "--out", "s3://runs/jobs", "--name", "one", "--capture"]
+    words = [harness.LEADLINE, "run", "--out", f"{bucket}/jobs", "--name", "one", "--capture"]
     words += ["weights:every=1,statistics=min,max,mean,std", sys.executable, "train.py", str(seconds)]
     agent = subprocess.Popen(words, cwd=folder, env=os.environ | {"LEADLINE_CACHE": str(folder / "job")})
     os.environ["LEADLINE_CACHE"] = str(folder / "reader")
     lags: list[float] = []
-    cpu_ns, run = 0, None
+    cpu_ns, training, run = 0, 0.0, None
     began = time.perf_counter()
     while agent.poll() is None:
         time.sleep(1.0)
@@ -107,6 +90,8 @@ def measure(folder: Path, seconds: int) -> list[Row]:
             lags.append(lag)
             cpu_ns = harness.processor_ns(upload)
             training = time.perf_counter() - began
+    if not lags:
+        return [Row("lag of a reader elsewhere", "s", None, note="nothing was uploaded while the job ran")]
     objects = [stored.name for stored in ObjectStore(uri).objects() if "/rank0" in f"/{stored.name}"]
     hourly = len(objects) * 3600 / seconds
     return [
@@ -121,8 +106,8 @@ def main() -> int:
     options = parser.parse_args()
     started = harness.machine()
     harness.RESULTS.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="scratch-", dir=harness.RESULTS) as scratch:
-        rows = measure(Path(scratch), QUICK_SECONDS if options.quick else SECONDS)
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=harness.RESULTS) as scratch, moto_s3.serve() as bucket:
+        rows = measure(Path(scratch), bucket, QUICK_SECONDS if options.quick else SECONDS)
     return harness.report("remote", rows, started=started, options=options)
 
 

@@ -23,8 +23,8 @@ def test_the_oldest_raw_tensors_are_removed_and_nothing_else(tmp_path: Path) -> 
     run = ended.run
     # the latest segment, whose size depends on the load of the machine, is never removed
     assert run_bytes(str(run.path)) <= BOUND or raw_bytes(str(run.path)) == 0
-    assert run_bytes(str(run.path)) < 60_000_000
-    assert "files of raw tensors" in ended.err
+    assert run_bytes(str(run.path)) < 75_000_000
+    assert " of raw tensors (" in ended.err
     assert "removed to stay within 10 MB" in show(run.path)["removed"]
     assert list(losses(run)) == list(range(300))
     assert run.verify() == []

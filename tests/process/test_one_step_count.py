@@ -109,8 +109,14 @@ def test_terminal_and_lists_count_train_steps(ended: Ended) -> None:
 
 
 def names(step: int, page: str) -> bool:
-    """Whether a page has the number of a step, rather than the same digits within a time or a size."""
-    return re.search(rf"(?<![\d.,:]){step}(?![\d.,:%]| [%a-zA-Zµ])", page) is not None
+    """Whether a page has the number of a step, rather than the same digits within another number, or a time or size."""
+    units = r"(?:[nµm]?s|[kMGT]?B)\b|%"
+    return re.search(rf"(?<![\w.,]){step}(?!\w|[.,]\d| ?(?:{units}))", page) is not None
+
+
+@pytest.mark.parametrize("text", ["step 550", "550 steps", ">550<", "(550)", "step 550: x", "step 550, 3", "550."])
+def test_a_number_of_a_step_is_seen(text: str) -> None:
+    assert names(550, text)
 
 
 def test_pages_count_train_steps(client: TestClient) -> None:

@@ -164,7 +164,7 @@ class Agent:
         if not self._documents.is_secondary and not self._is_run_removed:
             parts.compaction.poll(now)
             parts.upload.poll(now)
-            parts.disk.poll(now)
+            parts.removal.poll(now)
         for warning in parts.monitor.take_warnings():
             parts.terminal.message(warning, "warning")
         if not parts.messages.has_hinted and now - self._started > _HINT_AFTER_SECONDS:

@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable
 
 from leadline.agent.compaction_process import Compaction
-from leadline.agent.disk_limit import DiskLimit
 from leadline.agent.horovod import HorovodTimelines
 from leadline.agent.job import Job
 from leadline.agent.judge_supervisor import JudgeSupervisor
+from leadline.agent.raw_tensor_removal import RawTensorRemoval
 from leadline.agent.request_handler import RequestHandler
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
@@ -73,7 +73,7 @@ class AgentComponents:
         self.upload = UploadProcess(
             documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning"), clock=clock
         )
-        self.disk = DiskLimit(documents.run, warn=lambda text: terminal.message(text, "warning"))
+        self.removal = RawTensorRemoval(documents.run, warn=lambda text: terminal.message(text, "warning"))
         self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 
     def write_node(self) -> None:

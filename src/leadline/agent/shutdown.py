@@ -92,7 +92,7 @@ class Shutdown:
             self._complete_manifest()
             self._print_summary(status, final, ended - started)
             parts.compaction.finish()
-            parts.disk.finish()
+            parts.removal.finish()
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be
         if not parts.documents.is_secondary:

@@ -82,7 +82,12 @@ def _remove_raw_tensors(runs: Sequence[RunSummary], max_bytes: int, *, is_confir
     print_lines(table(("NAME", "SIZE", "TO REMOVE"), rows, right=("SIZE", "TO REMOVE"), width=table_width()))
     if not confirm(f"remove raw tensors of {counted(len(chosen), 'run')}?", is_confirmed=is_confirmed):
         return 1
-    removed = [remove_excess(path, sizes[path] - nbytes) for path, nbytes in chosen.items()]
+    removed = []
+    try:
+        for path, nbytes in chosen.items():
+            removed.append(remove_excess(path, sizes[path] - nbytes))
+    except OSError as error:
+        raise ConfigurationError(f"raw tensors of {os.path.basename(path)} cannot be removed: {error}") from error
     left = f"; the runs still take {size(max_bytes + excess)}, without any raw tensors to remove" if excess > 0 else ""
     typer.echo(f"removed {size(sum(one.nbytes for one in removed))} of raw tensors{left}")
     return 0

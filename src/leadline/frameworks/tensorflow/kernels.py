@@ -16,7 +16,7 @@ def is_numeric(tensor: Any) -> bool:
 
 
 def is_on_host(tensor: Any) -> bool:
-    """Return whether NumPy computes statistics of a tensor without a copy, in a tenth of the time of eager operations.
+    """Return whether NumPy can compute statistics of a tensor without a copy, which is faster than eager operations.
 
     ``tensor._numpy()`` is the tensor's memory; NumPy has no arithmetic of its own for other types than these.
     """

@@ -63,13 +63,16 @@ class HookGuard:
     def defer(self, begun_ns: int, function: Callable[..., object], *args: object) -> bool:
         """Call a function later, as if it were then; False: that is not possible now.
 
-        Within a dispatch mode too, which a function that is called later does not see.
-
         Args:
             begun_ns: When the hook began.
         """
         deferred = self._guard.deferred
-        if deferred is None or deferred.steps <= 0 or deferred.thread != get_ident():
+        if (
+            deferred is None
+            or deferred.steps <= 0
+            or deferred.thread != get_ident()
+            or torch._C._len_torch_dispatch_stack()
+        ):
             return False
         deferred.calls.append((begun_ns, self.clock(), function, args))
         return True
@@ -87,11 +90,7 @@ class HookGuard:
             or torch._C._len_torch_dispatch_stack()
         ):
             return False
-        try:  # as guard.call does, without the call
-            value = read(*args) if guard.failure is None else None
-        except Exception as error:  # noqa: BLE001 - the guard is the boundary that catches everything
-            guard.fail(error)
-            return False
+        value = guard.call(read, *args)
         if value is None:
             return False
         deferred.calls.append((begun_ns, self.clock(), function, (value,)))

@@ -1,4 +1,4 @@
-"""The bound of the run directory on the disk, which is checked while the run grows."""
+"""Removal of the oldest raw tensors while a run with a bound (``--max-disk``) grows."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _CHECK_SECONDS: Final = 5.0
 Warn = Callable[[str], None]
 
 
-class DiskLimit:
-    """Removes the oldest raw tensors of a run that has a bound.
+class RawTensorRemoval:
+    """Keeps a run directory within its bound, if it has one.
 
     **Never affects the training** - a file that cannot be removed is reported once, and the next check tries again.
     """

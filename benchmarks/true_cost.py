@@ -10,6 +10,9 @@ each model there are three rows per preset:
   threads take beyond the bare training, over its length.
 * ``first N``: the same for the first steps of a run, with everything that is set up once.
 
+One row per model, ``facts``, has what facts about loss calls and layers, which structural rules read, add to a train
+step that has them: the first two of a run. Both blocks are watched here and capture the other checks of the loop.
+
 Steps are made longer by sleeping, so that the difference of processor times is not lost in the noise of a computation.
 The note has what is seen in the training's thread and what Leadline reports, both in us per step, and their ratio.
 """
@@ -22,7 +25,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,6 +36,7 @@ from torch import nn
 from workload import Workload
 
 import leadline.torch
+from leadline.records.loss_facts import FACT_STEPS
 
 MODULES = (5, 50, 200, 1000)
 STEP_MS = (0.3, 3.0, 30.0, 300.0)
@@ -44,6 +48,12 @@ _LIMITED_FROM_MS = 5.0
 _TOLERANCE = 2.0
 """A model that alone takes longer than this multiple of the step's size is left out."""
 _WIDTH = 16
+_OTHER_CHECKS = f"checks:regex=zero_grad,every=1,end={FACT_STEPS - 1}"
+_FACTS = f"checks:regex=/(activation|consecutive_linear)$,every=1,end={FACT_STEPS - 1}"
+"""The capture of what the first train steps show of loss calls and layers."""
+_FACTS_BLOCKS = 4
+"""Pairs of blocks per round: the first steps of a run vary by far more than what the facts cost."""
+_FACTS_LIMIT_US = 1000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +130,17 @@ class Bench:
     def __init__(self, training: Padded, blocks: Blocks, scratch: Path) -> None:
         self._training, self._blocks, self._scratch = training, blocks, scratch
 
-    def block(self, preset: str | None) -> tuple[Part, Part]:
+    def block(self, preset: str | None, capture: Sequence[str] = ()) -> tuple[Part, Part]:
         """Train a block; return its first and its settled steps.
 
         Args:
             preset: None: bare.
+            capture: What is captured besides.
         """
         blocks, hook = self._blocks, None
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
         if preset is not None:
-            hook = leadline.torch.Hook(out=str(folder), name="run", preset=preset)
+            hook = leadline.torch.Hook(out=str(folder), name="run", preset=preset, capture=capture)
         gc.collect()
         first = self._part(blocks.first, hook)
         self._training.times(blocks.unmeasured)
@@ -188,6 +199,27 @@ def measure(modules: int, step_ms: float, preset: str, rounds: int, bench: Bench
         )
 
 
+def measure_facts(modules: int, rounds: int, training: Padded, scratch: Path) -> Row:
+    """Return the row of what facts add to a step that has them, and to later steps."""
+    bench, pairs = Bench(training, Blocks(first=FACT_STEPS, unmeasured=10, settled=50), scratch), []
+    for index in range(-1, rounds * _FACTS_BLOCKS):
+        order = (_OTHER_CHECKS, _FACTS) if index % 2 else (_FACTS, _OTHER_CHECKS)
+        blocks = {capture: bench.block("light", [_OTHER_CHECKS, capture]) for capture in order}
+        if index >= 0:
+            pairs.append((blocks[_OTHER_CHECKS], blocks[_FACTS]))
+    added_us = [(given[0].mean_ns - plain[0].mean_ns) / 1e3 for plain, given in pairs]
+    later_us = statistics.median((given[1].median_ns - plain[1].median_ns) / 1e3 for plain, given in pairs)
+    return Row(
+        f"{modules:,} modules: facts",
+        "us",
+        harness.spread(added_us),
+        Limit(_FACTS_LIMIT_US),
+        note=f"later steps {later_us:+.1f} us",
+        values=tuple(added_us),
+        details={"modules": modules},
+    )
+
+
 def _compare(pairs: list[tuple[Part, Part]]) -> str:
     """Return what is seen in the training's thread and what is reported, as medians over the rounds."""
     seen_us = statistics.median(watched.mean_ns - bare.mean_ns for bare, watched in pairs) / 1e3
@@ -201,6 +233,7 @@ def main() -> int:
     parser.add_argument("--modules", help="only these numbers of modules, separated by commas")
     parser.add_argument("--steps", help="only these step sizes in ms, separated by commas")
     parser.add_argument("--presets", default=",".join(PRESETS), help="only these presets, separated by commas")
+    parser.add_argument("--no-facts", dest="facts", action="store_false", help="without the rows on facts")
     options = parser.parse_args()
     modules = [int(number) for number in options.modules.split(",")] if options.modules else MODULES
     sizes = [float(size) for size in options.steps.split(",")] if options.steps else STEP_MS
@@ -214,6 +247,9 @@ def main() -> int:
         for count in modules:
             training = Padded(count)
             training.times(20)
+            if options.facts:
+                rows.append(measure_facts(count, rounds, training, Path(scratch)))
+                harness.progress(f"{count:,} modules: facts measured")
             for step_ms in sizes:
                 if not training.pad_to(step_ms):
                     harness.progress(f"{count:,} modules alone take longer than {step_ms:g} ms")

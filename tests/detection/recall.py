@@ -1,7 +1,7 @@
 """Recall of the default rules on programs with real mistakes, in docs/reference/rules/recall.md.
 
 ``python tests/detection/recall.py`` runs all programs with the default captures and budget and writes the page. It
-takes an hour on two cores, and fails if a rule fires on a twin or on a healthy training.
+takes 5 to 60 minutes on two cores, and fails if a rule fires on a twin or on a healthy training.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _NOT_FOUND = """
 
 - `rare_class`, `rare_class_of_four`: data with rare classes is healthy more often than not, so that `class_imbalance`
   is not a default rule.
-- `noise_for_features`: the program ends after 240 steps, and a loss at the level of guessing counts after 300.
 - `shuffled_labels`, `saturated_sigmoids`: the loss falls a little, or is not at the level of guessing; only a loss that
   stays exactly there is found.
 - `dropout_in_validation`: calls without gradients are counted only where the forward pass of the following step is

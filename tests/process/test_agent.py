@@ -345,8 +345,8 @@ def write_worker(run: Path, pid: int, **changes: Any) -> None:
         "optimizers": ["AdamW"],
         "watching": "losses every step, statistics every 50",
         "steps": {"train": 3750},
-        "own_ns": 7,
-        "loop_ns": 1000,
+        "own_ns": 7_000_000,
+        "loop_ns": 1_000_000_000,
         "lost": None,
         "off": None,
     }
@@ -363,7 +363,7 @@ def test_a_worker_is_announced_and_added_to_the_manifest(run: Path, background: 
     assert lines[1] == "leadline  watching Net (62 parameters, AdamW): losses every step, statistics every 50"
     assert lines[2] == "leadline  status: leadline show        stop: leadline stop"
     assert f"leadline  rank0-{pid}: dropped 3 rows since step 7: the disk is full" in lines
-    assert ", 3,750 steps. Overhead: 0.7 % of step time, " in err
+    assert ", 3,750 steps. Overhead: 7 ms (0.7 % of step time), " in err
     assert "no training step" not in err
     manifest = json.loads((run / layout.MANIFEST).read_text())
     assert [worker["pid"] for worker in manifest["workers"]] == [pid]

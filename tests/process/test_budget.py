@@ -13,6 +13,7 @@ from launching import LEADLINE, PATIENCE, Ended, bare, environment, rule, script
 
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
+from leadline.records.formatting import latency
 
 STEPS = 500
 """Capturing all of them would take longer than the seconds that the budget grants at the start of a run."""
@@ -92,17 +93,18 @@ def test_a_rule_whose_data_was_captured_less_often_is_decided(ended: Ended) -> N
 
 def test_sampling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
-    assert set(cost) == {"step_share", "bytes", "sampled"}
+    assert set(cost) == {"seconds", "step_share", "bytes", "sampled"}
     average = round(STEPS / sampled(ended)["captures"])
     page = leadline("show", ended.run.path)
     assert f"weights every {average} steps on average, 1 requested" in page
-    assert f"overhead  {spoken(cost['step_share'])} of step time" in page
+    assert f"overhead  {latency(cost['seconds'])} ({spoken(cost['step_share'])} of step time)" in page
     assert spoken(cost["step_share"]) in leadline("ls", str(ended.root))
 
 
 def test_the_summary_shows_the_overhead_with_the_same_number(ended: Ended) -> None:
-    share = spoken(ended.show()["cost"]["step_share"])
-    assert f"Overhead: {share} of step time, " in ended.err
+    cost = ended.show()["cost"]
+    overhead = f"{latency(cost['seconds'])} ({spoken(cost['step_share'])} of step time)"
+    assert f"Overhead: {overhead}, " in ended.err
     assert "leadline  sampled less often to stay within the overhead budget: " in ended.err
 
 

@@ -15,7 +15,7 @@ from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.outcome import RunOutcome, run_outcome
-from leadline.records.totals import sampled, step_share, steps_by_mode
+from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
@@ -85,8 +85,13 @@ def time_breakdown_of(run: Run) -> dict[str, Any]:
 
 
 def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
-    """Return the overhead as a share of step time, its size on disk, and what was sampled less often than requested."""
-    return {"step_share": step_share(workers), "bytes": run_bytes(path), "sampled": to_json(sampled(workers))}
+    """Return the overhead as time and share of step time, its size on disk, and what was sampled less often."""
+    return {
+        "seconds": own_seconds(workers),
+        "step_share": step_share(workers),
+        "bytes": run_bytes(path),
+        "sampled": to_json(sampled(workers)),
+    }
 
 
 def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:

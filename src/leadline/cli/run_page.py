@@ -70,6 +70,7 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
 def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
     """Name and outcome; status, command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
+    cost = summary["cost"]
     interruptions = [Interruption.from_dict(what) for what in summary["interruptions"]]
     facts = {
         "status": state_line(summary),
@@ -77,7 +78,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
-        "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
+        "overhead": describe.overhead(cost["seconds"], cost["step_share"], written_bytes=cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
         "upload": summary["upload"],

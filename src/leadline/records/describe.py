@@ -15,7 +15,7 @@ from leadline.records.documents import (
     SummarizedRule,
     WorkerDocument,
 )
-from leadline.records.formatting import counted, duration, listed, model, share, size
+from leadline.records.formatting import counted, duration, latency, listed, model, share, size
 from leadline.records.incarnations import Interruption
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
@@ -54,9 +54,9 @@ def interruption(what: Interruption) -> str:
     return f"{how}{at}; resumed {step}{after}".rstrip()
 
 
-def overhead(ratio: float | None, *, written_bytes: int | None = None) -> str:
-    """``0.7 % of step time, 41 MB written``."""
-    parts = [] if ratio is None else [f"{share(ratio)} of step time"]
+def overhead(seconds: float | None, ratio: float | None, *, written_bytes: int | None = None) -> str:
+    """``2.34 s (0.7 % of step time), 41 MB written``."""
+    parts = [] if seconds is None or ratio is None else [f"{latency(seconds)} ({share(ratio)} of step time)"]
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
 
 

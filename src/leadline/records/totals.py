@@ -27,6 +27,15 @@ def step_share(workers: Iterable[WorkerDocument]) -> float | None:
     return sum(worker.own_ns for worker in workers) / loop_ns if loop_ns else None
 
 
+def own_seconds(workers: Iterable[WorkerDocument]) -> float | None:
+    """Return the processor time that Leadline took in a training thread: of the worker where it took most.
+
+    Units:
+        Seconds; None if no step was recorded.
+    """
+    return max((worker.own_ns / 1e9 for worker in workers if worker.loop_ns), default=None)
+
+
 def sampled(workers: Iterable[WorkerDocument]) -> list[SampledItem]:
     """Return what was captured less often than requested, each as in the worker that captured it least."""
     least: dict[tuple[object, ...], SampledItem] = {}

@@ -91,7 +91,7 @@ def _not_evaluated(sources: Sources) -> str:
 
 def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     """The facts at the top of the report."""
-    summary, job, rules = sources.summary, sources.job, sources.outcome.rules
+    summary, job, rules, cost = sources.summary, sources.job, sources.outcome.rules, sources.summary["cost"]
     workers = list(sources.run.worker_documents().values())
     stopped = f", stopped by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
     facts = {
@@ -103,7 +103,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "steps": describe.steps(summary["steps"]),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
-        "overhead": describe.overhead(summary["cost"]["step_share"], written_bytes=summary["cost"]["bytes"]),
+        "overhead": describe.overhead(cost["seconds"], cost["step_share"], written_bytes=cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",

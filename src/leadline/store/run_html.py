@@ -11,7 +11,7 @@ from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted, significant
 from leadline.records.outcome import Problem, RunOutcome, run_outcome
-from leadline.records.totals import sampled, step_share, steps_by_mode
+from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 
 _STYLE: Final = (
@@ -106,6 +106,6 @@ def _row(problem: Problem) -> str:
 
 
 def _overhead(workers: Sequence[WorkerDocument]) -> str:
-    overhead = describe.overhead(step_share(workers))
+    overhead = describe.overhead(own_seconds(workers), step_share(workers))
     sampling = [f"sampled: {line}" for line in describe.sampling(sampled(workers))]
     return _quiet("; ".join([f"overhead {overhead}", *sampling])) if overhead else ""

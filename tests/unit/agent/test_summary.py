@@ -12,7 +12,7 @@ from leadline.agent.summary import MAX_LINES, JobEnd, summary_lines
 from leadline.records.documents import LoggedAction, RuleSummary, RunStatus, SampledItem, WorkerDocument
 from leadline.records.outcome import run_outcome
 
-WORKER = WorkerDocument(steps={"train": 3750}, own_ns=7, loop_ns=1000)
+WORKER = WorkerDocument(steps={"train": 3750}, own_ns=1_580_000_000, loop_ns=220_000_000_000)
 
 
 def rule(name: str, **changes: Any) -> dict[str, Any]:
@@ -51,7 +51,7 @@ def lines(
 def test_a_run_without_findings() -> None:
     assert lines(rule("a"), rule("b")) == [
         "leadline  Completed: 3,750 steps, no problem found (2 rules clear).",
-        "leadline  exit 0, 6 m 12 s, 3,750 steps. Overhead: 0.7 % of step time, 41 MB written.",
+        "leadline  exit 0, 6 m 12 s, 3,750 steps. Overhead: 1.58 s (0.7 % of step time), 41 MB written.",
         "  report: leadline report          dashboard: leadline ui",
     ]
 

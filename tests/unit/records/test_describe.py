@@ -23,7 +23,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import share
 from leadline.records.outcome import RunOutcome
-from leadline.records.totals import sampled, step_share, steps_by_mode
+from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.documents import make_folder, to_json, write_document
 from leadline.store.run_html import verdict_html
@@ -48,6 +48,12 @@ def test_the_share_is_of_all_workers_together() -> None:
     assert step_share([WorkerDocument(own_ns=1, loop_ns=100), WorkerDocument(own_ns=5, loop_ns=100)]) == 0.03
     assert step_share([WorkerDocument(), WorkerDocument()]) is None
     assert step_share([]) is None
+
+
+def test_the_seconds_are_of_the_worker_with_most() -> None:
+    workers = [WorkerDocument(own_ns=10**9, loop_ns=10**11), WorkerDocument(own_ns=2 * 10**9, loop_ns=10**11)]
+    assert own_seconds(workers) == 2.0
+    assert own_seconds([WorkerDocument()]) is None
 
 
 @pytest.mark.parametrize(
@@ -86,8 +92,10 @@ def test_sampling_is_formatted(entries: list[SampledItem], texts: list[str]) -> 
 
 def test_every_view_has_the_same_number(tmp_path: Path) -> None:
     documents = {
-        "rank0-1": WorkerDocument("rank0-1", steps={"train": 9}, own_ns=70, loop_ns=10_000, sampled=(entry(),)),
-        "rank1-2": WorkerDocument("rank1-2", steps={"train": 9}, own_ns=50, loop_ns=10_000),
+        "rank0-1": WorkerDocument(
+            "rank0-1", steps={"train": 9}, own_ns=70_000_000, loop_ns=10_000_000_000, sampled=(entry(),)
+        ),
+        "rank1-2": WorkerDocument("rank1-2", steps={"train": 9}, own_ns=50_000_000, loop_ns=10_000_000_000),
     }
     writer = RunWriter(tmp_path / "run")
     make_folder(str(tmp_path / "run" / layout.WORKERS))
@@ -98,13 +106,13 @@ def test_every_view_has_the_same_number(tmp_path: Path) -> None:
     assert (cost["step_share"], cost["sampled"]) == (0.006, to_json([entry()]))
     ending = JobEnd(RunOutcome("Completed"), "Completed", 0, 0, 1.0, tuple(workers), 10, None, False)
     text = "\n".join(summary_lines(ending, width=100))
-    assert "Overhead: 0.6 % of step time, " in text
+    assert "Overhead: 70 ms (0.6 % of step time), " in text
     expected = (
         "sampled less often to stay within the overhead budget: gradients every 200 steps on average, 50 requested"
     )
     assert expected in " ".join(text.split())
     html = verdict_html(writer.path)
-    assert "overhead 0.6 % of step time; sampled: gradients every 200 steps on average, 50 requested" in html
+    assert "overhead 70 ms (0.6 % of step time); sampled: gradients every 200 steps on average, 50 requested" in html
 
 
 def test_steps_are_those_of_the_worker_with_the_most() -> None:

@@ -94,3 +94,10 @@ def test_skipped_steps_are_not_evaluated() -> None:
 def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"exploding_gradient: {name} must be"):
         ExplodingGradient(**{name: value})
+
+
+def test_a_norm_that_grows_while_early_steps_are_captured_densely_is_no_jump() -> None:
+    """Norms of a generator, captured at steps 0 to 5 and every 10th one: it grows from 0.05 to 3 in 60 steps."""
+    first = [0.054, 0.054, 0.057, 0.062, 0.07, 0.081]
+    norms = [*first, 0.159, 0.199, 0.402, 0.667, 1.106, 2.163, 2.635, 3.502, 2.009, 2.517, 2.703, 2.469, 1.742]
+    assert not any(isinstance(verdict, Fired) for verdict in judge(norms))

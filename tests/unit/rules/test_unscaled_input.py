@@ -176,3 +176,16 @@ def test_an_input_of_zeros_fires() -> None:
 def test_invalid_parameters_are_rejected(name: str, value: float) -> None:
     with pytest.raises(ConfigurationError, match=f"unscaled_input: {name} must be"):
         UnscaledInput(**{name: value})
+
+
+def test_activations_that_grow_to_the_size_of_the_input_later_do_not_make_it_evaluated() -> None:
+    tokens = {"dtype": "int64", "layer_dtype": "float32"}
+    first = batch(0, [900.0, 900.0], [600.0, 600.0], rescaled=1e-3, **tokens)
+    assert isinstance(judge(first), NotApplicable)
+    assert isinstance(judge(first, batch(1, [900.0, 900.0], [600.0, 600.0], **tokens)), NotApplicable)
+
+
+def test_a_model_that_is_given_no_tensor_has_no_input_to_evaluate() -> None:
+    infos = {"first_input_0": TensorInfo("first_input_0", ("layers", "linear_input"), (64, 3), "float32")}
+    captured = [Capture(0, {"first_input_0": {"abs_max": 3.0}}, infos=infos)]  # of a graph, say
+    assert isinstance(judge(captured), NotApplicable)

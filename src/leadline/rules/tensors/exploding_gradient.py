@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LATEST: Final = 5
 """The number of norms in a row that are evaluated together."""
+_RECENT: Final = 3
+"""The number of norms just before them whose median is too high as well when a norm has grown, not jumped."""
 _DEVIATIONS: Final = 4.0
 """Robust standard deviations of the logarithms; healthy trainings in the tests reach 2.1, twice in 5 norms."""
 _USUAL: Final = 20
@@ -36,11 +38,11 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         from then on every step is a clipped one.
     How it decides:
         Fires if at least ``patience`` of the last 5 captured norms are above ``factor`` times the median of up to
-        ``window`` earlier norms, and above their noise: ``median * exp(4 * 1.4826 * MAD)``, where MAD is that of
-        their logarithms. With fewer than 20 earlier norms the bound is 20 / their number times as high; at least
-        ``warmup`` are required, undecided before. The norm is the l2 norm of all gradients
-        of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each optimizer is
-        evaluated separately.
+        ``window`` earlier norms, or of the last 3 of these if that is higher, and above their noise: ``median * exp(4
+        * 1.4826 * MAD)``, where MAD is that of their logarithms. With fewer than 20 earlier norms the bound is 20 /
+        their number times as high; at least ``warmup`` are required, undecided before. The norm is the l2 norm of all
+        gradients of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each
+        optimizer is evaluated separately.
     Not a number:
         Norms that are NaN or infinite count neither as high nor for the median (see ``nonfinite_origin``). Steps
         that a gradient scaler skipped are not evaluated. Undecided if the median is 0.
@@ -89,7 +91,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             known = max(known, len(before) + len(finite(values[-_LATEST:])))
             if len(before) < self.warmup:
                 continue
-            usual = median(before[-self.window :])
+            usual = max(median(before[-self.window :]), median(before[-_RECENT:]))
             if usual <= 0:
                 continue
             is_judged = True

@@ -62,8 +62,9 @@ class _Pool:
     """The largest absolute value."""
     columns: int
     """The last dimension."""
-    is_judged: bool
-    """Whether a layer is given the input as it is; labels always are."""
+    is_judged: bool | None
+    """Whether a layer is given the input as it is, at the first step that shows it; None: no step did. Activations of
+    later steps may have grown to any size. Labels are always judged."""
 
     def joined(self, other: _Pool) -> _Pool:
         samples = self.samples + other.samples
@@ -75,7 +76,7 @@ class _Pool:
             square=self.square + share * (other.square - self.square),
             low=min(self.low, other.low),
             size=max(self.size, other.size),
-            is_judged=self.is_judged or other.is_judged,
+            is_judged=other.is_judged if self.is_judged is None else self.is_judged,
         )
 
     def std(self) -> Floats:
@@ -103,8 +104,8 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         255, the largest is > 127 and the standard deviation > 16, as pixels are read from files. Features are the
         columns of (N, D), the channels of (N, C, H, W), the last dimension of (N, S, D). Labels of mean squared,
         absolute, smooth and Huber errors fire by ``scale`` alone. An input is evaluated if a linear, convolution or
-        recurrent layer is given values of the same size (within a factor of 3): a model that normalizes its input
-        needs no scaled one. It fires too if every value of such an input is 0.
+        recurrent layer is given values of the same size (within a factor of 3) at the first step that shows layers: a
+        model that normalizes its input needs no scaled one. It fires too if every value of such an input is 0.
     Not a number:
         A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
@@ -160,14 +161,16 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
                 pools[key] = batch
             elif known.samples < _SAMPLES:
                 pools[key] = known.joined(batch)
-            elif batch.is_judged:
-                pools[key] = replace(known, is_judged=True)
+            elif known.is_judged is None:
+                pools[key] = replace(known, is_judged=batch.is_judged)
         return pools
 
     def evaluate(self, window: Window) -> Verdict:
         readings = [reading for reading in window.readings("abs_max") if _is_input(reading) or _is_label(reading)]
         if not readings:
-            return Undecided("no input of the model was captured at this step")
+            if any(_layers_given(window)):
+                return NotApplicable("the model itself is given no tensor")
+            return Undecided("no input of the model was captured")
         pools: dict[_Key, _Pool] = window.memory
         judged = [
             (reading, pools[key])
@@ -269,9 +272,7 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
     """Yield the statistics of the inputs, and of the labels of regressions, of this step."""
     import numpy as np
 
-    sizes = window.readings("abs_max")
-    layers = [reading for reading in sizes if not _LAYERS.isdisjoint(reading.collections)]
-    layers += [reading for reading in window.readings("value") if reading.tensor.endswith(f"/{GIVEN_SIZE}")]
+    sizes, layers = window.readings("abs_max"), list(_layers_given(window))
     lows = _by_key(window.readings("min"))
     means, spreads = _by_key(window.readings("mean")), _by_key(window.readings("std"))
     unit_means = {(vector.worker, vector.tensor): vector.values for vector in window.vectors("unit_mean")}
@@ -288,13 +289,18 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
             continue
         if mean is None or std is None or len(mean) != len(std) or not np.isfinite([*mean, *std]).all():
             continue
-        is_judged = _is_label(reading) or any(
-            layer.worker == reading.worker and "int" not in layer.dtype and _are_of_one_size(layer.value, reading.value)
-            for layer in layers
-        )
+        given = [layer.value for layer in layers if layer.worker == reading.worker and "int" not in layer.dtype]
+        is_given = any(_are_of_one_size(value, reading.value) for value in given) if given else None
+        is_judged = _is_label(reading) or is_given
         square = std**2 + mean**2
         low = lows.get(key, -reading.value)
         yield key, _Pool(reading.shape[0], mean, square, low, reading.value, reading.shape[-1], is_judged)
+
+
+def _layers_given(window: Window) -> Iterator[TensorReading]:
+    """Yield the largest absolute values that layers are given at this step."""
+    yield from (reading for reading in window.readings("abs_max") if not _LAYERS.isdisjoint(reading.collections))
+    yield from (reading for reading in window.readings("value") if reading.tensor.endswith(f"/{GIVEN_SIZE}"))
 
 
 def _are_of_one_size(one: float, other: float) -> bool:

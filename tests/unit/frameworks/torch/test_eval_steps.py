@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.nn.modules import module as torch_module
 
 import leadline
+from leadline.frameworks.torch.naming import model_names
 
 X, Y = torch.randn(12, 4, generator=torch.Generator().manual_seed(0)), torch.arange(12) % 3
 
@@ -364,3 +365,63 @@ def test_train_losses_of_parts_of_a_model_are_no_eval_losses(
     found = scalars(run, "losses", "eval")
     assert found == {"mse_loss_output_0": pytest.approx(dict(enumerate(eval_losses[2:])))}
     assert has_hooks[2] is False
+
+
+class _WithLossInside(nn.Module):
+    """A model with a part that computes the loss, which the model returns behind its predictions."""
+
+    class Head(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear, self.criterion = nn.Linear(8, 3), nn.CrossEntropyLoss()
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            out = self.linear(x)
+            return out, self.criterion(out, labels)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.head = nn.Sequential(nn.Linear(4, 8), nn.ReLU()), self.Head()
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        out, loss = self.head(self.body(x), labels)
+        return out, loss
+
+
+def test_loss_and_accuracy_of_a_part_of_a_model_are_captured_without_tensors(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = _WithLossInside()
+    losses, accuracies = [], []
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            model.train()
+            model(X, Y)[1].backward()
+            optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                out, loss = model(X, Y)
+            losses.append(loss.item())
+            accuracies.append(float((out.argmax(1) == Y).float().mean()))
+
+    run = watch(tmp_path, train, "losses:every=1", "metrics:regex=accuracy,modes=eval,every=1")
+    assert scalars(run, "losses", "eval") == {"head.criterion_output_0": pytest.approx(dict(enumerate(losses)))}
+    assert scalars(run, "metrics", "eval") == {"accuracy": pytest.approx(dict(enumerate(accuracies)))}
+
+
+def test_calls_of_parts_of_a_known_model_search_no_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search() -> None:
+        raise AssertionError("all objects were searched")
+
+    def evaluate_and_train() -> None:
+        model = net()
+        monkeypatch.setattr(model_names, "live_modules", search)
+        with torch.no_grad():
+            for layer in model:  # as agents do that call the heads of their policy
+                layer(torch.ones(2, 4 if layer is model[0] else 8))
+        Loop(model).train()
+
+    run = watch(tmp_path, evaluate_and_train, preset="light")
+    assert scalars(run, "losses")

@@ -59,6 +59,8 @@ class CapturedTensors:
         self.own_ns = self.begun_ns = 0
         self.mode = "train"
         self.accuracy: dict[str, Any] = {}
+        self.has_items = False
+        """Whether any tensor may be captured; otherwise a pass is watched for its losses and its accuracy only."""
         self._deltas = Deltas(_DELTA_BYTES, warn)
         self._items: tuple[CaptureItem, ...] = ()
         self._requests = Requests((), may_select_module_tensors)
@@ -73,15 +75,11 @@ class CapturedTensors:
         if tuple(items) != self._items or len(self._targets) > _MAX_TARGETS:
             self._items, self._targets = tuple(items), {}
             self._requests = Requests(self._items, may_select_module_tensors)
+            self.has_items = any(may_select_module_tensors(item) for item in self._items)
         self.own_ns, self.mode = 0, mode
         self.begun_ns = 0
         self._counts, self._raw = {}, []
         self._row.begin(mode)
-
-    @property
-    def has_items(self) -> bool:
-        """Whether any item is captured; otherwise a pass is watched for its losses only."""
-        return bool(self._items)
 
     def next_name(self, stem: str) -> str:
         """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``."""

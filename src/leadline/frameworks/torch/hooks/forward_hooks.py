@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 from torch.nn.modules import module as torch_module
+from torch.nn.modules.loss import _Loss
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar
@@ -204,7 +205,7 @@ class ForwardHooks:
                 hook_guard.run(begin_call, module, args)
             state.depth += 1
             own_ns = call_ns
-            if state.is_captured:
+            if state.is_captured and (state.depth == 1 or state.sees_inner or isinstance(module, _Loss)):
                 start_ns = clock()
                 guard.run(capture_values, module, args)
                 own_ns += clock() - start_ns
@@ -222,7 +223,7 @@ class ForwardHooks:
             if torch._C._current_graph_task_id() != -1 or is_transformed():
                 return
             state.depth = max(state.depth - 1, 0)
-            if state.is_captured:
+            if state.is_captured and (state.depth == 0 or state.sees_inner or isinstance(module, _Loss)):
                 start_ns = clock()
                 guard.run(capture_values, module, args, kwargs, output)
                 charge(clock() - start_ns)
@@ -243,13 +244,14 @@ class ForwardHooks:
         if not is_grad:
             self.stop_function_capture()
             self.on_call_without_gradients(outermost)
-        if not isinstance(outermost, torch.nn.modules.loss._Loss):
+        if not isinstance(outermost, _Loss):
             self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)
             passes.begin_call(outermost, model, is_grad=is_grad)
             is_training = is_grad and passes.train in passes.current
             if is_training and not model.is_trained and self.called_modules is not None:
                 self.called_modules.add_model(outermost)
         state.is_captured = any(one.is_open for one in passes.current)
+        state.sees_inner = is_grad or passes.has_items
         if is_grad and state.is_captured and passes.train in passes.current:
             self._start_function_capture()
         elif not passes.current:
@@ -302,7 +304,7 @@ class ForwardHooks:
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
-        is_outermost, is_loss = self._state.depth == 0, isinstance(module, torch.nn.modules.loss._Loss)
+        is_outermost, is_loss = self._state.depth == 0, isinstance(module, _Loss)
         if not name or output is None or not (self._passes.has_items or is_outermost or is_loss):
             return  # without items only losses are needed
         if kwargs and self._passes.has_items:

@@ -212,6 +212,8 @@ class CallState(threading.local):
     depth = 0
     is_captured = False
     """Whether the current outermost call is captured."""
+    sees_inner = True
+    """Whether inner modules are seen as well; else only their losses are, without gradients and captured tensors."""
     model: ModelModules | None = None
     mode: FunctionMode | None = None
 

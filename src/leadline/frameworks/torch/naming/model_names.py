@@ -110,7 +110,7 @@ class ParameterNames:
     def _outermost_including(self, root: torch.nn.Module) -> list[torch.nn.Module]:
         """Return the outermost modules; scan all objects if the model was built before the registry existed."""
         outermost = self._registry.outermost()
-        if any(module is root for module in outermost) or next(root.parameters(), None) is None:
+        if self._registry.has(root) or next(root.parameters(), None) is None:
             return outermost
         outermost = live_modules()
         for module in outermost:
@@ -308,6 +308,11 @@ class ModuleRegistry:
     def add(self, module: torch.nn.Module) -> None:
         """Add a module that the user registered, or that a search found."""
         self._make_add()(module, "", None)
+
+    def has(self, module: torch.nn.Module) -> bool:
+        """Whether a module is recorded; then so are the modules that contain it."""
+        reference = self._known.get(id(module))
+        return reference is not None and reference() is module
 
     def _make_add(self) -> Callable[[torch.nn.Module, str, Any], None]:
         known = self._known

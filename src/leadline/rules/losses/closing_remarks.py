@@ -23,7 +23,7 @@ from leadline.rules.rule import Rule
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
-_LABEL_STEPS: Final = 5
+_LABEL_STEPS: Final = 10
 _MIN_LABELS: Final = 100
 _MIN_LOSSES: Final = 5
 _MANY_LOSSES: Final = 40
@@ -78,7 +78,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         it began. It remarks that the
         mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
         reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
-        squared error, the share of the most frequent label for an accuracy. Labels are those of the first 5 train
+        squared error, the share of the most frequent label for an accuracy. Labels are those of the first 10 train
         steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates,
         if it does not fall (with ln C where labels are not known); longer trainings are evaluated by
         ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
@@ -139,9 +139,10 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         if not _metrics(window):
             return Undecided("no loss or metric was captured at this step")
         known: _Known = window.memory
+        of_validation = [self._of_validation(known, key) for key in known.evaluations]
         remarks = [
             self._of_length(known) or _of_updates(known) or _of_training(known),
-            *(self._of_validation(known, key) for key in known.evaluations),
+            *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
         return Clear({"remarks": [remark for remark in remarks if remark]})
 

@@ -425,3 +425,39 @@ def test_calls_of_parts_of_a_known_model_search_no_objects(tmp_path: Path, monke
 
     run = watch(tmp_path, evaluate_and_train, preset="light")
     assert scalars(run, "losses")
+
+
+def test_a_loss_module_that_a_model_makes_in_its_forward_pass_is_captured(tmp_path: Path) -> None:
+    """As the models of Transformers do."""
+
+    class Classifier(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = net()
+
+        def forward(self, x: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            out = self.body(x)
+            return nn.CrossEntropyLoss()(out, labels), out
+
+    loop = Loop(model := Classifier(), lambda pair, labels: pair[0])
+    run = watch(tmp_path, lambda: _train_with_labels(model, loop), preset="standard")
+    name = "CrossEntropyLoss_output_0"
+    assert scalars(run, "losses") == {name: pytest.approx(dict(enumerate(loop.losses["train"])))}
+    assert scalars(run, "losses", "eval") == {name: pytest.approx(dict(enumerate(loop.losses["eval"])))}
+    assert scalars(run, "metrics", "eval") == {"accuracy": pytest.approx(dict(enumerate(loop.accuracies)))}
+    assert "CrossEntropyLoss_input_1" in run.tensor_names(collection="labels")
+
+
+def _train_with_labels(model: nn.Module, loop: Loop) -> None:
+    for _ in range(3):
+        model.train()
+        loop.optimizer.zero_grad()
+        loss, _ = model(X, Y)
+        loss.backward()
+        loop.optimizer.step()
+        loop.losses["train"].append(loss.item())
+        model.eval()
+        with torch.no_grad():
+            loss, out = model(X, Y)
+        loop.losses["eval"].append(loss.item())
+        loop.accuracies.append(float((out.argmax(1) == Y).float().mean()))

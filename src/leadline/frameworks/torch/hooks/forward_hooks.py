@@ -278,7 +278,8 @@ class ForwardHooks:
 
     def _capture_inputs(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         model = self._state.model
-        name = model.names.get(id(module)) if model is not None else None
+        made = type(module).__name__ if isinstance(module, _Loss) else None  # for this call, as Transformers do
+        name = model.names.get(id(module), made) if model is not None else made
         if name is None:
             self._note_unregistered(module)
             self._state.stack.append(("", ""))
@@ -306,7 +307,7 @@ class ForwardHooks:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
         is_outermost, is_loss = self._state.depth == 0, isinstance(module, _Loss)
         if not name or output is None or not (self._passes.has_items or is_outermost or is_loss):
-            return  # without items only losses are needed
+            return
         if kwargs and self._passes.has_items:
             collections = module_collections(module, kind, "input", is_outermost=is_outermost)
             self._capture_tensors(name, "input", collections, tuple(kwargs.values()))
@@ -314,8 +315,8 @@ class ForwardHooks:
         captured = self._capture_tensors(name, "output", collections, output)
         if is_loss:
             self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
-            values = (*args, *kwargs.values())
-            self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, values, {**vars(module), **kwargs})
+            options = {**vars(module), **kwargs}
+            self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, (*args, *kwargs.values()), options)
         elif is_outermost:
             self._passes.note_outputs(module, output)
             self._record_own_losses(module, captured, output)

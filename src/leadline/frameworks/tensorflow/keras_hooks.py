@@ -82,6 +82,8 @@ class KerasHooks:
     def _patch_backend_optimizer(self, module: ModuleType) -> None:
         self._patches.replace(module.TFOptimizer, "_backend_update_step", self._make_update_step)
         self._patches.replace(module.TFOptimizer, "_all_reduce_sum_gradients", self._make_all_reduce)
+        for method in ("_distributed_tf_update_step", "_apply_weight_decay"):
+            self._patches.replace(module.TFOptimizer, method, self._make_left_out)
 
     def _make_apply(self, original: Original) -> Original:
         local, steps, guard = self._local, self._steps, self._guard
@@ -167,6 +169,15 @@ class KerasHooks:
             return reduced
 
         return _all_reduce_sum_gradients
+
+    def _make_left_out(self, original: Original) -> Original:
+        """Return a method that a replay leaves out: what it writes would be undone."""
+        tracing = self._steps.tracing
+
+        def method(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            return None if tracing.is_tracing_variant else original(optimizer, *args, **kwargs)
+
+        return method
 
     # --- layers and losses --------------------------------------------------------------------------------
 

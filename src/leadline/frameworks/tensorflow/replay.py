@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import tensorflow as tf
 from tensorflow.python.data.ops.iterator_ops import OwnedIterator
 from tensorflow.python.framework import op_def_registry
+from tensorflow.python.framework.auto_control_deps_utils import get_read_only_resource_input_indices_graph
 from tensorflow.python.ops import gen_dataset_ops
 
 from leadline.frameworks.tapped import NO_FACTS, Values
@@ -79,7 +80,7 @@ class Replays:
     """Replays of the calls of all functions.
 
     **Same bits** - every variable that the function may write is restored before the script's own call, also if the
-    replay fails; the script's own function is never replaced.
+    replay fails; the script's own function is never replaced. The update of an optimizer of Keras is left out.
 
     Args:
         note: Takes a line about something that cannot be captured.
@@ -156,7 +157,7 @@ class Replays:
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
         ours = variant.taps.variables()
-        variables = [variable for variable in concrete.variables if id(variable) not in ours]
+        variables = [variable for variable in _written_variables(concrete) if id(variable) not in ours]
         return _Prepared(target, variant, variables, is_new)
 
     def _run_and_restore(self, call: StepCall, prepared: _Prepared) -> None:
@@ -285,6 +286,19 @@ def _fill(iterator: Any, elements: Sequence[Any]) -> None:
     for following in datasets[1:]:
         dataset = dataset.concatenate(following)
     gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)
+
+
+def _written_variables(concrete: Any) -> list[Any]:
+    """Return the variables that a traced function may write, in branches and functions that it calls as well."""
+    graph = concrete.graph
+    read_only = {id(graph.inputs[at]) for at in get_read_only_resource_input_indices_graph(graph)}
+    read = {id(outer) for outer, inner in graph.captures if id(inner) in read_only}
+    return [variable for variable in concrete.variables if not {id(part) for part in _handles(variable)} <= read]
+
+
+def _handles(variable: Any) -> list[Any]:
+    """Return the handles of a variable: of one for each replica, if it is distributed."""
+    return [part.handle for part in getattr(variable, "values", (variable,))]
 
 
 def _refusal(concrete: Any) -> str:

@@ -98,6 +98,11 @@ class Tracing:
         """Whether the script is calling a function."""
         return bool(self._stack)
 
+    @property
+    def is_tracing_variant(self) -> bool:
+        """Whether a function is traced again with taps."""
+        return self._variant is not None and not self._is_learning
+
     def refusals(self) -> dict[str, str]:
         """Return why functions cannot be replayed, by their names."""
         known = list(self._facts.items())
@@ -156,7 +161,7 @@ class Tracing:
         if is_eager():
             return original(function, *args, **kwargs)
         traced = self._variant.clone_of(function) if self._variant is not None else function
-        if self._variant is not None and not self._is_learning:
+        if self.is_tracing_variant:
             return original(traced, *args, **kwargs)
         facts = self._facts.setdefault(function, FunctionFacts())
         self._stack.append(function)
@@ -190,7 +195,7 @@ class Tracing:
 
     def mark(self, *, optimizer: Any = None, variables: dict[str, Any] | None = None, loss: Any = None) -> None:
         """Note that the function that is traced trains."""
-        if not self._stack or (self._variant is not None and not self._is_learning):
+        if not self._stack or self.is_tracing_variant:
             return
         facts = self._facts.setdefault(self._stack[-1], FunctionFacts())
         facts.trains = True

@@ -19,6 +19,7 @@ run = StandaloneRun(out=tempfile.mkdtemp(), name="run", preset="standard", captu
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax._src import api
 
 bare_jit = api.jit
@@ -48,6 +49,7 @@ expect("stages.Wrapped", isinstance(watched, jax.stages.Wrapped))
 expect("callable", callable(watched))
 expect("hash and equality", watched == watched and len({watched, watched}) == 1 and watched != jax.jit(scale))
 expect("copy", copy.copy(watched) is watched and copy.deepcopy(watched) is watched)
+expect("state", watched.__getstate__()["function_name"] == bare.__getstate__()["function_name"])
 expect("weakref", weakref.ref(watched)() is watched)
 expect("lower", watched.lower(3.0).as_text() == bare.lower(3.0).as_text())
 expect("compile", watched.lower(3.0).compile()(3.0) == 6.0)
@@ -82,6 +84,10 @@ def counted(x):
 for _ in range(5):
     jax.jit(counted)(1.0)
 expect("a function that is compiled again and again is traced once", len(calls) == 1)
+calls.clear()
+with jax.disable_jit():
+    jax.jit(counted)(1.0)
+expect("without compilation the function is called once", len(calls) == 1)
 
 
 class Model:
@@ -149,6 +155,12 @@ def physics(w, x):
 
 expected = bare_jit(lambda w, x: physics.__wrapped__(w, x))(0.5, jnp.arange(3.0))
 expect("gradients of gradients", np.allclose(physics(0.5, jnp.arange(3.0)), expected))
+optimizer = optax.sgd(0.1)
+optimizer_state = optimizer.init(1.0)
+constant = jax.value_and_grad(lambda x: 3.0)
+for _ in range(3):
+    optimizer.update(constant(1.0)[1], optimizer_state)
+expect("nothing of Leadline failed", run.session.guard.failure is None)
 
 run.close()
 expect("it works without Leadline", watched(5.0) == 10.0 and jax.jit is api.jit)

@@ -62,6 +62,8 @@ class Jitted:
         jitted, steps = self._jitted, self._watch.steps
         if steps is None or (self._passes and jitted._cache_size() == self._size and not steps.is_evaluation):
             return jitted(*args, **kwargs)
+        if jax.config.jax_disable_jit:
+            return jitted(*args, **kwargs)  # it runs operation by operation, as code outside of compiled functions
         if not versions.is_trace_clean():
             return steps.call_traced(jitted, args, kwargs)
         return steps.call(self, args, kwargs)
@@ -82,6 +84,9 @@ class Jitted:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Jitted:
         return self
+
+    def __getstate__(self) -> Any:
+        return self._jitted.__getstate__()
 
     def __reduce__(self) -> Any:
         return _itself, (self._jitted,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -33,11 +33,15 @@ class LateNumber:
 
     def is_ready(self) -> bool:
         """Return whether it can be read without waiting."""
-        return all(array.is_ready() for array, _ in self._arrays)
+        return all(array.is_ready() for array in self._late_arrays())
 
     def is_lost(self) -> bool:
         """Return whether it will never be known: its array was deleted."""
-        return any(array.is_deleted() for array, _ in self._arrays)
+        return any(array.is_deleted() for array in self._late_arrays())
+
+    def _late_arrays(self) -> Iterator[jax.Array]:
+        """Yield what a device may still compute: constants are numbers of JAX's own."""
+        return (array for array, _ in self._arrays if isinstance(array, jax.Array))
 
     def __float__(self) -> float:
         return sum(_read(array, at) for array, at in self._arrays) / self._divisor

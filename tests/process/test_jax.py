@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
+import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -149,3 +150,41 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     assert ended.status == 0, ended.err
     assert ended.run.tensor("gradient/first/kernel").statistic("l2", step=50) > 0
     assert 0 < ended.run.tensor("relu_output_0").statistic("zero_ratio", step=0) < 1
+
+
+def test_two_processes_capture_the_same_steps_together(tmp_path: Path) -> None:
+    """A capture of arrays that several processes share communicates: one that captures alone would wait for ever."""
+    bare = _results_of_processes([PYTHON])
+    watched = _results_of_processes([LEADLINE_OF_JAX, "run", "--out", str(tmp_path), "--name", "run", PYTHON])
+    assert {index: result["hash"] for index, result in watched.items()} == {
+        index: result["hash"] for index, result in bare.items()
+    }
+    run = leadline.open_run(str(tmp_path / "run"))
+    assert not [note for worker in run.worker_documents().values() for note in worker.notes]
+    rows = run.tensor("gradient/w1").statistics("l2").to_pylist()
+    by_rank = {rank: {row["step"]: row["value"] for row in rows if row["worker"].startswith(rank)} for rank in RANKS}
+    assert by_rank["rank0"] == by_rank["rank1"]
+    assert sorted(by_rank["rank0"]) == [0, 1, 2, 3, 4, 5, 10, 20, 50, 100]
+    assert by_rank["rank0"][0] == pytest.approx(bare[0]["first_gradient"], rel=1e-5)
+    assert run.tensor("loss").steps() == list(range(120))
+
+
+RANKS = ("rank0", "rank1")
+LEADLINE_OF_JAX = str(Path(PYTHON).with_name("leadline"))
+
+
+def _results_of_processes(launcher: list[str]) -> dict[int, Any]:
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    done = subprocess.run(
+        [*launcher, script("jax_processes.py"), str(port)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+        env=environment(JAX_PLATFORMS="cpu"),
+    )
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {result["index"]: result for result in results}

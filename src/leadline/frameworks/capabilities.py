@@ -67,6 +67,9 @@ class Distributes(Protocol):
     def is_distributed(self) -> bool:
         """Return whether this process is one rank of several."""
 
+    def captures_together(self) -> bool:
+        """Return whether a capture communicates, so that all ranks must capture at the same steps."""
+
     def rank(self) -> int | None:
         """Return the rank of this process in a distributed job, if the framework knows it."""
 

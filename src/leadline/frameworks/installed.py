@@ -65,7 +65,7 @@ class Frameworks:
         """Adapters of which an optimizer has stepped."""
         self._evaluating: list[Evaluates] = []
         self._scalars: list[DeviceScalars] = []
-        self._distributed: Distributes | None = None
+        self._distributed: list[Distributes] = []
         self._watched_items: Sequence[CaptureItem] | None = None
         """The items captured in the current step; None if nothing is watched."""
         self._callbacks: StepCallbacks | None = None
@@ -158,7 +158,7 @@ class Frameworks:
         if isinstance(adapter, Evaluates):
             self._evaluating.append(adapter)
         if isinstance(adapter, Distributes):
-            self._distributed = self._distributed or adapter
+            self._distributed.append(adapter)
         if isinstance(adapter, DeviceScalars):
             self._scalars.append(adapter)
         if isinstance(adapter, MeasuresMemory):
@@ -271,11 +271,15 @@ class Frameworks:
 
     def is_distributed(self) -> bool:
         """Return whether this process is one rank of several."""
-        return self._distributed is not None and self._distributed.is_distributed()
+        return any(adapter.is_distributed() for adapter in self._distributed)
+
+    def captures_together(self) -> bool:
+        """Return whether a capture communicates with other ranks, so that all must capture at the same steps."""
+        return any(adapter.captures_together() for adapter in self._distributed)
 
     def rank(self) -> int | None:
         """Return the rank of this process in a distributed job, if a framework knows it."""
-        return self._distributed.rank() if self._distributed is not None else None
+        return next((rank for adapter in self._distributed if (rank := adapter.rank()) is not None), None)
 
     def describe(self) -> dict[str, Any]:
         """Return the entries of the worker document about the training."""

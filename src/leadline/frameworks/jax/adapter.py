@@ -9,6 +9,7 @@ import jax
 
 from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.jax import versions
 from leadline.frameworks.jax.calls import Owner
 from leadline.frameworks.jax.capture import JaxSubject
 from leadline.frameworks.jax.diagnose import coverage_gaps, inventory
@@ -74,11 +75,19 @@ class JaxAdapter:
     def describe(self) -> dict[str, Any]:
         return {}
 
+    def is_distributed(self) -> bool:
+        return versions.processes() > 1
+
+    def captures_together(self) -> bool:
+        return self.is_distributed()
+
+    def rank(self) -> int | None:
+        return versions.process_index()
+
     def register(self, model: object) -> None:
         """Do nothing: parameters are found where gradients are computed."""
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
-        callbacks.timeline.facts.setdefault("device", jax.default_backend())
         watch, marks = self._watch, TrainingTaps(self._watch)
         watch.guard = guard
         steps = watch.steps = TrainingSteps(jax.jit, callbacks, guard, self._note)

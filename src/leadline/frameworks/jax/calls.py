@@ -139,9 +139,6 @@ class JittedCall:
         if len(leaves) != len(jaxpr.in_avals):
             steps.refuse(self.function.__name__, programs, "its arguments are not those of its program")
             return None
-        if not all(getattr(leaf, "is_fully_addressable", True) for leaf in leaves):
-            steps.refuse(self.function.__name__, programs, "its arguments are divided among several processes")
-            return None
         timer, is_new = Timer(), not program.has_run
         try:
             return program.run((jaxpr.consts, leaves))

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import jax
 import numpy as np
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 
 from leadline.frameworks.jax import kernels
 from leadline.frameworks.jax.facts import Facts, TapSite
@@ -99,10 +100,13 @@ class CaptureProgram:
             rows = [taken[0] for _, taken in ordered] or [kernels.always()]
             return kernels.joined(rows), [each for _, taken in ordered for each in taken[1:]]
 
-        self._run = jit(leadline_capture)
+        self._jit, self._function = jit, leadline_capture
+        self._run: Callable[..., Any] | None = None
 
     def run(self, values: Any) -> Callable[[int], list[Values]]:
         """Compute; return a function that returns what was captured of each step of the call."""
+        if self._run is None:
+            self._run = self._jit(self._function, **_options(values))
         context = (jax.transfer_guard("allow"), jax.debug_nans(False), jax.debug_infs(False))
         with context[0], context[1], context[2], jax.profiler.TraceAnnotation(layout.OVERHEAD_ANNOTATION):
             numbers, copies = jax.device_get(self._run(values))
@@ -132,6 +136,15 @@ class CaptureProgram:
             return None
         array = copy[_index(site.loops[: self._loops], step)][(0,) * inner] if copy is not None else None
         return Values(wanted.info, wanted.primaries, numbers[None, 1:].astype("f8"), array)
+
+
+def _options(values: Any) -> dict[str, Any]:
+    """Return the options under which each of several processes has all results, computed from these arrays."""
+    for leaf in jax.tree_util.tree_leaves(values):
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            mesh = getattr(leaf.sharding, "mesh", None)
+            return {} if mesh is None else {"out_shardings": NamedSharding(mesh, PartitionSpec())}
+    return {}
 
 
 def _index(loops: Sequence[int], step: int) -> tuple[Any, ...]:

@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import jax
+
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
 from leadline.frameworks.jax.facts import TapSite, leaf_at, losses_in
@@ -171,6 +173,7 @@ class TrainingSteps:
         self._begin_step(call)
 
     def _begin_step(self, call: Call) -> None:
+        self._callbacks.timeline.facts.setdefault("device", jax.default_backend())  # running by now, not before
         self._callbacks.before_update(call.owner.current)
         self._capture_forward(call)
         self._record_checks()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import jax
-from jax._src import core
+from jax._src import core, distributed
 
 Tracer: Final = core.Tracer
 is_trace_clean: Final[Callable[[], bool]] = core.trace_state_clean
@@ -26,6 +26,19 @@ BODIES: Final = {
 """The parameter that holds the program of each primitive which only calls it."""
 PRINTS: Final = frozenset({"debug_callback", "debug_print"})
 """Primitives whose only effect is a message to the user."""
+
+
+def processes() -> int:
+    """Return the number of processes of the job.
+
+    ``jax.process_count()`` would start the backend, which must not be before ``jax.distributed.initialize()``.
+    """
+    return distributed.global_state.num_processes or 1
+
+
+def process_index() -> int | None:
+    """Return the index of this process in the job; None if it is the only one."""
+    return distributed.global_state.process_id if processes() > 1 else None
 
 
 def program_of(body: Any) -> tuple[Any, Sequence[Any]]:

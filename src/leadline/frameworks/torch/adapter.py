@@ -253,6 +253,9 @@ class TorchAdapter:
         distributed = torch.distributed
         return bool(distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1)
 
+    def captures_together(self) -> bool:
+        return False
+
     def rank(self) -> int | None:
         distributed = torch.distributed
         if distributed.is_available() and distributed.is_initialized():

@@ -28,6 +28,8 @@ CAPTURES_SHARE: Final = 0.25
 """The least share of what is earned that is left for delayable captures, however much a step costs without them."""
 PATIENCE: Final = 4.0
 """A capture that has waited until this multiple of its price was earned need not wait longer for all of it."""
+_FIRST_STEPS_TOGETHER: Final = 100
+_EVERY_TOGETHER: Final = 50
 _SURPLUS: Final = 1.5
 """With several ranks a delayed group is captured more often if this multiple of its price is left after a capture."""
 
@@ -44,13 +46,16 @@ class Budget:
 
     Several ranks do not communicate, but must capture at the same steps, since rules compare them. There a delayed
     group is captured only at multiples of its interval times a power of two, which grows while the credit does not
-    suffice: ranks with different prices meet at the multiples of the larger one.
+    suffice: ranks with different prices meet at the multiples of the larger one. Where a capture itself communicates,
+    a rank that captures alone would wait for ever: there the steps follow from their numbers alone. All that is due is
+    captured in the first 100 steps, and at every 50th one after these; nothing is captured by the clock.
 
     Args:
         share: The share of the elapsed time.
         overhead: The overhead so far, in total; its clock is the budget's.
         step: Returns the number of steps so far.
         is_distributed: Returns whether this process is one rank of several.
+        captures_together: Returns whether a capture communicates with the other ranks.
     """
 
     def __init__(
@@ -60,8 +65,10 @@ class Budget:
         *,
         step: Callable[[], int],
         is_distributed: Callable[[], bool] = lambda: False,
+        captures_together: Callable[[], bool] = lambda: False,
     ) -> None:
         self._share, self._overhead, self._step, self._is_distributed = share, overhead, step, is_distributed
+        self._captures_together = captures_together
         self._credit, self._reserve = float(SAVED_NS), RESERVE_SHARE * SAVED_NS
         self._debt_ns = 0.0
         """The cost of steps without captures and of reserved captures that is not paid yet."""
@@ -102,11 +109,14 @@ class Budget:
     def choose(self, due: Sequence[CaptureGroup], step: int) -> list[CaptureGroup]:
         """Return the groups to capture at a step of their mode; the others are delayed."""
         self._earn()
-        is_aligned = self._is_distributed()
+        is_aligned, is_together = self._is_distributed(), self._captures_together()
         chosen = []
         for group in sorted(due, key=_order):
             if group.kind == "always":
                 is_taken = True
+            elif is_together:
+                is_common = step <= _FIRST_STEPS_TOGETHER or step % _EVERY_TOGETHER == 0
+                is_taken = is_common and group.schedule.every_seconds is None
             elif is_aligned and group.schedule.every_seconds is None:
                 is_taken = group.is_aligned and self._affords(group)
                 self._adjust(group, is_taken=is_taken)

@@ -115,14 +115,22 @@ class PlanChanges:
     Args:
         items: The items of the run's capture plan.
         on_change: Called when the items have changed.
+        captures_together: Returns whether all ranks must capture at the same steps. Each rank handles a request at a
+            step of its own, so that none is taken then.
 
     Attributes:
         items: The items that are captured now.
     """
 
-    def __init__(self, context: StepContext, items: tuple[CaptureItem, ...], on_change: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        context: StepContext,
+        items: tuple[CaptureItem, ...],
+        on_change: Callable[[], object],
+        captures_together: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.items = items
-        self._context, self._on_change = context, on_change
+        self._context, self._on_change, self._captures_together = context, on_change, captures_together
 
     def serve(self, control: ControlRequests) -> None:
         """Register for the requests."""
@@ -138,11 +146,16 @@ class PlanChanges:
 
     def handle(self, request: PlanChange) -> None:
         """Capture the items after a request, and acknowledge it."""
-        before, self.items = self.items, changed_items(self.items, request)
-        if self.items != before:
-            self._on_change()
-        context, details = self._context, _describe_change(request, before, self.items)
-        acknowledge(context.run, request.id, context.worker, context.train_step - 1, Answer("taken", details))
+        before, after = self.items, changed_items(self.items, request)
+        if after != before and self._captures_together():
+            answer = Answer("refused", "a job of several JAX processes captures what it was started with")
+        else:
+            answer = Answer("taken", _describe_change(request, before, after))
+            self.items = after
+            if after != before:
+                self._on_change()
+        context = self._context
+        acknowledge(context.run, request.id, context.worker, context.train_step - 1, answer)
 
 
 def _describe_change(request: PlanChange, before: tuple[CaptureItem, ...], after: tuple[CaptureItem, ...]) -> str:

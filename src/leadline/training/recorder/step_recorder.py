@@ -83,7 +83,13 @@ class StepRecorder:
         self.has_request = control.has_pending
         self._device_bytes = plan.device_bytes
         self.budget = (
-            Budget(plan.budget, self.cost, step=lambda: self.clock.step, is_distributed=frameworks.is_distributed)
+            Budget(
+                plan.budget,
+                self.cost,
+                step=lambda: self.clock.step,
+                is_distributed=frameworks.is_distributed,
+                captures_together=frameworks.captures_together,
+            )
             if plan.budget is not None
             else None
         )

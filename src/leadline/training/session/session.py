@@ -86,7 +86,7 @@ class Session:
         self.context = context = StepContext(run, self._worker_name)
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
         control = ControlRequests(context, frameworks.end_training)
-        self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan)
+        self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan, frameworks.captures_together)
         openers = framework_openers(frameworks, run, self.guard)
         self._profiling = ProfileRequests(context, started_ns=manifest.started_ns, openers=openers)
         self.recorder = StepRecorder(

@@ -37,6 +37,7 @@ class Training:
     noise: random.Random | None = None
     """Doubles prices and step times at random."""
     ranks: int = 1
+    captures_together: bool = False
     first_ns: float = 0
     """What the first capture costs beside its price."""
     now: int = 1
@@ -46,7 +47,13 @@ class Training:
     def __post_init__(self) -> None:
         self.step = 0
         self.cost = Overhead(clock=lambda: self.now)
-        self.budget = Budget(self.share, self.cost, step=lambda: self.step, is_distributed=lambda: self.ranks > 1)
+        self.budget = Budget(
+            self.share,
+            self.cost,
+            step=lambda: self.step,
+            is_distributed=lambda: self.ranks > 1,
+            captures_together=lambda: self.captures_together,
+        )
         items = split(self.items)
         forward = [item for item in items if item.collection == "layers"]
         tensors = [item for item in items if item.collection != "layers"]
@@ -235,6 +242,17 @@ def test_ranks_with_different_prices_capture_the_same_steps(every: int, price_ms
     assert len(common) >= 0.75 * len(slow.captured["l2"])
     assert common >= {0, 1, 2}
     assert len(slow.captured["l2"]) >= 0.7 * len(fast.captured["l2"])  # nothing is left unused either
+
+
+def test_ranks_whose_captures_communicate_capture_what_the_number_of_the_step_says() -> None:
+    items = [item("gradients", "l2", every=10), item("weights", "max", every=50), item("layers", "mean", every=100)]
+    captured = []
+    for price_ms in (0.01, 300):
+        prices = {"l2": price_ms * MS, "max": price_ms * MS, "mean": price_ms * MS}
+        captured.append(Training(items, prices, ranks=2, captures_together=True).run(1000).captured)
+    assert captured[0] == captured[1]
+    assert captured[0]["l2"] == [step for step in requested(1000, 10) if step <= 100 or step % 50 == 0]
+    assert captured[0]["max"] == requested(1000, 50)
 
 
 def test_an_optimizer_that_steps_rarely_is_captured_in_a_job_of_several_ranks() -> None:

@@ -35,6 +35,17 @@ def test_new_items_are_captured_once_and_acknowledged(tmp_path: Path) -> None:
     ]
 
 
+def test_a_change_is_refused_where_all_ranks_must_capture_at_the_same_steps(tmp_path: Path) -> None:
+    context = StepContext(str(tmp_path), lambda: "rank0-1")
+    captures = PlanChanges(context, (), lambda: None, lambda: True)
+    captures.handle(AddRules("1", items=(ITEM,)))
+    captures.handle(AddRules("2"))
+    assert captures.items == ()
+    (refused,), (taken,) = read_acknowledgements(str(tmp_path)).values()
+    assert str(refused.answer) == "refused: a job of several JAX processes captures what it was started with"
+    assert str(taken.answer) == "taken: no further captures needed"
+
+
 def test_items_are_replaced_and_removed(tmp_path: Path) -> None:
     changes: list[int] = []
     weights = CaptureItem("weights", statistics=("l2",), schedule=Schedule(every=1), source="preset")

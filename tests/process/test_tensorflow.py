@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import socket
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,3 +156,33 @@ def captured(run: Run, worker: str, names: Iterable[str], wanted: Iterable[str],
         values[name] = run.tensor(tensor).statistic(statistic, step, worker)
         assert math.isfinite(values[name])
     return values
+
+
+def test_two_workers_capture_the_same_steps_together(tmp_path: Path) -> None:
+    """A capture of what workers reduce communicates: one that captures alone would wait for ever."""
+    bare = _hashes_of_workers([PYTHON])
+    leadline_of_tensorflow = str(Path(PYTHON).with_name("leadline"))
+    watched = _hashes_of_workers([leadline_of_tensorflow, "run", "--out", str(tmp_path), "--name", "run", PYTHON])
+    assert watched == bare
+    run = Run(str(tmp_path / "run"))
+    steps = {worker.partition("-")[0]: document.steps for worker, document in run.worker_documents().items()}
+    assert steps == {"rank0": {"train": 120}, "rank1": {"train": 120}}
+    rows = run.tensor("weights").statistics("l2").to_pylist()
+    by_rank = [{row["step"]: row["value"] for row in rows if row["worker"].startswith(rank)} for rank in steps]
+    assert by_rank[0] == by_rank[1]
+    assert sorted(by_rank[0]) == [0, 1, 2, 3, 4, 5, 10, 20, 50, 100]
+    assert run.tensor("gradient/weights").steps() == sorted(by_rank[0])
+
+
+def _hashes_of_workers(launcher: list[str]) -> dict[str, str]:
+    with socket.socket() as one, socket.socket() as other:
+        for free in (one, other):
+            free.bind(("localhost", 0))
+        ports = [str(free.getsockname()[1]) for free in (one, other)]
+    command = [*launcher, script("tensorflow_workers.py"), *ports]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment(TF_CPP_MIN_LOG_LEVEL="3")
+    )
+    assert done.returncode == 0, done.stderr
+    results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    return {result["index"]: result["hash"] for result in results}

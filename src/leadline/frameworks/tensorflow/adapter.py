@@ -15,6 +15,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks
+from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
@@ -65,6 +66,15 @@ class TensorFlowAdapter:
 
     def describe(self) -> dict[str, Any]:
         return {}
+
+    def is_distributed(self) -> bool:
+        return cluster.processes() > 1
+
+    def captures_together(self) -> bool:
+        return self.is_distributed()
+
+    def rank(self) -> int | None:
+        return cluster.rank()
 
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])

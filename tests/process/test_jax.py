@@ -19,6 +19,7 @@ import leadline
 from leadline.reader.run import Run
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "jax" / "bin" / "python")
+OLDEST_PYTHON = str(Path(__file__).parents[2] / ".venvs" / "jax_oldest" / "bin" / "python")
 STEPS = 12
 STYLES = {
     "linen": STEPS,
@@ -55,8 +56,8 @@ def watched() -> tuple[TemporaryDirectory[str], dict[str, Any]]:
     return folder, run_script(folder.name)
 
 
-def run_script(folder: str) -> dict[str, Any]:
-    command = [PYTHON, script("jax_kinds.py"), folder]
+def run_script(folder: str, *styles: str, python: str = PYTHON) -> dict[str, Any]:
+    command = [python, script("jax_kinds.py"), folder, *styles]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=1500, check=False, env=environment(JAX_PLATFORMS="cpu")
     )
@@ -100,6 +101,19 @@ def captured(run: Run, names: dict[str, float], step: int) -> Iterator[tuple[str
         value = run.tensor(name).statistic("value" if name in ("loss", "gradient_norm") else "l2", step)
         assert math.isfinite(value)
         yield name, value
+
+
+def test_the_oldest_version_is_captured(tmp_path: Path) -> None:
+    styles = ("linen", "of_nnx", "donated", "scanned", "split", "eager", "shard_mapped", "of_keras")
+    bare = run_script("bare", *styles, python=OLDEST_PYTHON)
+    watched = run_script(str(tmp_path), *styles, python=OLDEST_PYTHON)
+    for name, training in watched.items():
+        style = name.rpartition("-")[0]
+        assert (training["digest"], training["traces"]) == (bare[style]["digest"], bare[style]["traces"]), name
+        run = leadline.open_run(str(tmp_path / name))
+        (worker,) = run.worker_documents().values()
+        assert (worker.off, worker.notes) == (None, ()), name
+        assert run.tensor_names(collection="gradients"), name
 
 
 def test_names() -> None:

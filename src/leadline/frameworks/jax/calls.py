@@ -13,6 +13,7 @@ from leadline.frameworks.jax.facts import Facts, TapSite, accessors
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import Programs, Recipe, Timer
 from leadline.frameworks.jax.tap import Tap
+from leadline.frameworks.jax.versions import result_tree
 from leadline.frameworks.tapped import Values
 from leadline.records.plan import CaptureItem
 
@@ -99,7 +100,7 @@ class JittedCall:
         """The paths of losses in its result."""
         programs = self._programs
         if programs.loss_paths is None:
-            programs.loss_paths = accessors(programs.traced.out_tree, programs.facts.losses)
+            programs.loss_paths = accessors(result_tree(programs.traced), programs.facts.losses)
         return programs.loss_paths
 
     def values(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:

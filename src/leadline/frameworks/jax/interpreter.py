@@ -153,7 +153,7 @@ class Interpreter:
 
 
 def _never_taken(form: Sequence[Any]) -> list[Any]:
-    with jax.enable_x64(True):
+    with versions.enable_x64(True):
         return [jax.lax.full(each.shape, 0, each.dtype) for each in form]
 
 

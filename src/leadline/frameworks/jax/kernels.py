@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax import lax
 
+from leadline.frameworks.jax import versions
+
 
 def summarize(array: Any, primaries: Sequence[str]) -> Any:
     """Return the number of elements and the primaries of an array, accumulated in float64; on a TPU in float32.
@@ -18,7 +20,7 @@ def summarize(array: Any, primaries: Sequence[str]) -> Any:
     Not a number:
         ``min`` and ``max`` are those of the finite elements, if there are any; the rest as in IEEE 754.
     """
-    with jax.enable_x64(True):
+    with versions.enable_x64(True):
         flat = lax.reshape(lax.abs(array) if array.dtype.kind == "c" else array, (array.size,))
         wide = lax.convert_element_type(flat, wide_type())
         numbers = [_number(array.size), *(_COMPUTE[primary](wide) for primary in primaries)]
@@ -27,7 +29,7 @@ def summarize(array: Any, primaries: Sequence[str]) -> Any:
 
 def change_ratio(weight: Any, after: Any) -> Any:
     """Return the norm of the change of a weight by its norm, as ``(1,)``: infinite if only the weight is 0."""
-    with jax.enable_x64(True):
+    with versions.enable_x64(True):
         before, now = (lax.convert_element_type(each, wide_type()) for each in (weight, after))
         flat = [lax.reshape(each, (each.size,)) for each in (before, now)]
         change, norm = _norm(lax.sub(flat[1], flat[0])), _norm(flat[0])
@@ -37,13 +39,13 @@ def change_ratio(weight: Any, after: Any) -> Any:
 
 def always() -> Any:
     """Return the mark of values that were computed, as ``(1,)``."""
-    with jax.enable_x64(True):
+    with versions.enable_x64(True):
         return _row([_number(1)])
 
 
 def joined(rows: Sequence[Any]) -> Any:
     """Return all numbers of some rows one after the other."""
-    with jax.enable_x64(True):
+    with versions.enable_x64(True):
         return lax.concatenate([lax.reshape(row, (row.size,)) for row in rows], 0)
 
 

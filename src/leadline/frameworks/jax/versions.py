@@ -8,20 +8,22 @@ from typing import Any, Final
 import jax
 from jax._src import core, distributed
 
+if jax.__version_info__ < (0, 7):
+    raise ImportError("JAX 0.7 or later is needed")
+
 Tracer: Final = core.Tracer
 is_trace_clean: Final[Callable[[], bool]] = core.trace_state_clean
 """Return whether nothing is being traced in this thread."""
 
 BODIES: Final = {
     "jit": "jaxpr",
-    "pjit": "jaxpr",  # before 0.7
+    "pjit": "jaxpr",
     "closed_call": "call_jaxpr",
     "core_call": "call_jaxpr",
     "checkpoint": "jaxpr",  # before 0.8 the name of remat2
     "remat2": "jaxpr",
     "custom_jvp_call": "call_jaxpr",
     "custom_vjp_call": "call_jaxpr",
-    "custom_vjp_call_jaxpr": "fun_jaxpr",  # before 0.7
 }
 """The parameter that holds the program of each primitive which only calls it."""
 PRINTS: Final = frozenset({"debug_callback", "debug_print"})
@@ -68,6 +70,11 @@ def bind(equation: Any, values: Sequence[Any]) -> Sequence[Any]:
     return result if equation.primitive.multiple_results else [result]
 
 
+def result_tree(traced: Any) -> Any:
+    """Return the structure of the results of a traced function."""
+    return traced.out_tree if hasattr(traced, "out_tree") else traced._out_tree  # before 0.8
+
+
 def effects_of(jaxpr: Any) -> list[str]:
     """Return the names of the effects of a program beside messages to the user."""
     names = {type(effect).__name__ for effect in jaxpr.effects}
@@ -83,3 +90,15 @@ def shard_map(function: Callable[..., Any], params: dict[str, Any], out_specs: A
         function, mesh=mesh, in_specs=tuple(specs), out_specs=out_specs, check_vma=False, **keywords
     )
     return mapped
+
+
+def _enable_x64() -> Callable[[bool], Any]:
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64
+    from jax.experimental import enable_x64  # before 0.8
+
+    return enable_x64
+
+
+enable_x64: Final = _enable_x64()
+"""The context in which arrays may have 64 bits."""

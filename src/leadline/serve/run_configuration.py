@@ -106,13 +106,18 @@ def configured_rules(request: Mapping[str, Any]) -> list[ConfiguredRule]:
     """Return the rules of a request.
 
     Raises:
-        ConfigurationError: One is invalid.
+        ConfigurationError: One is invalid, or two have the same name.
     """
-    return [
+    rules = [
         ConfiguredRule(entry, member == "ProfilerRuleConfigurations")
         for member in ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
         for entry in request.get(member, ())
     ]
+    names = [rule.name for rule in rules]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise ConfigurationError(f"two rules are named {repeated!r}; give one another RuleConfigurationName")
+    return rules
 
 
 def parse_actions(text: str) -> list[dict[str, Any]]:

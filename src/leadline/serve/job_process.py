@@ -39,6 +39,8 @@ _MESSAGES: Final = {
     "Completed": "Training job completed",
     "Failed": "Training job failed",
 }
+_OWN_LINE: Final = "leadline "
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _LIBC: Final = ctypes.CDLL(None)
 
 
@@ -182,8 +184,14 @@ class JobProcess:
         if errors:
             return errors[0]
         with open(self._folder.log, errors="replace") as file:
-            lines = [line.strip() for line in file if line.strip()]
-        return lines[-1] if lines else "no output"
+            return last_error(file.read()) or "no output"
+
+
+def last_error(log: str) -> str:
+    """Return the exception of the last traceback in a log; without one, the last line that is not Leadline's."""
+    _, marker, rest = log.rpartition(_TRACEBACK)
+    lines = [line for line in rest.splitlines() if line[:1].strip() and not line.startswith(_OWN_LINE)]
+    return "" if not lines else lines[0 if marker else -1]
 
 
 def _end_with_parent() -> None:

@@ -287,16 +287,34 @@ def test_errors_have_their_types(jobs: dict[str, Any], server: Server) -> None:
         sagemaker.list_models()
 
 
-def test_a_job_is_stopped_and_its_waiters_return(server: Server, tmp_path: Path) -> None:
+def test_a_running_job_is_changed_and_stopped_and_its_waiters_return(server: Server, tmp_path: Path) -> None:
     sagemaker = server.client()
-    create(sagemaker, "stopped", "served_plain.py", {"do": "wait", "place": json.dumps(str(tmp_path / "stopped"))})
+    rules = [rule("MaxInitializationTime"), rule("OverallSystemUsage")]
+    place = {"do": "wait", "place": json.dumps(str(tmp_path / "stopped"))}
+    create(sagemaker, "stopped", "served_plain.py", place, ProfilerRuleConfigurations=rules)
     wait_for((tmp_path / "stopped.started").exists, "the start of the job")
+
+    sagemaker.update_training_job(
+        TrainingJobName="stopped",
+        ProfilerConfig={"ProfilingIntervalInMilliseconds": 100},
+        ProfilerRuleConfigurations=[rule("CPUBottleneck", cpu_threshold="80")],
+    )
+    rows = sagemaker.describe_training_job(TrainingJobName="stopped")["ProfilerRuleEvaluationStatuses"]
+    assert [row["RuleConfigurationName"] for row in rows] == [
+        *("MaxInitializationTime", "OverallSystemUsage", "CPUBottleneck")
+    ]
+    sagemaker.stop_processing_job(ProcessingJobName=rows[1]["RuleEvaluationJobArn"].split("/")[-1])
+    requests = server.folder / "runs" / "stopped" / "control"
+    kinds = [json.loads(path.read_text())["kind"] for path in sorted(requests.glob("*.json"))]
+    assert kinds == ["set", "rule", "remove_rule"]
+
     sagemaker.stop_training_job(TrainingJobName="stopped")
     waiter = sagemaker.get_waiter("training_job_completed_or_stopped")
     waiter.wait(TrainingJobName="stopped", WaiterConfig={"Delay": 1, "MaxAttempts": 120})
     job = ended(sagemaker, "stopped")
     assert job["TrainingJobStatus"] == "Stopped"
     assert "Stopping" in [row["Status"] for row in job["SecondaryStatusTransitions"]]
+    assert statuses(job)["OverallSystemUsage"] == "Stopped"
 
 
 def test_the_server_is_killed_while_three_jobs_run(store: Store, tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def _operations(queue: JobQueue) -> dict[str, _Operation]:
         "CreateTrainingJob": training.create,
         "DescribeTrainingJob": training.describe,
         "ListTrainingJobs": training.list_,
+        "UpdateTrainingJob": training.update,
         "StopTrainingJob": training.stop,
         "DeleteTrainingJob": training.delete,
         "AddTags": training.add_tags,

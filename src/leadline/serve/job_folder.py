@@ -57,8 +57,8 @@ class JobFolder:
         jobs, name = os.path.split(path)
         return cls(os.path.dirname(jobs), name)
 
-    def create(self, specification: JobSpecification) -> None:
-        """Create the folder.
+    def write_specification(self, specification: JobSpecification) -> None:
+        """Write what the job process is to do; the first time, this creates the folder.
 
         Raises:
             OSError: It cannot be written.

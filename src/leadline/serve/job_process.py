@@ -127,6 +127,7 @@ class JobProcess:
         """
         if self._folder.is_stop_requested():
             return "Stopped", ""
+        self._request = self._folder.specification().request  # UpdateTrainingJob may have changed it meanwhile
         for action in other_actions(self._request):
             _log(f"action {action}: not performed; use leadline run --on, or follow the job's status")
         code = self._folder.in_container("code")

@@ -74,11 +74,15 @@ class JobQueue:
 
     def add(self, job: TrainingJob) -> None:
         """Append a job to the queue."""
+        self.write_specification(job)
+        self.change(job)
+
+    def write_specification(self, job: TrainingJob) -> None:
+        """Write what the job process reads before it starts the training."""
         specification = JobSpecification(
             job.name, self._settings.arn("training-job", job.name), self._settings.region, job.request
         )
-        self.folder(job).create(specification)
-        self.change(job)
+        self.folder(job).write_specification(specification)
 
     def change(self, job: TrainingJob) -> None:
         """Record another state of a job."""

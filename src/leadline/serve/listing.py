@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from leadline.serve.api_error import invalid
+from leadline.serve.training_job import seconds
 
 T = TypeVar("T")
 _PAGE: Final = 10
-_SECOND_NS: Final = 1_000_000_000
 _SORT_FIELDS: Final = {"Name": "name", "CreationTime": "created_ns", "Status": "status"}
 
 
@@ -57,5 +57,4 @@ def _is_selected(entry: Entry[T], request: Mapping[str, Any]) -> bool:
 
 def _is_between(time_ns: int, name: str, request: Mapping[str, Any]) -> bool:
     after, before = request.get(f"{name}After"), request.get(f"{name}Before")
-    seconds = time_ns / _SECOND_NS
-    return (after is None or seconds > after) and (before is None or seconds < before)
+    return (after is None or seconds(time_ns) > after) and (before is None or seconds(time_ns) < before)

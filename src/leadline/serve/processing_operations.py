@@ -13,8 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.serve.api_error import invalid, missing
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.listing import Entry, listed
-from leadline.serve.training_description import seconds
-from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob
+from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob, seconds
 from leadline.store import layout
 
 _PART: Final = 26

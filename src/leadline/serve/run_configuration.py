@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
@@ -15,6 +15,7 @@ from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig
 from leadline.compat.smdebug.exceptions import SMDebugError
 from leadline.config.options import ActionEntry
+from leadline.config.resolve import resolve
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 from leadline.records.manifest import RuleSpec
@@ -159,6 +160,19 @@ def run_config(request: Mapping[str, Any], files: Mapping[str, str]) -> RunConfi
         ),
         profile=tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
     )
+
+
+def check(request: Mapping[str, Any]) -> None:
+    """Check rules, collections and profile windows of a request, except custom rules, whose files are not here yet.
+
+    Raises:
+        LeadlineError: One is invalid, or a rule compares with a job that there is not.
+    """
+    custom = {rule.name for rule in configured_rules(request) if rule.source}
+    config = run_config(request, {})
+    built_in = tuple(spec for spec in config.rules if spec.alias not in custom)
+    on = tuple(entry for entry in config.on if entry.rule not in custom)
+    resolve(replace(config, rules=built_in, on=on), "run")
 
 
 def other_actions(request: Mapping[str, Any]) -> list[str]:

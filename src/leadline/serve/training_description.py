@@ -8,16 +8,11 @@ from typing import Any, Final
 
 from leadline.serve.artifacts import model_uri
 from leadline.serve.job_queue import ServerSettings
-from leadline.serve.training_job import RuleEvaluation, TrainingJob
+from leadline.serve.training_job import RuleEvaluation, TrainingJob, seconds
 
 _NOT_ECHOED: Final = frozenset({"Tags", "SessionChainingConfig"})
 _DAY_SECONDS: Final = 86_400
 _RULES: Final = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
-
-
-def seconds(time_ns: int) -> float:
-    """Return a time as AWS writes it: seconds since 1970."""
-    return time_ns / 1e9
 
 
 def describe(job: TrainingJob, settings: ServerSettings) -> dict[str, Any]:

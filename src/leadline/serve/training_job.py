@@ -13,6 +13,11 @@ ENDED: Final = frozenset({"Completed", "Failed", "Stopped"})
 RULE_ENDED: Final = frozenset({"NoIssuesFound", "IssuesFound", "Error", "Stopped"})
 
 
+def seconds(time_ns: int) -> float:
+    """Return a time as AWS writes it: seconds since 1970."""
+    return time_ns / 1e9
+
+
 @dataclass(frozen=True, slots=True)
 class StatusTransition(StrictDocument):
     """The begin of a phase of a job."""

@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from leadline.config.resolve import resolve
-from leadline.errors import ConfigurationError, LeadlineError
+from leadline.errors import LeadlineError
 from leadline.serve import container
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
 from leadline.serve.job_queue import JobQueue, created
 from leadline.serve.listing import Entry, listed
 from leadline.serve.processing_operations import processing_job_name
-from leadline.serve.run_configuration import configured_rules, run_config
-from leadline.serve.training_description import describe, seconds
-from leadline.serve.training_job import RuleEvaluation, TrainingJob
+from leadline.serve.profiler_updates import update
+from leadline.serve.run_configuration import check, configured_rules
+from leadline.serve.training_description import describe
+from leadline.serve.training_job import RuleEvaluation, TrainingJob, seconds
 
 _MAX_TAGS: Final = 50
 
 
 class TrainingOperations:
-    """CreateTrainingJob, DescribeTrainingJob, ListTrainingJobs, StopTrainingJob, DeleteTrainingJob, AddTags, ListTags.
+    """Create-, Describe-, List-, Update-, Stop- and DeleteTrainingJob, AddTags and ListTags.
 
     Each takes a request that is valid according to the model, and returns the answer.
 
@@ -60,6 +60,12 @@ class TrainingOperations:
         entries = [Entry(job, job.name, job.created_ns, job.modified_ns, job.status) for job in jobs]
         page, token = listed(entries, request)
         return {"TrainingJobSummaries": [self._summary(job) for job in page], **token}
+
+    def update(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Change the profiling of a job."""
+        job = self._find(request)
+        update(self._queue, job, request)
+        return {"TrainingJobArn": self._arn(job)}
 
     def stop(self, request: Mapping[str, Any]) -> None:
         """Stop a job."""
@@ -140,13 +146,6 @@ def _check(request: Mapping[str, Any]) -> None:
         if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith("s3://"):
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
-        rules = configured_rules(request)
-        custom = {rule.name for rule in rules if rule.source}
-        config = run_config(request, {})
-        built_in = tuple(spec for spec in config.rules if spec.alias not in custom)
-        on = tuple(entry for entry in config.on if entry.rule not in custom)
-        resolve(replace(config, rules=built_in, on=on), "run")
-    except ConfigurationError as error:
-        raise invalid(str(error)) from None
+        check(request)
     except LeadlineError as error:
-        raise missing() from error
+        raise invalid(str(error)) from None

@@ -29,6 +29,11 @@ REQUESTS: dict[str, dict[str, Any]] = {
     "SageMaker.CreateTrainingJob": CREATE,
     "SageMaker.DescribeTrainingJob": {"TrainingJobName": "first"},
     "SageMaker.ListTrainingJobs": {"MaxResults": 5, "SortBy": "Name", "CreationTimeAfter": 1.5, "NextToken": "0"},
+    "SageMaker.UpdateTrainingJob": {
+        "TrainingJobName": "first",
+        "ProfilerConfig": {"ProfilingIntervalInMilliseconds": 500, "ProfilingParameters": {"a": "b"}},
+        "ProfilerRuleConfigurations": CREATE["ProfilerRuleConfigurations"],
+    },
     "SageMaker.StopTrainingJob": {"TrainingJobName": "first"},
     "SageMaker.DeleteTrainingJob": {"TrainingJobName": "first"},
     "SageMaker.DescribeProcessingJob": {"ProcessingJobName": "first-VanishingGradient-00000000"},

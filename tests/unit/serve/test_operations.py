@@ -117,7 +117,9 @@ def _rule(kind: str, **parameters: str) -> dict[str, Any]:
     return {"RuleConfigurationName": "rule", "RuleEvaluatorImage": IMAGE, "RuleParameters": given}
 
 
-@pytest.mark.parametrize("operation", ["DescribeTrainingJob", "StopTrainingJob", "DeleteTrainingJob"])
+@pytest.mark.parametrize(
+    "operation", ["DescribeTrainingJob", "UpdateTrainingJob", "StopTrainingJob", "DeleteTrainingJob"]
+)
 def test_unknown_jobs(caller: Caller, operation: str) -> None:
     found = caller.error(operation, TrainingJobName="nothing")
     assert found == ("ValidationException", "Requested resource not found.")
@@ -131,6 +133,43 @@ def test_stopping_and_deleting(caller: Caller) -> None:
     assert caller.error("StopTrainingJob", TrainingJobName="first")[0] == "ValidationException"
     caller.call("DeleteTrainingJob", TrainingJobName="first")
     assert caller.error("DescribeTrainingJob", TrainingJobName="first")[0] == "ValidationException"
+
+
+def test_the_profiling_of_a_job_that_waits_is_changed(caller: Caller) -> None:
+    caller.call("CreateTrainingJob", **CREATE)
+    more = {**_rule("StepOutlier"), "RuleConfigurationName": "more"}
+    config = {"DisableProfiler": False, "ProfilingIntervalInMilliseconds": 1000}
+    caller.call("UpdateTrainingJob", TrainingJobName="first", ProfilerConfig=config, ProfilerRuleConfigurations=[more])
+    answer = caller.call("DescribeTrainingJob", TrainingJobName="first")
+    assert answer["ProfilerConfig"] == CREATE["ProfilerConfig"] | config
+    assert [row["RuleConfigurationName"] for row in answer["ProfilerRuleEvaluationStatuses"]] == [
+        *("ProfilerReport", "more")
+    ]
+    job = caller.queue.find("first")
+    assert job is not None
+    assert caller.queue.folder(job).specification().request == job.request
+    off = {"DisableProfiler": True}
+    caller.call("UpdateTrainingJob", TrainingJobName="first", ProfilerConfig=off)
+    answer = caller.call("DescribeTrainingJob", TrainingJobName="first")
+    assert answer["ProfilingStatus"] == "Disabled"
+    assert {row["RuleEvaluationStatus"] for row in answer["ProfilerRuleEvaluationStatuses"]} == {"Stopped"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ProfilerConfig": {"S3OutputPath": "s3://other/path"}}, "cannot be changed"),
+        ({"ProfilerConfig": {"ProfilingIntervalInMilliseconds": 7}}, "must be one of 100, 200, 500"),
+        ({"ProfilerRuleConfigurations": CREATE["ProfilerRuleConfigurations"]}, "two rules are named"),
+        ({"RemoteDebugConfig": {"EnableRemoteDebug": True}}, "cannot change RemoteDebugConfig"),
+    ],
+)
+def test_refused_updates(caller: Caller, change: dict[str, Any], message: str) -> None:
+    caller.call("CreateTrainingJob", **CREATE)
+    code, text = caller.error("UpdateTrainingJob", TrainingJobName="first", **change)
+    assert (code, message in text) == ("ValidationException", True), text
+    end(caller, "first")
+    assert "in status Completed" in caller.error("UpdateTrainingJob", TrainingJobName="first")[1]
 
 
 def test_lists_are_filtered_ordered_and_paged(caller: Caller) -> None:

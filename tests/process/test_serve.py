@@ -24,12 +24,28 @@ from leadline.compat.smdebug import create_trial
 BUCKET: Final = "training-jobs"
 IMAGE: Final = "685455198987.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-debugger-rules:latest"
 ENDED: Final = ("Completed", "Failed", "Stopped")
+CUSTOM_RULE: Final = """
+from smdebug.rules.rule import Rule
+
+class LossAbove(Rule):
+    def __init__(self, base_trial, limit=10.0):
+        super().__init__(base_trial)
+        self.limit = float(limit)
+
+    def set_required_tensors(self, step):
+        for name in self.base_trial.tensor_names(collection="losses"):
+            self.req_tensors.add(name, steps=[step])
+
+    def invoke_at_step(self, step):
+        print("step", step, flush=True)
+        return any(tensor.value(step).item() > self.limit for tensor in self.req_tensors.get())
+"""
 STOP: Final = '[{\\"name\\": \\"stoptraining\\", \\"training_job_prefix\\": \\"exploding\\"}]'
 
 
-def rule(kind: str, **parameters: str) -> dict[str, Any]:
+def rule(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
     given = {"rule_to_invoke": kind, **parameters}
-    return {"RuleConfigurationName": kind, "RuleEvaluatorImage": IMAGE, "RuleParameters": given}
+    return {"RuleConfigurationName": name or kind, "RuleEvaluatorImage": IMAGE, "RuleParameters": given}
 
 
 class Server:
@@ -94,6 +110,7 @@ def store() -> Iterator[Store]:
         s3.put_object(Bucket=BUCKET, Key="code/sourcedir.tar.gz", Body=source.getvalue())
         lines = "\n".join(str(number / 10) for number in range(-10, 10))
         s3.put_object(Bucket=BUCKET, Key="data/train/inputs.txt", Body=lines.encode())
+        s3.put_object(Bucket=BUCKET, Key="rules/loss_above.py", Body=CUSTOM_RULE.encode())
         s3.put_object(Bucket=BUCKET, Key="data/trainer.txt", Body=b"of another name")
         yield store
     finally:
@@ -158,14 +175,24 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
         "ProfilerConfig": {"S3OutputPath": f"s3://{BUCKET}/profile", "ProfilingIntervalInMilliseconds": 500},
         "ProfilerRuleConfigurations": [rule("ProfilerReport")],
     }
-    create(sagemaker, "healthy", "served.py", {"lr": "0.05"}, **debugging)
+    source = f"s3://{BUCKET}/rules/loss_above.py"
+    custom = [
+        rule("LossAbove", "never", limit="1e6", source_s3_uri=source),
+        rule("LossAbove", "fires", limit="0", source_s3_uri=source),
+        rule("LossBelow", "unknown", source_s3_uri=source),
+    ]
+    rules = {"DebugRuleConfigurations": [*debugging["DebugRuleConfigurations"], *custom]}
+    create(sagemaker, "healthy", "served.py", {"lr": "0.05"}, **debugging | rules)
+    stopping = rule("LossAbove", "custom", limit="0", source_s3_uri=source, action_json=STOP)
+    hook = {"DebugHookConfig": debugging["DebugHookConfig"], "DebugRuleConfigurations": [stopping]}
+    create(sagemaker, "stopped-by-custom-rule", "served.py", {"lr": "0.05", "steps": "100000000"}, **hook)
     create(sagemaker, "exploding", "served.py", {"lr": "1e20", "steps": "100000000"}, **debugging)
     variables = {"MINE": "yes", "SM_LOG_LEVEL": "10"}
     create(sagemaker, "shown", "served_plain.py", {"do": '"show"', "depth": "3"}, Environment=variables)
     create(sagemaker, "failing", "served_plain.py", {"do": '"fail"'})
     create(sagemaker, "late", "served_plain.py", {"do": "wait"}, StoppingCondition={"MaxRuntimeInSeconds": 1})
     create(sagemaker, "without-data", "served.py", {"lr": "0.1"}, InputDataConfig=_channel("nowhere", "no-bucket"))
-    names = ("healthy", "exploding", "shown", "failing", "late", "without-data")
+    names = ("healthy", "stopped-by-custom-rule", "exploding", "shown", "failing", "late", "without-data")
     return {name: ended(sagemaker, name) for name in names}
 
 
@@ -177,7 +204,10 @@ def _channel(name: str, bucket: str) -> list[dict[str, Any]]:
 def test_a_healthy_job_completes_with_its_model(jobs: dict[str, Any], store: Store) -> None:
     job = jobs["healthy"]
     assert (job["TrainingJobStatus"], job["SecondaryStatus"]) == ("Completed", "Completed")
-    assert statuses(job) == {"ExplodingTensor": "NoIssuesFound", "ProfilerReport": "NoIssuesFound"}
+    assert {name: statuses(job)[name] for name in ("ExplodingTensor", "ProfilerReport")} == {
+        "ExplodingTensor": "NoIssuesFound",
+        "ProfilerReport": "NoIssuesFound",
+    }
     assert [row["Status"] for row in job["SecondaryStatusTransitions"]] == [
         *("Pending", "Starting", "Downloading", "Training", "Uploading", "Completed")
     ]
@@ -195,6 +225,22 @@ def test_a_rule_stops_the_job_in_which_the_loss_explodes(jobs: dict[str, Any]) -
     condition = "RuleEvaluationConditionMet: Evaluation of the rule ExplodingTensor at step "
     assert details.startswith(condition)
     assert int(details.removeprefix(condition).split()[0]) < 5
+
+
+def test_custom_rules_of_smdebug_are_evaluated_and_stop_the_job(jobs: dict[str, Any], server: Server) -> None:
+    rows = {row["RuleConfigurationName"]: row for row in jobs["healthy"]["DebugRuleEvaluationStatuses"]}
+    found = {name: (rows[name]["RuleEvaluationStatus"], rows[name].get("StatusDetails")) for name in rows}
+    met = "RuleEvaluationConditionMet: Evaluation of the rule LossAbove at step 0 resulted in the condition being met\n"
+    assert found["never"] == ("NoIssuesFound", None)
+    assert found["fires"] == ("IssuesFound", met)
+    assert found["unknown"][0] == "Error"
+    assert "did you mean 'LossAbove'" in str(found["unknown"][1])
+    stopped = jobs["stopped-by-custom-rule"]
+    assert (stopped["TrainingJobStatus"], statuses(stopped)) == ("Stopped", {"custom": "IssuesFound"})
+    logs, group = server.client("logs"), "/aws/sagemaker/ProcessingJobs"
+    (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix="healthy-never-")["logStreams"]
+    events = logs.get_log_events(logGroupName=group, logStreamName=stream["logStreamName"])["events"]
+    assert [event["message"] for event in events] == [f"step {step}" for step in range(60)]
 
 
 @pytest.mark.parametrize("name", ["healthy", "exploding"])

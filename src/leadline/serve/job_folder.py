@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.records.decoding import StrictDocument
-from leadline.serve.training_job import JobProgress
+from leadline.serve.training_job import CustomRuleResult, JobProgress
 from leadline.store.documents import make_folder, read_document, write_document
 
 _JOBS: Final = "jobs"
@@ -18,6 +18,7 @@ _LOCK: Final = "job.lock"
 _STOP: Final = "stop"
 _LOG: Final = "job.log"
 _CONTAINER: Final = "ml"
+_CUSTOM_RULES: Final = "rules"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,31 @@ class JobFolder:
     def is_stop_requested(self) -> bool:
         """Return whether the job is to be stopped."""
         return os.path.exists(os.path.join(self.path, _STOP))
+
+    def rule_source(self, name: str) -> str:
+        """Return the path of the file with the class of a custom rule."""
+        return os.path.join(self.path, _CUSTOM_RULES, f"{name}.py")
+
+    def rule_log(self, name: str) -> str:
+        """Return the path of the standard output and error of a custom rule."""
+        return os.path.join(self.path, _CUSTOM_RULES, f"{name}.log")
+
+    def rule_result(self, name: str) -> CustomRuleResult | None:
+        """Return the result of a custom rule; None: it has none yet."""
+        document = read_document(os.path.join(self.path, _CUSTOM_RULES, f"{name}.json"))
+        return None if document is None else CustomRuleResult.from_dict(document)
+
+    def write_rule_result(self, name: str, result: CustomRuleResult) -> None:
+        """Record the result of a custom rule."""
+        write_document(os.path.join(self.path, _CUSTOM_RULES, f"{name}.json"), result)
+
+    def request_rule_stop(self, name: str) -> None:
+        """Ask the job process to stop the evaluation of a custom rule."""
+        write_document(os.path.join(self.path, _CUSTOM_RULES, f"{name}.stop"), {})
+
+    def is_rule_stop_requested(self, name: str) -> bool:
+        """Return whether the evaluation of a custom rule is to be stopped."""
+        return os.path.exists(os.path.join(self.path, _CUSTOM_RULES, f"{name}.stop"))
 
     def in_container(self, *names: str) -> str:
         """Return the path of a file or folder that is below ``/opt/ml`` in a container."""

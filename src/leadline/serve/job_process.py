@@ -15,8 +15,9 @@ from typing import Final
 from leadline.errors import LeadlineError
 from leadline.process.interpreter import own_command, own_environment
 from leadline.serve import artifacts, container
+from leadline.serve.custom_rules import CustomRules
 from leadline.serve.job_folder import JobFolder
-from leadline.serve.run_configuration import configured_rules, options, other_actions, run_config
+from leadline.serve.run_configuration import options, other_actions, run_config
 from leadline.serve.s3_files import S3Files
 from leadline.serve.training_job import JobProgress, StatusTransition
 from leadline.store import layout
@@ -58,7 +59,7 @@ class JobProcess:
         self._specification = self._folder.specification()
         self._request = self._specification.request
         self._s3 = S3Files(self._specification.region)
-        self._files: dict[str, str] = {}
+        self._custom_rules = CustomRules(self._folder, self._request, _end_with_parent)
 
     def run(self) -> None:
         """Run the job; how it ended is recorded in the job folder."""
@@ -113,11 +114,7 @@ class JobProcess:
         if "CheckpointConfig" in self._request:
             uri = self._request["CheckpointConfig"]["S3Uri"]
             self._s3.download_prefix(uri.rstrip("/") + "/", self._folder.in_container("checkpoints"))
-        for rule in configured_rules(self._request):
-            if rule.source:
-                path = os.path.join(self._folder.path, "rules", rule.name, rule.source.rpartition("/")[2])
-                self._s3.download(rule.source, path)
-                self._files[rule.name] = path
+        self._custom_rules.download(self._s3)
 
     def _train(self, environment: dict[str, str]) -> tuple[str, str]:
         """Run the training; return how it ended, and why if it failed.
@@ -131,7 +128,7 @@ class JobProcess:
         for action in other_actions(self._request):
             _log(f"action {action}: not performed; use leadline run --on, or follow the job's status")
         code = self._folder.in_container("code")
-        words = options(run_config(self._request, self._files))
+        words = options(run_config(self._request))
         place = ("--out", self._folder.runs, "--name", self._specification.name, "--smdebug")
         command = own_command("leadline", "run", *place, *words, "--", *container.command(self._request, code))
         process = subprocess.Popen(
@@ -143,7 +140,9 @@ class JobProcess:
             preexec_fn=_end_with_parent,
         )
         self._enter("Training")
+        self._custom_rules.start()
         reason = self._wait(process)
+        self._custom_rules.finish()
         return self._outcome(process.returncode, reason)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> str:
@@ -156,6 +155,7 @@ class JobProcess:
         started, reason, kill_at = time.monotonic(), "", float("inf")
         while process.poll() is None:
             now = time.monotonic()
+            self._custom_rules.poll()
             if not reason and (self._folder.is_stop_requested() or now - started > limit):
                 reason = "MaxRuntimeExceeded" if now - started > limit else "Stopped"
                 self._enter("Stopping")

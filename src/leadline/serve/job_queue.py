@@ -96,7 +96,7 @@ class JobQueue:
         if job.is_queued:
             transition = StatusTransition("Stopped", self._clock(), "Training job stopped before it was started")
             job = replace(job, status="Stopped", transitions=(*job.transitions, transition))
-            self.change(replace(job, rules=current_rules(job, "", self._clock())))
+            self.change(replace(job, rules=current_rules(job, self.folder(job), self._clock())))
         else:
             self.folder(job).request_stop()
             self.change(replace(job, status="Stopping"))
@@ -133,7 +133,7 @@ class JobQueue:
             status=status,
             failure=progress.failure,
         )
-        self.change(replace(followed, rules=current_rules(followed, self.folder(job).run, self._clock())))
+        self.change(replace(followed, rules=current_rules(followed, self.folder(job), self._clock())))
 
     def _is_running(self, job: TrainingJob) -> bool:
         process = self._processes.get(job.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +11,6 @@ from typing import Any, Final
 from leadline.serve.api_error import NOT_FOUND, ApiError
 from leadline.serve.container import HOST
 from leadline.serve.job_queue import JobQueue
-from leadline.serve.training_job import TrainingJob
 
 TRAINING_LOGS: Final = "/aws/sagemaker/TrainingJobs"
 PROCESSING_LOGS: Final = "/aws/sagemaker/ProcessingJobs"
@@ -22,20 +22,17 @@ _TOKEN: Final = re.compile(r"[fb]/(\d{1,15})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """The log stream of a job."""
+    """A log stream."""
 
-    job: TrainingJob
+    owner: str
+    """The name of the training or processing job."""
     path: str
+    time_ms: int
+    """The start of the job, which is also the time of all its lines: their own times are not recorded."""
 
     @property
     def name(self) -> str:
-        return f"{self.job.name}/{HOST}-{self.time_ms}"
-
-    @property
-    def time_ms(self) -> int:
-        """The start of the job, which is also the time of all its lines: their own times are not recorded."""
-        started_ns = self.job.time_ns("Starting") or self.job.created_ns
-        return started_ns // _MILLISECOND_NS
+        return f"{self.owner}/{HOST}-{self.time_ms}"
 
 
 class LogOperations:
@@ -81,12 +78,18 @@ class LogOperations:
         }
 
     def _streams(self, request: Mapping[str, Any]) -> list[_Stream]:
+        """Return the logs of the jobs that have started, or of their custom rules."""
         group = request.get("logGroupName")
-        if group == PROCESSING_LOGS:
-            return []
-        if group != TRAINING_LOGS:
+        if group not in (TRAINING_LOGS, PROCESSING_LOGS):
             raise ApiError(NOT_FOUND, "The specified log group does not exist.")
-        return [_Stream(job, self._queue.folder(job).log) for job in self._queue.jobs() if job.time_ns("Starting")]
+        streams: list[_Stream] = []
+        for job in self._queue.jobs():
+            folder, time_ms = self._queue.folder(job), (job.time_ns("Starting") or 0) // _MILLISECOND_NS
+            logs = {rule.processing_job: folder.rule_log(rule.name) for rule in job.rules if rule.is_custom}
+            if group == TRAINING_LOGS:
+                logs = {job.name: folder.log}
+            streams += [_Stream(owner, path, time_ms) for owner, path in logs.items() if os.path.exists(path)]
+        return streams
 
 
 def _read_lines(path: str, begin: int, count: int) -> tuple[list[str], int]:

@@ -13,6 +13,7 @@ from leadline.errors import LeadlineError
 from leadline.serve.api_error import invalid, missing
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.listing import Entry, listed
+from leadline.serve.run_configuration import ConfiguredRule
 from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob, seconds
 from leadline.store import layout
 
@@ -23,9 +24,13 @@ _MEMBERS: Final = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 _INSTANCE: Final = {"InstanceCount": 1, "InstanceType": "ml.t3.medium", "VolumeSizeInGB": 1}
 
 
-def processing_job_name(job: str, rule: str) -> str:
-    """Return a new name as AWS makes it: ``<job>-<rule>-<8 hexadecimal digits>``, both cut to 26 characters."""
-    return f"{job[:_PART]}-{rule[:_PART]}-{secrets.token_hex(4)}"
+def new_evaluation(job: str, rule: ConfiguredRule, now_ns: int) -> RuleEvaluation:
+    """Return a rule of a job at its start.
+
+    The name of its processing job is that of AWS: ``<job>-<rule>-<8 hexadecimal digits>``, both cut to 26 characters.
+    """
+    name = f"{job[:_PART]}-{rule.name[:_PART]}-{secrets.token_hex(4)}"
+    return RuleEvaluation(rule.name, rule.kind, name, rule.is_profiler_rule, bool(rule.source), now_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +85,13 @@ class ProcessingOperations:
         found = self._find(request["ProcessingJobName"])
         if found.rule.status in RULE_ENDED:
             raise invalid(f"The request was rejected because the processing job is in status {found.status}.")
-        path = self._queue.folder(found.job).run
-        if not layout.is_run(path):
+        folder = self._queue.folder(found.job)
+        if not layout.is_run(folder.run):
             raise invalid("The request was rejected because the training has not started; stop the training job.")
-        try:
-            run = leadline.open_run(path)
-            ask(run, remove_rule_request(found.rule.name, run, reason="StopProcessingJob"))
-        except LeadlineError as error:
-            raise invalid(str(error)) from None
+        if found.rule.is_custom:
+            folder.request_rule_stop(found.rule.name)
+        else:
+            _remove_rule(folder.run, found.rule.name)
         stopped = replace(found.rule, status="Stopped")
         rules = tuple(stopped if rule is found.rule else rule for rule in found.job.rules)
         self._queue.change(replace(found.job, rules=rules))
@@ -112,6 +116,14 @@ class ProcessingOperations:
             "LastModifiedTime": seconds(rule.modified_ns),
             **({"FailureReason": rule.details} if rule.status == "Error" else {}),
         }
+
+
+def _remove_rule(path: str, name: str) -> None:
+    try:
+        run = leadline.open_run(path)
+        ask(run, remove_rule_request(name, run, reason="StopProcessingJob"))
+    except LeadlineError as error:
+        raise invalid(str(error)) from None
 
 
 def _configuration(found: _Processing) -> Mapping[str, Any]:

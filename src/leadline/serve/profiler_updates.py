@@ -15,7 +15,7 @@ from leadline.reader.run import Run
 from leadline.records.request import ControlRequest, Profile
 from leadline.serve.api_error import invalid
 from leadline.serve.job_queue import JobQueue
-from leadline.serve.processing_operations import processing_job_name
+from leadline.serve.processing_operations import new_evaluation
 from leadline.serve.run_configuration import ConfiguredRule, check, profile_windows
 from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob
 from leadline.store import layout
@@ -44,6 +44,8 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     try:
         check(changed)
         rules = [ConfiguredRule(entry, True) for entry in entries]
+        if any(rule.source for rule in rules):
+            raise invalid("A custom rule cannot be added to a training job; give it to CreateTrainingJob.")
         run = queue.folder(job).run
         if layout.is_run(run):
             opened = leadline.open_run(run)
@@ -57,9 +59,7 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     evaluations = tuple(
         replace(rule, status="Stopped") if given.get(_OFF) and _is_monitoring(rule) else rule for rule in job.rules
     )
-    added = tuple(
-        RuleEvaluation(rule.name, rule.kind, processing_job_name(job.name, rule.name), True, now) for rule in rules
-    )
+    added = tuple(new_evaluation(job.name, rule, now) for rule in rules)
     job = replace(job, request=changed, rules=(*evaluations, *added))
     queue.write_specification(job)
     queue.change(job)

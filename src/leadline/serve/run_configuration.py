@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
@@ -81,20 +81,28 @@ class ConfiguredRule:
         """The actions that follow a finding."""
         return parse_actions(self._given.get(ACTIONS, "[]"))
 
-    def specification(self, file: str | None = None) -> RuleSpec:
-        """Return the rule for the run.
+    @property
+    def stops_training(self) -> bool:
+        """Whether one of its actions stops the training."""
+        return any(action["name"].lower() == _STOP for action in self.actions)
 
-        Args:
-            file: The local copy of the source of a custom rule.
-        """
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of its class, as texts."""
         given = self._given.items()
-        parameters: dict[str, Any] = {
+        return {
             name: value for name, value in given if name not in _NOT_PARAMETERS and not _OTHER_TRIAL.fullmatch(name)
         }
-        others = [_run_of_trial(value) for name, value in sorted(given) if _OTHER_TRIAL.fullmatch(name)]
-        if others:
-            parameters["other_trials"] = ",".join(others)
-        return RuleSpec(self.name, f"{file}:{self.kind}" if file else canonical(self.kind), parameters, "", _OPTION)
+
+    @property
+    def other_jobs(self) -> list[str]:
+        """The jobs that it compares with."""
+        return [_run_of_trial(value) for name, value in sorted(self._given.items()) if _OTHER_TRIAL.fullmatch(name)]
+
+    def specification(self) -> RuleSpec:
+        """Return a built-in rule for the run."""
+        others = {"other_trials": ",".join(self.other_jobs)} if self.other_jobs else {}
+        return RuleSpec(self.name, canonical(self.kind), self.parameters | others, "", _OPTION)
 
 
 def _run_of_trial(uri: str) -> str:
@@ -137,27 +145,21 @@ def parse_actions(text: str) -> list[dict[str, Any]]:
     return actions
 
 
-def run_config(request: Mapping[str, Any], files: Mapping[str, str]) -> RunConfig:
-    """Return the configuration of the run of a job.
+def run_config(request: Mapping[str, Any]) -> RunConfig:
+    """Return the configuration of the run of a job; custom rules are no part of it.
 
-    Args:
-        files: The local files of custom rules, by the names of the rules.
     Raises:
         ConfigurationError: A part of the request is invalid.
     """
-    rules = configured_rules(request)
+    rules = [rule for rule in configured_rules(request) if not rule.source]
     profiler = request.get("ProfilerConfig", {})
     return RunConfig(
         preset="sagemaker",
         default_rules=False,
         interval_ms=profiler.get("ProfilingIntervalInMilliseconds"),
         capture=capture_items(request.get("DebugHookConfig")),
-        rules=tuple(rule.specification(files.get(rule.name)) for rule in rules),
-        on=tuple(
-            ActionEntry(rule.name, "", "stop_training")
-            for rule in rules
-            if any(action["name"].lower() == _STOP for action in rule.actions)
-        ),
+        rules=tuple(rule.specification() for rule in rules),
+        on=tuple(ActionEntry(rule.name, "", "stop_training") for rule in rules if rule.stops_training),
         profile=tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
     )
 
@@ -168,11 +170,7 @@ def check(request: Mapping[str, Any]) -> None:
     Raises:
         LeadlineError: One is invalid, or a rule compares with a job that there is not.
     """
-    custom = {rule.name for rule in configured_rules(request) if rule.source}
-    config = run_config(request, {})
-    built_in = tuple(spec for spec in config.rules if spec.alias not in custom)
-    on = tuple(entry for entry in config.on if entry.rule not in custom)
-    resolve(replace(config, rules=built_in, on=on), "run")
+    resolve(run_config(request), "run")
 
 
 def other_actions(request: Mapping[str, Any]) -> list[str]:

@@ -39,6 +39,20 @@ class JobProgress(StrictDocument):
 
 
 @dataclass(frozen=True, slots=True)
+class CustomRuleResult(StrictDocument):
+    """The result of a custom rule, which its process writes into the job folder."""
+
+    status: str
+    details: str
+
+
+def condition_met(kind: str, step: int | None) -> str:
+    """Return the details of a rule that has found something, in the words of AWS."""
+    where = f" at step {step}" if step is not None and step >= 0 else ""
+    return f"RuleEvaluationConditionMet: Evaluation of the rule {kind}{where} resulted in the condition being met\n"
+
+
+@dataclass(frozen=True, slots=True)
 class RuleEvaluation(StrictDocument):
     """A rule of a job; AWS evaluates each in a processing job of its own."""
 
@@ -48,6 +62,7 @@ class RuleEvaluation(StrictDocument):
     """The class of the rule, as the request names it."""
     processing_job: str
     is_profiler_rule: bool
+    is_custom: bool
     modified_ns: int
     status: str = "InProgress"
     details: str = ""

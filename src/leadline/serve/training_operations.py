@@ -12,11 +12,11 @@ from leadline.serve import container
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
 from leadline.serve.job_queue import JobQueue, created
 from leadline.serve.listing import Entry, listed
-from leadline.serve.processing_operations import processing_job_name
+from leadline.serve.processing_operations import new_evaluation
 from leadline.serve.profiler_updates import update
 from leadline.serve.run_configuration import check, configured_rules
 from leadline.serve.training_description import describe
-from leadline.serve.training_job import RuleEvaluation, TrainingJob, seconds
+from leadline.serve.training_job import TrainingJob, seconds
 
 _MAX_TAGS: Final = 50
 
@@ -41,10 +41,7 @@ class TrainingOperations:
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
         _check(request)
         now = time.time_ns()
-        rules = tuple(
-            RuleEvaluation(rule.name, rule.kind, processing_job_name(name, rule.name), rule.is_profiler_rule, now)
-            for rule in configured_rules(request)
-        )
+        rules = tuple(new_evaluation(name, rule, now) for rule in configured_rules(request))
         job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
         self._queue.add(job)
         self._queue.advance()

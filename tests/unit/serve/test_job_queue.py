@@ -28,7 +28,7 @@ def queue_of(folder: Path) -> Iterator[JobQueue]:
 
 
 def new_job(name: str, now_ns: int = 1) -> TrainingJob:
-    rules = (RuleEvaluation("Nan", "ExplodingTensor", f"{name}-Nan-0", False, now_ns),)
+    rules = (RuleEvaluation("Nan", "ExplodingTensor", f"{name}-Nan-0", False, False, now_ns),)
     return TrainingJob(name, CREATE, (created(now_ns),), now_ns, rules=rules)
 
 

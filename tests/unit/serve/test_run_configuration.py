@@ -31,7 +31,7 @@ def rule(name: str, **parameters: str) -> dict[str, Any]:
 
 
 def resolved(**members: Any) -> Manifest:
-    return resolve(run_config(members, {}), "/runs/job")
+    return resolve(run_config(members), "/runs/job")
 
 
 def collection(name: str, **parameters: str) -> dict[str, Any]:
@@ -61,11 +61,12 @@ def test_a_rule_that_compares_gets_the_names_of_jobs() -> None:
     assert configured.specification().parameters == {"other_trials": "first,second"}
 
 
-def test_a_custom_rule_comes_from_its_file() -> None:
-    given = rule("Mine", rule_to_invoke="Custom", source_s3_uri="s3://bucket/Mine/abc/rules.py", limit="3")
-    config = run_config({"DebugRuleConfigurations": [given]}, {"Mine": "/job/rules/Mine/rules.py"})
-    (spec,) = config.rules
-    assert (spec.alias, spec.rule, spec.parameters) == ("Mine", "/job/rules/Mine/rules.py:Custom", {"limit": "3"})
+def test_a_custom_rule_is_no_rule_of_the_run() -> None:
+    given = rule("Mine", rule_to_invoke="Custom", source_s3_uri="s3://bucket/rules.py", limit="3", action_json="[]")
+    assert run_config({"DebugRuleConfigurations": [given]}).rules == ()
+    (configured,) = configured_rules({"DebugRuleConfigurations": [given]})
+    assert (configured.source, configured.kind) == ("s3://bucket/rules.py", "Custom")
+    assert configured.parameters == {"limit": "3"}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_profile_windows_as_the_sdk_writes_them(key: str, text: str, window: str
 
 
 def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
-    config = run_config(CREATE, {})
+    config = run_config(CREATE)
     *words, last = options(config)
     assert last == "--no-default-rules"
     given = list(zip(words[::2], words[1::2], strict=True))

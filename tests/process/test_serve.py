@@ -175,6 +175,7 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
         "ProfilerConfig": {"S3OutputPath": f"s3://{BUCKET}/profile", "ProfilingIntervalInMilliseconds": 500},
         "ProfilerRuleConfigurations": [rule("ProfilerReport")],
     }
+    endless = {"steps": "100000000", "pause": "0.05"}
     source = f"s3://{BUCKET}/rules/loss_above.py"
     custom = [
         rule("LossAbove", "never", limit="1e6", source_s3_uri=source),
@@ -185,8 +186,8 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
     create(sagemaker, "healthy", "served.py", {"lr": "0.05"}, **debugging | rules)
     stopping = rule("LossAbove", "custom", limit="0", source_s3_uri=source, action_json=STOP)
     hook = {"DebugHookConfig": debugging["DebugHookConfig"], "DebugRuleConfigurations": [stopping]}
-    create(sagemaker, "stopped-by-custom-rule", "served.py", {"lr": "0.05", "steps": "100000000"}, **hook)
-    create(sagemaker, "exploding", "served.py", {"lr": "1e20", "steps": "100000000"}, **debugging)
+    create(sagemaker, "stopped-by-custom-rule", "served.py", {"lr": "0.05"} | endless, **hook)
+    create(sagemaker, "exploding", "served.py", {"lr": "1e20"} | endless, **debugging)
     variables = {"MINE": "yes", "SM_LOG_LEVEL": "10"}
     create(sagemaker, "shown", "served_plain.py", {"do": '"show"', "depth": "3"}, Environment=variables)
     create(sagemaker, "failing", "served_plain.py", {"do": '"fail"'})

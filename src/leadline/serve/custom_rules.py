@@ -68,10 +68,9 @@ class CustomRules:
         while self._processes and time.monotonic() < limit:
             self.poll()
             time.sleep(_POLL_SECONDS)
+        late = CustomRuleResult("Error", f"ClientError: no result {_GRACE_SECONDS:g} s after the end of the training")
         for name in list(self._processes):
-            self._end(
-                name, CustomRuleResult("Error", f"ClientError: no result {_GRACE_SECONDS:g} s after the training")
-            )
+            self._end(name, late)
 
     def _end(self, name: str, result: CustomRuleResult) -> None:
         """End a process, and record a result unless it has written one itself."""

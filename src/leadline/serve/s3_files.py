@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +17,8 @@ from botocore.exceptions import BotoCoreError, ClientError
 from leadline.errors import LeadlineError
 from leadline.store.documents import make_folder
 
+_PARALLEL_UPLOADS: Final = 8
+"""A trial has two small files for each step: most of the time is waiting for S3."""
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
@@ -78,10 +81,10 @@ class S3Files:
         Raises:
             S3Error: One could not be written.
         """
-        for parent, _, names in os.walk(folder):
-            for name in names:
-                path = os.path.join(parent, name)
-                self.upload(path, join(uri, os.path.relpath(path, folder)))
+        paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+        with ThreadPoolExecutor(_PARALLEL_UPLOADS) as pool:
+            for _ in pool.map(lambda path: self.upload(path, join(uri, os.path.relpath(path, folder))), paths):
+                continue
 
 
 def join(uri: str, *names: str) -> str:

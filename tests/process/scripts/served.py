@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 
 import torch
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--lr", type=float, required=True)
 parser.add_argument("--steps", type=int, default=60)
+parser.add_argument("--pause", type=float, default=0.0)
 parser.add_argument("--train", default=os.environ["SM_CHANNEL_TRAIN"])
 options = parser.parse_args()
 
@@ -25,6 +27,7 @@ for _ in range(options.steps):
     loss = loss_function(model(inputs), targets)
     loss.backward()
     optimizer.step()
+    time.sleep(options.pause)
 torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pt"))
 with open(os.path.join(os.environ["SM_OUTPUT_DATA_DIR"], "loss.txt"), "w") as file:
     file.write(f"{loss.item()}\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -22,7 +24,9 @@ from leadline.serve.signature import SignedRequest, verify
 from leadline.serve.training_operations import TrainingOperations
 from leadline.serve.wire import HttpAnswer, decode, encode, encode_error, new_request_id, unknown_operation
 
+logger: Final = logging.getLogger(__name__)
 _MAX_BODY_BYTES: Final = 4 << 20
+_POLL_SECONDS: Final = 0.5
 _Operation = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -57,6 +61,18 @@ class ApiService:
                 return encode(call, operation(call.request))
         except ApiError as error:
             return encode_error(request.headers, error)
+        except (OSError, sqlite3.Error) as error:  # such as a full disk
+            logger.warning("a request failed: %s", error)
+            return encode_error(request.headers, ApiError("InternalFailure", str(error), 500))
+
+    def follow(self, has_ended: threading.Event) -> None:
+        """Follow the jobs until an event; what fails, such as a write to a full disk, is repeated."""
+        while not has_ended.wait(_POLL_SECONDS):
+            try:
+                with self.lock:
+                    self.queue.advance()
+            except (OSError, sqlite3.Error) as error:
+                logger.warning("the state of the jobs could not be recorded: %s", error)
 
     def _authorize(self, request: SignedRequest) -> None:
         """Check who sends a request.

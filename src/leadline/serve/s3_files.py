@@ -60,7 +60,7 @@ class S3Files:
         with _explained(uri):
             for entry in (entry for page in pages for entry in page.get("Contents", ())):
                 name = _relative(entry["Key"], prefix)
-                if not name.endswith("/"):
+                if name and not name.endswith("/"):  # empty objects stand for folders
                     self.download(f"s3://{bucket}/{entry['Key']}", _below(folder, name, uri))
                     count += 1
         return count

@@ -17,7 +17,6 @@ from leadline.serve.state_file import StateFile
 from leadline.store.documents import make_folder
 
 STATE: Final = "state.sqlite"
-_POLL_SECONDS: Final = 0.5
 _SHUTDOWN_SECONDS: Final = 3
 
 
@@ -54,12 +53,7 @@ def serve(settings: ServerSettings, listener: socket.socket, access: Access, key
     service = ApiService(JobQueue(state, settings), access, keys)
     has_ended = threading.Event()
 
-    def follow() -> None:
-        while not has_ended.wait(_POLL_SECONDS):
-            with service.lock:
-                service.queue.advance()
-
-    follower = threading.Thread(target=follow, name="jobs", daemon=True)
+    follower = threading.Thread(target=service.follow, args=(has_ended,), name="jobs", daemon=True)
     with service.lock:
         service.queue.advance()
     follower.start()

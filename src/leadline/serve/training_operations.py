@@ -19,6 +19,7 @@ from leadline.serve.training_description import describe
 from leadline.serve.training_job import TrainingJob, seconds
 
 _MAX_TAGS: Final = 50
+_S3: Final = "s3://"
 
 
 class TrainingOperations:
@@ -138,9 +139,13 @@ def _check(request: Mapping[str, Any]) -> None:
             f"there is no program: set the hyperparameters {container.PROGRAM} and {container.SOURCE}, "
             "or AlgorithmSpecification.ContainerEntrypoint"
         )
+    for member in ("OutputDataConfig", "DebugHookConfig", "TensorBoardOutputConfig"):
+        path = request.get(member, {}).get("S3OutputPath", _S3)
+        if not path.startswith(_S3):
+            raise invalid(f"{member}.S3OutputPath must begin with {_S3}, not {path!r}")
     for channel in request.get("InputDataConfig", ()):
         source = channel["DataSource"].get("S3DataSource", {})
-        if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith("s3://"):
+        if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith(_S3):
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
         check(request)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,7 @@ def test_refused_jobs(caller: Caller) -> None:
     assert caller.error("CreateTrainingJob", **two)[0] == "ResourceLimitExceeded"
     for change, message in (
         ({"HyperParameters": {"lr": "0.1"}}, "there is no program"),
+        ({"OutputDataConfig": {"S3OutputPath": "https://bucket/x"}}, "OutputDataConfig.S3OutputPath must begin with"),
         ({"DebugRuleConfigurations": [_rule("NoSuchRule")]}, "no rule named 'NoSuchRule'"),
         ({"DebugRuleConfigurations": [_rule("VanishingGradient", limit="3")]}, "no parameter of vanishing_gradient"),
         ({"DebugRuleConfigurations": [_rule("VanishingGradient", threshold="low")]}, "threshold must be a number"),
@@ -302,3 +304,28 @@ def test_the_state_of_a_rule_that_was_stopped_stays(caller: Caller) -> None:
     end(caller, "first")
     rows = caller.call("DescribeTrainingJob", TrainingJobName="first")
     assert rows["DebugRuleEvaluationStatuses"][0]["RuleEvaluationStatus"] == "Stopped"
+
+
+def test_a_failing_disk_is_a_typed_error_and_not_the_end(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as changed:
+        changed.setattr(caller.queue, "write_specification", fail)
+        status, document = caller.answer("SageMaker.CreateTrainingJob", json.dumps(CREATE).encode())
+        assert (status, document["__type"]) == (500, "InternalFailure")
+    assert caller.queue.jobs() == []
+    caller.call("CreateTrainingJob", **CREATE)
+    has_ended, rounds = threading.Event(), []
+
+    def fail_twice() -> None:
+        rounds.append(0)
+        if len(rounds) == 3:
+            has_ended.set()
+        else:
+            fail()
+
+    monkeypatch.setattr(caller.queue, "advance", fail_twice)
+    monkeypatch.setattr("leadline.serve.app._POLL_SECONDS", 0.0)
+    caller.service.follow(has_ended)
+    assert len(rounds) == 3

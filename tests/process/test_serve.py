@@ -268,6 +268,17 @@ def test_the_profiler_report_is_at_its_documented_path(jobs: dict[str, Any], sto
     assert store.keys("out/healthy/rule-output/ProfilerReport/profiler-output/profiler-report.ipynb")
 
 
+def test_the_system_metrics_are_at_their_documented_path(jobs: dict[str, Any], store: Store) -> None:
+    key = store.keys("profile/healthy/profiler-output/system/incremental/")[0]
+    assert key.endswith(".algo-1.json")
+    lines = [json.loads(line) for line in store.read(key).splitlines()]
+    assert {"cpu0", "MemoryUsedPercent"} <= {line["Name"] for line in lines}
+    job = jobs["healthy"]
+    for line in lines:
+        assert job["CreationTime"].timestamp() <= line["Timestamp"] <= job["TrainingEndTime"].timestamp()
+        assert 0 <= line["Value"] <= 100
+
+
 def test_what_a_script_finds_is_what_a_container_has(jobs: dict[str, Any], store: Store, server: Server) -> None:
     assert jobs["shown"]["TrainingJobStatus"] == "Completed"
     found = json.loads(store.archive("out/shown/output/model.tar.gz")["found.json"])

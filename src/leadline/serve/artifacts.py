@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import leadline
 from leadline.errors import LeadlineError
 from leadline.exports.smdebug import export_trial
+from leadline.exports.smdebug_system import export_system
 from leadline.exports.span import parse_span, train_steps
 from leadline.rules.registry import find_rule
 from leadline.serve.run_configuration import configured_rules
@@ -52,6 +53,7 @@ def upload(folder: JobFolder, specification: JobSpecification, s3: S3Files, *, h
         s3.upload_folder(folder.in_container("output", "tensorboard"), place)
     if layout.is_run(folder.run):
         yield from _upload_trial(folder, specification, s3)
+        _upload_profile(folder, specification, s3)
         _upload_reports(folder, request, output, s3)
 
 
@@ -77,6 +79,15 @@ def _upload_trial(folder: JobFolder, specification: JobSpecification, s3: S3File
         yield f"the tensors were not exported: {error}"
         return
     s3.upload_folder(trial, join(hook["S3OutputPath"], specification.name, "debug-output"))
+
+
+def _upload_profile(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> None:
+    """Upload the system metrics of the run as smdebug's reader expects them."""
+    profiler = specification.request.get("ProfilerConfig", {})
+    if "S3OutputPath" in profiler and not profiler.get("DisableProfiler", False):
+        local = folder.in_container("output", "profiler")
+        export_system(leadline.open_run(folder.run), local)
+        s3.upload_folder(local, join(profiler["S3OutputPath"], specification.name, "profiler-output"))
 
 
 def _upload_reports(folder: JobFolder, request: Mapping[str, Any], output: str, s3: S3Files) -> None:

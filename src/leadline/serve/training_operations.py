@@ -139,7 +139,7 @@ def _check(request: Mapping[str, Any]) -> None:
             f"there is no program: set the hyperparameters {container.PROGRAM} and {container.SOURCE}, "
             "or AlgorithmSpecification.ContainerEntrypoint"
         )
-    for member in ("OutputDataConfig", "DebugHookConfig", "TensorBoardOutputConfig"):
+    for member in ("OutputDataConfig", "DebugHookConfig", "ProfilerConfig", "TensorBoardOutputConfig"):
         path = request.get(member, {}).get("S3OutputPath", _S3)
         if not path.startswith(_S3):
             raise invalid(f"{member}.S3OutputPath must begin with {_S3}, not {path!r}")

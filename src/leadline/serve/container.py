@@ -137,6 +137,6 @@ def _variables(
         "AWS_REGION": specification.region,
         "USE_SMDEBUG": "DebugHookConfig" in specification.request,
         **{f"SM_CHANNEL_{name.upper()}": folder.in_container("input", "data", name) for name in channels},
-        **{f"SM_HP_{name.upper()}": value for name, value in users.items()},
+        **{f"SM_HP_{name.upper()}": value for name, value in users.items() if "=" not in name},
     }
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

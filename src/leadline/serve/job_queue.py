@@ -54,7 +54,8 @@ class JobQueue:
         self._state, self._settings, self._clock = state, settings, clock
         jobs = sorted(state.load(), key=lambda job: (job.created_ns, job.name))
         self._jobs = {job.name: job for job in jobs}
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        """Those that this server has started and not reaped yet."""
 
     @property
     def settings(self) -> ServerSettings:
@@ -102,15 +103,20 @@ class JobQueue:
             self.change(replace(job, status="Stopping"))
 
     def delete(self, job: TrainingJob) -> None:
-        """Delete a job that has ended, with its folder and its run."""
+        """Delete a job that has ended, with its folder and its run.
+
+        Raises:
+            OSError: A file could not be deleted; the job remains.
+        """
         folder = self.folder(job)
+        for path in filter(os.path.exists, (folder.run, folder.path)):
+            shutil.rmtree(path)
         self._state.delete(job.name)
         del self._jobs[job.name]
-        for path in (folder.path, folder.run):
-            shutil.rmtree(path, ignore_errors=True)
 
     def advance(self) -> None:
         """Record what became of the running jobs, and start as many of the waiting ones as there are free slots."""
+        self._processes = [process for process in self._processes if process.poll() is None]
         for job in self.jobs():
             if not job.has_ended:
                 self._follow(job)
@@ -136,11 +142,6 @@ class JobQueue:
         self.change(replace(followed, rules=current_rules(followed, self.folder(job), self._clock())))
 
     def _is_running(self, job: TrainingJob) -> bool:
-        process = self._processes.get(job.name)
-        if process is not None:
-            if process.poll() is None:
-                return True
-            del self._processes[job.name]
         path = self.folder(job).lock
         lock = acquire_lock(path)
         if lock is None:
@@ -153,20 +154,21 @@ class JobQueue:
         lock = acquire_lock(folder.lock)
         if lock is None:
             return  # a server that was killed has just started it
-        os.set_inheritable(lock, True)
-        with open(folder.log, "ab") as log:
-            process = subprocess.Popen(
-                own_command("leadline.serve", folder.path),
-                env=own_environment(),
-                cwd=folder.path,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                pass_fds=(lock,),
-                start_new_session=True,
-            )
-        os.close(lock)
-        self._processes[job.name] = process
+        try:
+            with open(folder.log, "ab") as log:
+                process = subprocess.Popen(
+                    own_command("leadline.serve", folder.path),
+                    env=own_environment(),
+                    cwd=folder.path,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    pass_fds=(lock,),
+                    start_new_session=True,
+                )
+        finally:
+            os.close(lock)
+        self._processes.append(process)
         self.change(replace(job, transitions=(*job.transitions, StatusTransition("Starting", self._clock(), STARTING))))
 
 

@@ -41,12 +41,12 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     entries = request.get(_RULES, [])
     profiler = job.request.get(_CONFIG, {}) | given
     changed = job.request | {_CONFIG: profiler, _RULES: [*job.request.get(_RULES, []), *entries]}
+    run = queue.folder(job).run
     try:
-        check(changed)
+        check(changed, run)
         rules = [ConfiguredRule(entry, True) for entry in entries]
         if any(rule.source for rule in rules):
             raise invalid("A custom rule cannot be added to a training job; give it to CreateTrainingJob.")
-        run = queue.folder(job).run
         if layout.is_run(run):
             opened = leadline.open_run(run)
             for control in _control_requests(opened, job, given, rules):

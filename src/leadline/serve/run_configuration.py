@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
@@ -164,13 +165,15 @@ def run_config(request: Mapping[str, Any]) -> RunConfig:
     )
 
 
-def check(request: Mapping[str, Any]) -> None:
+def check(request: Mapping[str, Any], run: str) -> None:
     """Check rules, collections and profile windows of a request, except custom rules, whose files are not here yet.
 
+    Args:
+        run: The run directory of the job, beside those of the jobs that rules compare with.
     Raises:
         LeadlineError: One is invalid, or a rule compares with a job that there is not.
     """
-    resolve(run_config(request), "run")
+    resolve(run_config(request), run)
 
 
 def other_actions(request: Mapping[str, Any]) -> list[str]:
@@ -207,10 +210,8 @@ def _items(entry: CollectionSettings, steps: SaveConfig, reductions: ReductionCo
     is_known = entry.name in COLLECTIONS or is_module_collection(entry.name)
     if not is_known and not entry.include_regex:
         return  # its tensors are passed by the hook of the script, which reads the same settings
-    saved, config = (
-        entry.save_config or steps,
-        entry.reduction_config or reductions or ReductionConfig(save_raw_tensor=True),
-    )
+    saved = entry.save_config or steps
+    config = entry.reduction_config or reductions or ReductionConfig(save_raw_tensor=True)
     is_number = entry.name in SCALAR_COLLECTIONS
     groups: dict[Schedule, list[str]] = {}
     for mode in ("train",) if entry.name in _TRAIN_ONLY else _EVERY_MODE:
@@ -235,6 +236,7 @@ _WINDOWS: Final = {
     "PythonProfilingConfig": ("cprofile", 9, 3),
 }
 """The kind of profile window, and Debugger's defaults of first step and number of steps."""
+_START_TIME: Final = "StartTimeInSecSinceEpoch"
 _TIMERS: Final = {
     "total_time": "total",
     "cpu_time": "cpu",
@@ -260,11 +262,12 @@ def profile_windows(parameters: Mapping[str, str]) -> Iterator[str]:
 
 
 def _begin(given: Mapping[str, Any], step: int) -> str:
-    if "StartTimeInSecSinceEpoch" in given and "StartStep" not in given:
-        from datetime import UTC, datetime
-
-        return datetime.fromtimestamp(float(given["StartTimeInSecSinceEpoch"]), UTC).isoformat()
-    return str(given.get("StartStep", step))
+    if _START_TIME not in given or "StartStep" in given:
+        return str(given.get("StartStep", step))
+    try:
+        return datetime.fromtimestamp(float(given[_START_TIME]), UTC).isoformat()
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise ConfigurationError(f"{_START_TIME} must be a time in seconds, not {given[_START_TIME]!r}") from None
 
 
 def _length(given: Mapping[str, Any], count: int) -> str:

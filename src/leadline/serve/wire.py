@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -82,7 +82,18 @@ def _parse_json(body: bytes) -> Any:
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ApiError("SerializationException", f"the body is not valid JSON: {reason[:200]}") from None
+    if any("\0" in text for text in _texts(request)):  # neither arguments nor variables of a process contain it
+        raise ApiError("SerializationException", "the body contains the character U+0000")
     return request
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _texts(item))
+    elif isinstance(value, dict):
+        yield from (text for pair in value.items() for item in pair for text in _texts(item))
 
 
 def _refuse_constant(text: str) -> None:

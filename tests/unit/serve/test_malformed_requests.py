@@ -68,7 +68,18 @@ WRONG: tuple[Any, ...] = (
     [[[]]],
     {"Key": {"Key": 1}},
 )
-BODIES = (b"", b"[]", b"null", b"NaN", b'"x"', b"{", b"\xff\xfe", b'{"TrainingJobName": NaN}', b"[" * 100_000)
+BODIES = (
+    b"",
+    b"[]",
+    b"null",
+    b"NaN",
+    b'"x"',
+    b"{",
+    b"\xff\xfe",
+    b'{"TrainingJobName": NaN}',
+    b'{"TrainingJobName": "a\\u0000"}',
+    b"[" * 100_000,
+)
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

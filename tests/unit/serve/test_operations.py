@@ -19,6 +19,7 @@ from leadline.serve.app import create_app
 from leadline.serve.service_model import service_model
 from leadline.serve.signature import SignedRequest
 from leadline.serve.training_job import JobProgress, StatusTransition
+from leadline.testing.runs import RunWriter
 
 ARN = "arn:aws:sagemaker:us-east-1:000000000000:training-job/first"
 ROLE = "arn:aws:iam::000000000000:role/MyRole"
@@ -112,6 +113,15 @@ def test_refused_jobs(caller: Caller) -> None:
         code, text = caller.error("CreateTrainingJob", **second | change)
         assert (code, message in text) == ("ValidationException", True), text
     assert [job.name for job in caller.queue.jobs()] == ["first"]
+
+
+def test_a_rule_compares_with_the_run_of_another_job(caller: Caller) -> None:
+    other = _rule("SimilarAcrossRuns", other_trial_0="s3://bucket/debug/before/debug-output")
+    request = CREATE | {"DebugRuleConfigurations": [other]}
+    code, message = caller.error("CreateTrainingJob", **request)
+    assert (code, "before" in message) == ("ValidationException", True)
+    RunWriter(Path(caller.queue.settings.folder) / "runs" / "before").end()
+    caller.call("CreateTrainingJob", **request)
 
 
 def _rule(kind: str, **parameters: str) -> dict[str, Any]:

@@ -161,7 +161,12 @@ def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
 
 TEXTS = st.one_of(
     st.text(max_size=30),
-    st.sampled_from(["[", "(", "1e999", "-1", "0", "nan", "true", "1,,2", "{'a': ", '[{"name": 1}]', "[" * 250, "\\"]),
+    st.sampled_from(
+        [
+            *("[", "(", "1e999", "-1", "0", "nan", "true", "1,,2", "[" * 250, "\\", '[{"name": 1}]'),
+            *("{'a': ", "{'StartTimeInSecSinceEpoch': 1e300}", "{'StartTimeInSecSinceEpoch': []}", "{'NumSteps': {}}"),
+        ]
+    ),
 )
 KEYS = st.sampled_from(
     [

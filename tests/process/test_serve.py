@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 from amazon import CREDENTIALS, REGION, client
 from botocore.exceptions import ClientError
+from endpoints import MailEndpoint, mail_endpoint
 from launching import LEADLINE, SCRIPTS, environment, wait_for
 
 import leadline
@@ -41,6 +42,7 @@ class LossAbove(Rule):
         return any(tensor.value(step).item() > self.limit for tensor in self.req_tensors.get())
 """
 STOP: Final = '[{\\"name\\": \\"stoptraining\\", \\"training_job_prefix\\": \\"exploding\\"}]'
+MAIL: Final = '{\\"name\\": \\"email\\", \\"endpoint\\": \\"me@example.org\\"}'
 
 
 def rule(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
@@ -151,8 +153,16 @@ def statuses(answer: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def server(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("serve") / "folder", store.address, "--slots", "2")
+def mail() -> Iterator[MailEndpoint]:
+    with mail_endpoint() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def server(store: Store, mail: MailEndpoint, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    target = f"mailto://127.0.0.1:{mail.port}?from=train@example.org&to={{address}}"
+    options = ("--slots", "2", "--email", target)
+    server = Server(tmp_path_factory.mktemp("serve") / "folder", store.address, *options)
     try:
         yield server
     finally:
@@ -187,7 +197,8 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
     stopping = rule("LossAbove", "custom", limit="0", source_s3_uri=source, action_json=STOP)
     hook = {"DebugHookConfig": debugging["DebugHookConfig"], "DebugRuleConfigurations": [stopping]}
     create(sagemaker, "stopped-by-custom-rule", "served.py", {"lr": "0.05"} | endless, **hook)
-    create(sagemaker, "exploding", "served.py", {"lr": "1e20"} | endless, **debugging)
+    mailing = {**debugging, "DebugRuleConfigurations": [rule("ExplodingTensor", action_json=f"{STOP[:-1]}, {MAIL}]")]}
+    create(sagemaker, "exploding", "served.py", {"lr": "1e20"} | endless, **mailing)
     variables = {"MINE": "yes", "SM_LOG_LEVEL": "10"}
     create(sagemaker, "shown", "served_plain.py", {"do": '"show"', "depth": "3"}, Environment=variables)
     create(sagemaker, "failing", "served_plain.py", {"do": '"fail"'})
@@ -226,6 +237,12 @@ def test_a_rule_stops_the_job_in_which_the_loss_explodes(jobs: dict[str, Any]) -
     condition = "RuleEvaluationConditionMet: Evaluation of the rule ExplodingTensor at step "
     assert details.startswith(condition)
     assert int(details.removeprefix(condition).split()[0]) < 5
+
+
+def test_the_finding_is_mailed_to_the_address_of_the_action(jobs: dict[str, Any], mail: MailEndpoint) -> None:
+    (message,) = mail.mails
+    assert "me@example.org" in str(message["To"])
+    assert "ExplodingTensor" in str(message["Subject"])
 
 
 def test_custom_rules_of_smdebug_are_evaluated_and_stop_the_job(jobs: dict[str, Any], server: Server) -> None:

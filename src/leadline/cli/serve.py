@@ -37,6 +37,14 @@ def serve(
     s3_endpoint: Annotated[
         str | None, typer.Option(metavar="URL", help="S3 server; default: that of the environment, or AWS.")
     ] = None,
+    email: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Target of notify for the action Email, with {address} for the recipient."),
+    ] = None,
+    sms: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Target of notify for the action SMS, with {address} for the number."),
+    ] = None,
     bucket: Annotated[
         str | None, typer.Option(help="With --env: default bucket of the SageMaker SDK; default: as the SDK names it.")
     ] = None,
@@ -53,7 +61,7 @@ def serve(
         from leadline.dashboard.server import bind
         from leadline.serve.client_environment import client_environment, default_bucket
         from leadline.serve.job_queue import ServerSettings
-        from leadline.serve.server import key_pairs
+        from leadline.serve.server import key_pairs, notification_targets
         from leadline.serve.server import serve as run_server
     except ModuleNotFoundError as error:
         raise MissingExtraError(
@@ -62,7 +70,8 @@ def serve(
     region = region or os.environ.get("AWS_DEFAULT_REGION") or _REGION
     if not re.fullmatch(r"[a-z0-9-]+", region):
         raise ConfigurationError(f"--region {region!r}: a region is a name like us-east-1")
-    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT)
+    targets = notification_targets({"email": email, "sms": sms})
+    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets)
     if env:
         address = f"http://{host}:{port}"
         lines = client_environment(

@@ -30,6 +30,8 @@ class JobSpecification(StrictDocument):
     region: str
     request: dict[str, Any]
     """What CreateTrainingJob was given."""
+    targets: dict[str, str]
+    """See ``ServerSettings``."""
 
 
 class JobFolder:

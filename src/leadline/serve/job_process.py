@@ -125,10 +125,10 @@ class JobProcess:
         if self._folder.is_stop_requested():
             return "Stopped", ""
         self._request = self._folder.specification().request  # UpdateTrainingJob may have changed it meanwhile
-        for action in other_actions(self._request):
-            _log(f"action {action}: not performed; use leadline run --on, or follow the job's status")
+        for action in other_actions(self._request, self._specification.targets):
+            _log(f"action {action}: not performed; see leadline serve --help")
         code = self._folder.in_container("code")
-        words = options(run_config(self._request))
+        words = options(run_config(self._request, self._specification.targets))
         place = ("--out", self._folder.runs, "--name", self._specification.name, "--smdebug")
         command = own_command("leadline", "run", *place, *words, "--", *container.command(self._request, code))
         process = subprocess.Popen(

@@ -31,6 +31,8 @@ class ServerSettings:
     """How many jobs run at a time."""
     region: str
     account: str
+    targets: dict[str, str]
+    """The targets of ``notify`` for the actions ``email`` and ``sms``, with ``{address}`` for the recipient."""
 
     def arn(self, kind: str, name: str) -> str:
         """Return the ARN of a resource."""
@@ -80,9 +82,9 @@ class JobQueue:
 
     def write_specification(self, job: TrainingJob) -> None:
         """Write what the job process reads before it starts the training."""
-        specification = JobSpecification(
-            job.name, self._settings.arn("training-job", job.name), self._settings.region, job.request
-        )
+        settings = self._settings
+        arn = settings.arn("training-job", job.name)
+        specification = JobSpecification(job.name, arn, settings.region, job.request, settings.targets)
         self.folder(job).write_specification(specification)
 
     def change(self, job: TrainingJob) -> None:

@@ -43,7 +43,7 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     changed = job.request | {_CONFIG: profiler, _RULES: [*job.request.get(_RULES, []), *entries]}
     run = queue.folder(job).run
     try:
-        check(changed, run)
+        check(changed, queue.settings.targets, run)
         rules = [ConfiguredRule(entry, True) for entry in entries]
         if any(rule.source for rule in rules):
             raise invalid("A custom rule cannot be added to a training job; give it to CreateTrainingJob.")

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
+from urllib.parse import quote
 
 from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
 from leadline.compat.smdebug.core.modes import ModeKeys
@@ -27,6 +28,8 @@ from leadline.rules.registry import canonical
 SOURCE: Final = "source_s3_uri"
 CLASS: Final = "rule_to_invoke"
 ACTIONS: Final = "action_json"
+ADDRESS: Final = "{address}"
+"""Stands for the recipient in a target of ``notify``."""
 _NOT_PARAMETERS: Final = frozenset({SOURCE, CLASS, ACTIONS, "base_trial", "scan_interval_us"})
 _OTHER_TRIAL: Final = re.compile(r"other_trial_\d+")
 _TRIAL_OF_JOB: Final = re.compile(r"s3://.*/([^/]+)/debug-output/?")
@@ -146,9 +149,11 @@ def parse_actions(text: str) -> list[dict[str, Any]]:
     return actions
 
 
-def run_config(request: Mapping[str, Any]) -> RunConfig:
+def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunConfig:
     """Return the configuration of the run of a job; custom rules are no part of it.
 
+    Args:
+        targets: The targets of ``notify`` with ``ADDRESS`` in them, by the action: ``email``, ``sms``.
     Raises:
         ConfigurationError: A part of the request is invalid.
     """
@@ -160,26 +165,41 @@ def run_config(request: Mapping[str, Any]) -> RunConfig:
         interval_ms=profiler.get("ProfilingIntervalInMilliseconds"),
         capture=capture_items(request.get("DebugHookConfig")),
         rules=tuple(rule.specification() for rule in rules),
-        on=tuple(ActionEntry(rule.name, "", "stop_training") for rule in rules if rule.stops_training),
+        on=tuple(entry for rule in rules for entry in _action_entries(rule, targets)),
         profile=tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
     )
 
 
-def check(request: Mapping[str, Any], run: str) -> None:
+def _action_entries(rule: ConfiguredRule, targets: Mapping[str, str]) -> Iterator[ActionEntry]:
+    """Yield the actions of a built-in rule; a mail server that is away does not keep the training from its start."""
+    if rule.stops_training:
+        yield ActionEntry(rule.name, "", "stop_training")
+    for action in rule.actions:
+        target = targets.get(action["name"].lower())
+        if target is not None:
+            url = target.replace(ADDRESS, quote(str(action.get("endpoint", "")), safe="@"))
+            yield ActionEntry(rule.name, "", "notify", {"url": url, "probe": False})
+
+
+def check(request: Mapping[str, Any], targets: Mapping[str, str], run: str) -> None:
     """Check rules, collections and profile windows of a request, except custom rules, whose files are not here yet.
 
     Args:
+        targets: As for ``run_config``.
         run: The run directory of the job, beside those of the jobs that rules compare with.
     Raises:
         LeadlineError: One is invalid, or a rule compares with a job that there is not.
     """
-    resolve(run_config(request), run)
+    resolve(run_config(request, targets), run)
 
 
-def other_actions(request: Mapping[str, Any]) -> list[str]:
-    """Return the actions of the rules that the run does not perform, as ``RULE: NAME``."""
-    pairs = [(rule.name, action["name"]) for rule in configured_rules(request) for action in rule.actions]
-    return [f"{rule}: {name}" for rule, name in pairs if name.lower() != _STOP]
+def other_actions(request: Mapping[str, Any], targets: Mapping[str, str]) -> list[str]:
+    """Return the actions of the rules that are not performed, as ``RULE: NAME``; custom rules can only stop."""
+    pairs = [(rule, action["name"]) for rule in configured_rules(request) for action in rule.actions]
+    performed = {_STOP, *targets}
+    return [
+        f"{rule.name}: {name}" for rule, name in pairs if name.lower() not in ({_STOP} if rule.source else performed)
+    ]
 
 
 def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:

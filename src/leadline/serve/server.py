@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import socket
 import threading
+from collections.abc import Mapping
 from typing import Final
 
+from leadline.config.secrets import refuse_literal
 from leadline.dashboard.security import Access, is_loopback
 from leadline.dashboard.server import share_arenas
 from leadline.errors import ConfigurationError
 from leadline.serve.app import ApiService, create_app
 from leadline.serve.job_queue import JobQueue, ServerSettings
+from leadline.serve.run_configuration import ADDRESS
 from leadline.serve.signature import read_key_pairs
 from leadline.serve.state_file import StateFile
 from leadline.store.documents import make_folder
@@ -33,6 +36,20 @@ def key_pairs(host: str, path: str | None) -> dict[str, str] | None:
             f"--host {host}: jobs run any code that a client sends, so other machines are served only with --keys FILE"
         )
     return None
+
+
+def notification_targets(given: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the given targets of ``notify``, by action.
+
+    Raises:
+        ConfigurationError: One has no place for the recipient, or contains a password in plain text.
+    """
+    targets = {action: target for action, target in given.items() if target is not None}
+    for action, target in targets.items():
+        if ADDRESS not in target:
+            raise ConfigurationError(f"--{action} needs {ADDRESS} where the URL has the recipient")
+        refuse_literal({"url": target}, f"--{action}")
+    return targets
 
 
 def serve(settings: ServerSettings, listener: socket.socket, access: Access, keys: dict[str, str] | None) -> None:

@@ -11,7 +11,7 @@ from leadline.errors import LeadlineError
 from leadline.serve import container
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
 from leadline.serve.job_folder import JobFolder
-from leadline.serve.job_queue import JobQueue, created
+from leadline.serve.job_queue import JobQueue, ServerSettings, created
 from leadline.serve.listing import Entry, listed
 from leadline.serve.processing_operations import new_evaluation
 from leadline.serve.profiler_updates import update
@@ -41,7 +41,7 @@ class TrainingOperations:
         if self._queue.find(name) is not None:
             raise ApiError(IN_USE, f"Job name must be unique, and there is already a training job {name}")
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
-        _check(request, JobFolder(self._queue.settings.folder, name).run)
+        _check(request, self._queue.settings)
         now = time.time_ns()
         rules = tuple(new_evaluation(name, rule, now) for rule in configured_rules(request))
         job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
@@ -125,11 +125,9 @@ def _tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def _check(request: Mapping[str, Any], run: str) -> None:
+def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
     """Refuse a job that cannot run here.
 
-    Args:
-        run: The run directory that the job will have.
     Raises:
         ApiError: It needs what there is not, or its program, rules or collections are invalid.
     """
@@ -151,6 +149,6 @@ def _check(request: Mapping[str, Any], run: str) -> None:
         if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith(_S3):
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
-        check(request, run)
+        check(request, settings.targets, JobFolder(settings.folder, request["TrainingJobName"]).run)
     except LeadlineError as error:
         raise invalid(str(error)) from None

@@ -24,6 +24,9 @@ def serve(*options: str) -> str:
     [
         (("--host", "0.0.0.0"), "other machines are served only with --keys FILE"),
         (("--host", "0.0.0.0", "--keys", "none"), "--keys none: no such file"),
+        (("--email", "mailto://smtp.example.org?to=me@example.org"), "--email needs {address}"),
+        (("--sms", "sns://AKIA/secret/eu-west-1/{address}"), "--sms: url contains"),
+        (("--email", "mailtos://bob:word@smtp.example.org?to={address}"), "--email: url contains a password"),
         (("--region", "a region"), "--region 'a region'"),
         (("--host", "no.such.host.invalid", "--keys", "keys"), "not an address of this machine"),
     ],

@@ -13,6 +13,7 @@ from leadline.serve.signature import SignedRequest
 from leadline.serve.wire import JSON
 
 HEADERS = {"host": "127.0.0.1:5156", "content-type": JSON}
+TARGETS = {"email": "mailtos://bob:$PASSWORD@smtp.example.org?to={address}"}
 IMAGE = "503895931360.dkr.ecr.us-east-1.amazonaws.com/sagemaker-debugger-rules:latest"
 CREATE: dict[str, Any] = {
     "TrainingJobName": "first",
@@ -77,4 +78,4 @@ class Caller:
 
 
 def server_settings(folder: Path, slots: int = 0) -> ServerSettings:
-    return ServerSettings(str(folder), slots, "us-east-1", "000000000000")
+    return ServerSettings(str(folder), slots, "us-east-1", "000000000000", TARGETS)

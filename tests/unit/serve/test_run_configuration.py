@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from api_caller import CREATE, IMAGE, Caller
+from api_caller import CREATE, IMAGE, TARGETS, Caller
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def rule(name: str, **parameters: str) -> dict[str, Any]:
 
 
 def resolved(**members: Any) -> Manifest:
-    return resolve(run_config(members), "/runs/job")
+    return resolve(run_config(members, TARGETS), "/runs/job")
 
 
 def collection(name: str, **parameters: str) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def test_a_rule_that_compares_gets_the_names_of_jobs() -> None:
 
 def test_a_custom_rule_is_no_rule_of_the_run() -> None:
     given = rule("Mine", rule_to_invoke="Custom", source_s3_uri="s3://bucket/rules.py", limit="3", action_json="[]")
-    assert run_config({"DebugRuleConfigurations": [given]}).rules == ()
+    assert run_config({"DebugRuleConfigurations": [given]}, TARGETS).rules == ()
     (configured,) = configured_rules({"DebugRuleConfigurations": [given]})
     assert (configured.source, configured.kind) == ("s3://bucket/rules.py", "Custom")
     assert configured.parameters == {"limit": "3"}
@@ -74,7 +74,7 @@ def test_a_custom_rule_is_no_rule_of_the_run() -> None:
     [
         '[{\\"name\\": \\"stoptraining\\", \\"training_job_prefix\\": \\"Job\\"}]',
         '{"name": "StopTraining"}',
-        '[{"name": "email", "endpoint": "a@b.org"}, {"name": "stoptraining"}]',
+        '[{"name": "sms", "endpoint": "+1555"}, {"name": "stoptraining"}]',
     ],
 )
 def test_stop_training_in_all_forms_of_the_sdk(text: str) -> None:
@@ -82,10 +82,17 @@ def test_stop_training_in_all_forms_of_the_sdk(text: str) -> None:
     assert [(action.rule, action.action) for action in manifest.actions] == [("Nan", "stop_training")]
 
 
-def test_actions_that_are_not_performed_are_named() -> None:
-    actions = '[{"name": "email", "endpoint": "a@b.org"}, {"name": "stoptraining"}, {"name": "sms"}]'
+def test_mails_are_sent_to_the_address_and_other_actions_are_named() -> None:
+    actions = '[{"name": "Email", "endpoint": "a&b@c.org"}, {"name": "stoptraining"}, {"name": "sms"}]'
     request = {"DebugRuleConfigurations": [rule("Nan", rule_to_invoke="ExplodingTensor", action_json=actions)]}
-    assert other_actions(request) == ["Nan: email", "Nan: sms"]
+    manifest = resolved(**request)
+    assert [(action.action, action.parameters) for action in manifest.actions] == [
+        ("stop_training", {}),
+        ("notify", {"url": "mailtos://bob:$PASSWORD@smtp.example.org?to=a%26b@c.org", "probe": False}),
+    ]
+    assert other_actions(request, TARGETS) == ["Nan: sms"]
+    request["DebugRuleConfigurations"][0]["RuleParameters"]["source_s3_uri"] = "s3://bucket/rules.py"
+    assert other_actions(request, TARGETS) == ["Nan: Email", "Nan: sms"]
 
 
 @pytest.mark.parametrize("text", ["", "stop", "[1]", '{"endpoint": "x"}', '{"name": 5}'])
@@ -146,7 +153,7 @@ def test_profile_windows_as_the_sdk_writes_them(key: str, text: str, window: str
 
 
 def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
-    config = run_config(CREATE)
+    config = run_config(CREATE, TARGETS)
     *words, last = options(config)
     assert last == "--no-default-rules"
     given = list(zip(words[::2], words[1::2], strict=True))

@@ -90,6 +90,10 @@ class ConfiguredRule:
         """Whether one of its actions stops the training."""
         return any(action["name"].lower() == _STOP for action in self.actions)
 
+    def is_off(self, request: Mapping[str, Any]) -> bool:
+        """Whether it is a profiler rule of a job without profiling."""
+        return self.is_profiler_rule and bool(request.get("ProfilerConfig", {}).get("DisableProfiler"))
+
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters of its class, as texts."""
@@ -150,14 +154,14 @@ def parse_actions(text: str) -> list[dict[str, Any]]:
 
 
 def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunConfig:
-    """Return the configuration of the run of a job; custom rules are no part of it.
+    """Return the configuration of the run of a job, without custom rules, and without profiler rules that are off.
 
     Args:
         targets: The targets of ``notify`` with ``ADDRESS`` in them, by the action: ``email``, ``sms``.
     Raises:
         ConfigurationError: A part of the request is invalid.
     """
-    rules = [rule for rule in configured_rules(request) if not rule.source]
+    rules = [rule for rule in configured_rules(request) if not rule.source and not rule.is_off(request)]
     profiler = request.get("ProfilerConfig", {})
     return RunConfig(
         preset="sagemaker",

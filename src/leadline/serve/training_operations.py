@@ -43,7 +43,10 @@ class TrainingOperations:
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
         _check(request, self._queue.settings)
         now = time.time_ns()
-        rules = tuple(new_evaluation(name, rule, now) for rule in configured_rules(request))
+        rules = tuple(
+            replace(new_evaluation(name, rule, now), status="Stopped" if rule.is_off(request) else "InProgress")
+            for rule in configured_rules(request)
+        )
         job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
         self._queue.add(job)
         self._queue.advance()

@@ -16,6 +16,7 @@ from botocore.parsers import create_parser
 from starlette.testclient import TestClient
 
 from leadline.serve.app import create_app
+from leadline.serve.run_configuration import run_config
 from leadline.serve.service_model import service_model
 from leadline.serve.signature import SignedRequest
 from leadline.serve.training_job import JobProgress, StatusTransition
@@ -165,6 +166,19 @@ def test_the_profiling_of_a_job_that_waits_is_changed(caller: Caller) -> None:
     answer = caller.call("DescribeTrainingJob", TrainingJobName="first")
     assert answer["ProfilingStatus"] == "Disabled"
     assert {row["RuleEvaluationStatus"] for row in answer["ProfilerRuleEvaluationStatuses"]} == {"Stopped"}
+
+
+def test_profiler_rules_of_a_job_without_profiling_are_not_evaluated(caller: Caller) -> None:
+    caller.call("CreateTrainingJob", **CREATE | {"ProfilerConfig": {"DisableProfiler": True}})
+    answer = caller.call("DescribeTrainingJob", TrainingJobName="first")
+    rows = [*answer["DebugRuleEvaluationStatuses"], *answer["ProfilerRuleEvaluationStatuses"]]
+    assert {row["RuleConfigurationName"]: row["RuleEvaluationStatus"] for row in rows} == {
+        "VanishingGradient": "InProgress",
+        "ProfilerReport": "Stopped",
+    }
+    job = caller.queue.find("first")
+    assert job is not None
+    assert [spec.alias for spec in run_config(job.request, {}).rules] == ["VanishingGradient"]
 
 
 @pytest.mark.parametrize(

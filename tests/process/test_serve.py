@@ -66,8 +66,15 @@ class Server:
         return client(service, self.address)
 
     def kill(self) -> None:
+        """Kill the server; its jobs go on."""
         self.process.kill()
         self.process.communicate()
+
+    def end(self) -> None:
+        """Kill the server, and let the jobs that a failed test has left stop."""
+        self.kill()
+        for folder in (self.folder / "jobs").iterdir():
+            (folder / "stop").touch()
 
 
 @dataclass(frozen=True)
@@ -166,7 +173,7 @@ def server(store: Store, mail: MailEndpoint, tmp_path_factory: pytest.TempPathFa
     try:
         yield server
     finally:
-        server.kill()
+        server.end()
 
 
 @pytest.fixture(scope="module")
@@ -430,7 +437,7 @@ def test_the_server_is_killed_while_three_jobs_run(store: Store, tmp_path: Path)
         found = sagemaker.list_training_jobs()["TrainingJobSummaries"]
         assert sorted(row["TrainingJobName"] for row in found) == sorted(names)
     finally:
-        server.kill()
+        server.end()
     starts = {name: len((tmp_path / f"{name}.started").read_text().splitlines()) for name in names}
     assert starts == dict.fromkeys(names, 1)
 

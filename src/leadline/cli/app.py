@@ -54,6 +54,7 @@ COMMANDS: Final = {
     "values": _CommandSpec("values", "values", takes_run=True),
     "compare": _CommandSpec("compare", "compare", takes_run=True),
     "ui": _CommandSpec("ui", "ui"),
+    "serve": _CommandSpec("serve", "serve"),
     "report": _CommandSpec("report", "report", takes_run=True),
     "judge": _CommandSpec("judge", "judge", takes_run=True),
     "rules": _CommandSpec("rules", "rules"),

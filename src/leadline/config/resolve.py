@@ -235,7 +235,7 @@ def _rules(config: RunConfig, actions: Iterable[ActionSpec]) -> dict[str, RuleSp
     rules = {spec.alias: spec for spec in default_rules(config.base)} if config.default_rules else {}
     rules |= {spec.alias: spec for spec in map(named, config.rules)}
     for action in actions:
-        name = registry.canonical(action.rule)
+        name = action.rule if action.rule in rules else registry.canonical(action.rule)
         if name not in rules and name in registry.rule_names():
             rules[name] = RuleSpec(name, name, source="action")
     return rules

@@ -222,6 +222,14 @@ def test_two_aliases_of_a_rule_of_which_only_the_one_with_an_action_is_captured_
     assert every == {("rule:mail", 10), ("rule:stop", 10), ("rule:stop", 1)}
 
 
+def test_an_alias_with_amazons_name_of_the_rule_is_not_a_second_rule(folder: Path) -> None:
+    manifest = made(
+        rules=("ExplodingTensor=exploding_tensor",), on=("ExplodingTensor=stop_training",), default_rules=False
+    )
+    assert [spec.alias for spec in manifest.rules] == ["ExplodingTensor"]
+    assert manifest.actions[0].rule == "ExplodingTensor"
+
+
 def test_identical_actions_run_once(folder: Path) -> None:
     (folder / "leadline.toml").write_text('[on]\n"*" = "stop_training:grace=5"\n')
     given = made(on=("*=stop_training:grace=5", "*=StopTraining:grace=5.0", "*=stop_training:grace=6")).actions

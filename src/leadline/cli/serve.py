@@ -1,0 +1,89 @@
+"""``leadline serve``: accept training jobs by SageMaker's API, and run them on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Annotated, Final
+
+import typer
+
+from leadline.cli.console import console
+from leadline.errors import ConfigurationError, MissingExtraError
+
+PORT: Final = 5156
+_ACCOUNT: Final = "000000000000"
+_REGION: Final = "us-east-1"
+
+
+def serve(
+    folder: Annotated[
+        str, typer.Option(help="Folder of the server: its state, the jobs and their runs.")
+    ] = "./leadline-serve",
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; one that other machines can reach needs --keys.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port to listen on; 0: any free port.")] = PORT,
+    keys: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Key pairs of clients, as in ~/.aws/credentials: every request must be signed by one."
+        ),
+    ] = None,
+    slots: Annotated[int, typer.Option(min=1, help="How many jobs run at a time; others wait.")] = 1,
+    region: Annotated[
+        str | None, typer.Option(help="Region in ARNs; default: $AWS_DEFAULT_REGION or us-east-1.")
+    ] = None,
+    s3_endpoint: Annotated[
+        str | None, typer.Option(metavar="URL", help="S3 server; default: that of the environment, or AWS.")
+    ] = None,
+    email: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Target of notify for the action Email, with {address} for the recipient."),
+    ] = None,
+    sms: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Target of notify for the action SMS, with {address} for the number."),
+    ] = None,
+    bucket: Annotated[
+        str | None, typer.Option(help="With --env: default bucket of the SageMaker SDK; default: as the SDK names it.")
+    ] = None,
+    env: Annotated[
+        bool, typer.Option("--env", help="Print the environment for boto3 and the SageMaker SDK v2, and exit.")
+    ] = False,
+) -> None:
+    """Accept training jobs by SageMaker's API, and run each on this machine under leadline run.
+
+    Jobs run the code that clients send, as the user who starts the server.
+    """
+    try:
+        from leadline.dashboard.security import Access
+        from leadline.dashboard.server import bind
+        from leadline.serve.client_environment import client_environment, default_bucket
+        from leadline.serve.job_queue import ServerSettings
+        from leadline.serve.server import key_pairs, notification_targets
+        from leadline.serve.server import serve as run_server
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"leadline serve needs {error.name}; install it with: pip install 'leadline[server]'"
+        ) from error
+    region = region or os.environ.get("AWS_DEFAULT_REGION") or _REGION
+    if not re.fullmatch(r"[a-z0-9-]+", region):
+        raise ConfigurationError(f"--region {region!r}: a region is a name like us-east-1")
+    targets = notification_targets({"email": email, "sms": sms})
+    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets)
+    if env:
+        address = f"http://{host}:{port}"
+        lines = client_environment(
+            settings, address, keys=keys, bucket=bucket or default_bucket(settings), s3=s3_endpoint
+        )
+        typer.echo(lines)
+        return
+    pairs = key_pairs(host, keys)
+    if s3_endpoint is not None:
+        os.environ["AWS_ENDPOINT_URL_S3"] = s3_endpoint
+    listener = bind(host, port)
+    name = f"[{host}]" if ":" in host else host
+    line = f"leadline  http://{name}:{listener.getsockname()[1]}   (press Ctrl-C to quit; leadline serve --env)"
+    console().print(line, markup=False, highlight=False, soft_wrap=True)
+    run_server(settings, listener, Access(host), pairs)

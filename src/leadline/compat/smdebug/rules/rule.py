@@ -1,0 +1,72 @@
+"""Rules in smdebug's interface: a class with ``invoke_at_step``, evaluated on a trial step by step."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from leadline.compat.smdebug.exceptions import RuleEvaluationConditionMet, SMDebugNotImplementedError
+from leadline.compat.smdebug.rules.req_tensors import RequiredTensors
+from leadline.compat.smdebug.trials import Trial
+
+
+class Rule(ABC):
+    """A check of a trial; derive from it and define ``invoke_at_step``.
+
+    Args:
+        base_trial: The trial that is checked.
+        action_str: Must be empty: actions belong to ``leadline run --on``.
+        other_trials: Trials that it is compared with.
+    Raises:
+        SMDebugNotImplementedError: An action is given.
+    """
+
+    def __init__(self, base_trial: Trial, action_str: str = "", other_trials: Sequence[Trial] | None = None) -> None:
+        if action_str:
+            raise SMDebugNotImplementedError(
+                "actions of rules are not performed here; use leadline run --on RULE=ACTION"
+            )
+        self.base_trial, self.other_trials = base_trial, list(other_trials or ())
+        self.trials = [base_trial, *self.other_trials]
+        self.req_tensors = RequiredTensors(self.trials)
+        self.rule_name = type(self).__name__
+        self.logger = logging.getLogger("leadline.compat.smdebug")
+
+    def set_required_tensors(self, step: int) -> None:
+        """Require tensors of a global step with ``req_tensors.add``; by default none."""
+        return
+
+    @abstractmethod
+    def invoke_at_step(self, step: int) -> bool:
+        """Return whether the condition is met at a global step."""
+
+    def invoke(self, step: int) -> None:
+        """Evaluate a global step, and wait until it was saved.
+
+        Raises:
+            RuleEvaluationConditionMet: The condition is met.
+            NoMoreData, StepUnavailable: See ``Trial.wait_for_steps``.
+            TensorUnavailable, TensorUnavailableForStep: A required tensor was not saved.
+        """
+        self.base_trial.wait_for_steps([step])
+        with _without_refresh(self.trials):
+            self.req_tensors.clear()
+            self.set_required_tensors(step)
+            self.req_tensors.fetch()
+            if self.invoke_at_step(step):
+                raise RuleEvaluationConditionMet(self.rule_name, step)
+
+
+@contextmanager
+def _without_refresh(trials: Sequence[Trial]) -> Iterator[None]:
+    """Read no new data meanwhile, so that a step looks the same to the whole evaluation."""
+    before = [trial.dynamic_refresh for trial in trials]
+    for trial in trials:
+        trial.dynamic_refresh = False
+    try:
+        yield
+    finally:
+        for trial, is_refreshed in zip(trials, before, strict=True):
+            trial.dynamic_refresh = is_refreshed

@@ -1,0 +1,129 @@
+"""The application: signatures, decoding of requests, and the table of operations."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from leadline.dashboard.security import Access, is_known_host
+from leadline.serve.api_error import ApiError
+from leadline.serve.identity_operations import IdentityOperations
+from leadline.serve.job_queue import JobQueue
+from leadline.serve.log_operations import LogOperations
+from leadline.serve.processing_operations import ProcessingOperations
+from leadline.serve.signature import SignedRequest, verify
+from leadline.serve.training_operations import TrainingOperations
+from leadline.serve.wire import HttpAnswer, decode, encode, encode_error, new_request_id, unknown_operation
+
+logger: Final = logging.getLogger(__name__)
+_MAX_BODY_BYTES: Final = 4 << 20
+_POLL_SECONDS: Final = 0.5
+_Operation = Callable[[dict[str, Any]], dict[str, Any] | None]
+
+
+class ApiService:
+    """Answers requests, one at a time.
+
+    Args:
+        queue: The jobs.
+        key_pairs: Secret keys by access key, of which one must have signed each request; None: no signature is
+            needed, and only requests for ``access`` are answered.
+        access: The address of the server.
+    """
+
+    def __init__(self, queue: JobQueue, access: Access, key_pairs: Mapping[str, str] | None = None) -> None:
+        self.queue = queue
+        self.lock = threading.Lock()
+        """Held while the jobs are read or changed."""
+        self._access, self._key_pairs = access, key_pairs
+        self._operations = _operations(queue)
+
+    def answer(self, request: SignedRequest) -> HttpAnswer:
+        """Return the answer to a request, or why it is refused."""
+        try:
+            self._authorize(request)
+            if len(request.body) > _MAX_BODY_BYTES:
+                raise ApiError("RequestEntityTooLarge", f"the body exceeds {_MAX_BODY_BYTES:,} bytes", 413)
+            call = decode(request.headers, request.body)
+            operation = self._operations.get(call.operation.name)
+            if operation is None:
+                raise unknown_operation(call.operation.name)
+            with self.lock:
+                return encode(call, operation(call.request))
+        except ApiError as error:
+            return encode_error(request.headers, error)
+        except (OSError, sqlite3.Error) as error:  # such as a full disk
+            logger.warning("a request failed: %s", error)
+            return encode_error(request.headers, ApiError("InternalFailure", str(error), 500))
+
+    def follow(self, has_ended: threading.Event) -> None:
+        """Follow the jobs until an event; what fails, such as a write to a full disk, is repeated."""
+        while not has_ended.wait(_POLL_SECONDS):
+            try:
+                with self.lock:
+                    self.queue.advance()
+            except (OSError, sqlite3.Error) as error:
+                logger.warning("the state of the jobs could not be recorded: %s", error)
+
+    def _authorize(self, request: SignedRequest) -> None:
+        """Check who sends a request.
+
+        Without keys, pages in a browser are the danger: those of other names that lead to this address are refused,
+        and others cannot send the headers of a request.
+
+        Raises:
+            ApiError: It is not allowed.
+        """
+        if self._key_pairs is not None:
+            verify(request, self._key_pairs)
+        elif not is_known_host(request.headers.get("host", ""), self._access) or "origin" in request.headers:
+            raise ApiError("AccessDeniedException", "only clients on this machine are served, not pages", 403)
+
+
+def _operations(queue: JobQueue) -> dict[str, _Operation]:
+    training, processing = TrainingOperations(queue), ProcessingOperations(queue)
+    logs, identity = LogOperations(queue), IdentityOperations(queue.settings)
+    return {
+        "CreateTrainingJob": training.create,
+        "DescribeTrainingJob": training.describe,
+        "ListTrainingJobs": training.list_,
+        "UpdateTrainingJob": training.update,
+        "StopTrainingJob": training.stop,
+        "DeleteTrainingJob": training.delete,
+        "AddTags": training.add_tags,
+        "ListTags": training.list_tags,
+        "DescribeProcessingJob": processing.describe,
+        "ListProcessingJobs": processing.list_,
+        "StopProcessingJob": processing.stop,
+        "DescribeLogStreams": logs.describe_streams,
+        "GetLogEvents": logs.get_events,
+        "GetCallerIdentity": identity.get_caller_identity,
+        "GetRole": identity.get_role,
+    }
+
+
+def create_app(service: ApiService) -> Starlette:
+    """Return the application of a service: all operations have the path ``/``."""
+
+    async def serve(request: Request) -> Response:
+        body = bytearray()
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > _MAX_BODY_BYTES:
+                break
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        answer = await run_in_threadpool(service.answer, SignedRequest(request.method, path, headers, bytes(body)))
+        identity = {"x-amzn-requestid": new_request_id()}
+        return Response(answer.body, answer.status, identity, answer.media_type)
+
+    return Starlette(routes=[Route("/", serve, methods=["POST"])])

@@ -1,0 +1,103 @@
+"""What is uploaded at the end of a job, at the paths that clients expect."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import leadline
+from leadline.errors import LeadlineError
+from leadline.exports.smdebug import export_trial
+from leadline.exports.smdebug_system import export_system
+from leadline.exports.span import parse_span, train_steps
+from leadline.rules.registry import find_rule
+from leadline.serve.run_configuration import configured_rules
+from leadline.serve.s3_files import S3Files, join
+from leadline.store import layout
+
+if TYPE_CHECKING:
+    from leadline.serve.job_folder import JobFolder, JobSpecification
+
+MODEL: Final = "model.tar.gz"
+_OUTPUT: Final = "output.tar.gz"
+_REPORTS: Final = {"profiling": "profiler-output/profiler-report", "xgboost": "xgboost_report"}
+"""Where the reports of rules are below the output of the rule, by the product of the rule."""
+
+
+def model_uri(request: Mapping[str, Any], name: str) -> str:
+    """Return where the model of a job is uploaded."""
+    return join(request["OutputDataConfig"]["S3OutputPath"], name, "output", MODEL)
+
+
+def upload(folder: JobFolder, specification: JobSpecification, s3: S3Files, *, has_model: bool) -> Iterator[str]:
+    """Upload everything that a job has written.
+
+    Yields:
+        A line for each part that could not be made.
+    Raises:
+        S3Error: Something could not be uploaded.
+        OSError: A file could not be written.
+    """
+    request, name = specification.request, specification.name
+    output = join(request["OutputDataConfig"]["S3OutputPath"], name)
+    if has_model:
+        _upload_archive(folder, folder.in_container("model"), model_uri(request, name), s3)
+    if os.listdir(folder.in_container("output", "data")):
+        _upload_archive(folder, folder.in_container("output", "data"), join(output, "output", _OUTPUT), s3)
+    if "CheckpointConfig" in request:
+        s3.upload_folder(folder.in_container("checkpoints"), request["CheckpointConfig"]["S3Uri"])
+    if "TensorBoardOutputConfig" in request:
+        place = join(request["TensorBoardOutputConfig"]["S3OutputPath"], name, "tensorboard-output")
+        s3.upload_folder(folder.in_container("output", "tensorboard"), place)
+    if layout.is_run(folder.run):
+        yield from _upload_trial(folder, specification, s3)
+        _upload_profile(folder, specification, s3)
+        _upload_reports(folder, request, output, s3)
+
+
+def _upload_archive(folder: JobFolder, content: str, uri: str, s3: S3Files) -> None:
+    path = os.path.join(folder.path, uri.rpartition("/")[2])
+    with tarfile.open(path, "w:gz") as archive:
+        archive.add(content, arcname=".")
+    s3.upload(path, uri)
+    os.unlink(path)
+
+
+def _upload_trial(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> Iterator[str]:
+    """Upload the tensors of the run as smdebug's reader expects them."""
+    hook = specification.request.get("DebugHookConfig")
+    if hook is None:
+        return
+    trial = os.path.join(folder.path, "debug-output")
+    try:
+        run = leadline.open_run(folder.run)
+        span = parse_span(None, None, timeline=train_steps(run), started_ns=run.manifest.started_ns)
+        yield from export_trial(run, trial, span).left_out
+    except LeadlineError as error:
+        yield f"the tensors were not exported: {error}"
+        return
+    s3.upload_folder(trial, join(hook["S3OutputPath"], specification.name, "debug-output"))
+
+
+def _upload_profile(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> None:
+    """Upload the system metrics of the run as smdebug's reader expects them."""
+    profiler = specification.request.get("ProfilerConfig", {})
+    if "S3OutputPath" in profiler and not profiler.get("DisableProfiler", False):
+        local = folder.in_container("output", "profiler")
+        export_system(leadline.open_run(folder.run), local)
+        s3.upload_folder(local, join(profiler["S3OutputPath"], specification.name, "profiler-output"))
+
+
+def _upload_reports(folder: JobFolder, request: Mapping[str, Any], output: str, s3: S3Files) -> None:
+    """Upload the reports that rules have written into the run."""
+    for rule in configured_rules(request):
+        product = None if rule.source else find_rule(rule.specification().rule).product
+        if product not in _REPORTS:
+            continue
+        place = join(rule.entry.get("S3OutputPath", join(output, "rule-output")), rule.name, _REPORTS[product])
+        for file in (layout.report_page(product), layout.report_notebook(product)):
+            path = os.path.join(folder.run, file)
+            if os.path.exists(path):
+                s3.upload(path, f"{place}{os.path.splitext(file)[1]}")

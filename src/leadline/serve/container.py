@@ -1,0 +1,142 @@
+"""What a training script finds in a container of SageMaker: folders, files of configuration, variables, arguments."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+
+from leadline.process.interpreter import users_environment
+from leadline.serve.job_folder import JobFolder, JobSpecification
+from leadline.store.documents import make_folder, write_document
+
+HOST: Final = "algo-1"
+PROGRAM: Final = "sagemaker_program"
+SOURCE: Final = "sagemaker_submit_directory"
+_OWN: Final = "sagemaker_"
+_LOG_LEVEL: Final = "sagemaker_container_log_level"
+_INFO: Final = "20"
+_FOLDERS: Final = ("input/data", "model", "code", "checkpoints", "output/data", "output/tensorboard")
+_LEADLINE: Final = "LEADLINE"
+_CONFIGURATIONS: Final = (
+    ("DebugHookConfig", "debughookconfig.json", "SMDEBUG_CONFIG_FILE_PATH", "output/tensors"),
+    ("ProfilerConfig", "profilerconfig.json", "SMPROFILER_CONFIG_PATH", "output/profiler"),
+    ("TensorBoardOutputConfig", "tensorboardoutputconfig.json", "TENSORBOARD_CONFIG_FILE_PATH", "output/tensorboard"),
+    ("CheckpointConfig", "checkpointconfig.json", "CHECKPOINT_CONFIG_FILE_PATH", "checkpoints"),
+)
+"""Members of the request, the files that they become, the variables with their paths, and the local folders."""
+
+
+def hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all hyperparameters; SDK v2 encodes each as JSON, and what is not JSON is a text."""
+    return {name: _decoded(value) for name, value in request.get("HyperParameters", {}).items()}
+
+
+def _decoded(value: str) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def command(request: Mapping[str, Any], code: str) -> list[str]:
+    """Return the command line of the training.
+
+    Args:
+        code: The folder with the source.
+    """
+    algorithm = request.get("AlgorithmSpecification", {})
+    entrypoint = [*algorithm.get("ContainerEntrypoint", ()), *algorithm.get("ContainerArguments", ())]
+    if entrypoint:
+        return entrypoint
+    program = str(hyperparameters(request)[PROGRAM])
+    interpreter = ["/bin/sh"] if program.endswith(".sh") else [sys.executable]
+    return [*interpreter, os.path.join(code, program), *arguments(request)]
+
+
+def arguments(request: Mapping[str, Any]) -> list[str]:
+    """Return the user's hyperparameters as arguments: ``--epochs 3``."""
+    words: list[str] = []
+    for name, value in sorted(_users(hyperparameters(request)).items()):
+        words += [f"--{name}" if len(name) > 1 else f"-{name}", "" if value is None else str(value)]
+    return words
+
+
+def _users(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if not name.startswith(_OWN)}
+
+
+def prepare(folder: JobFolder, specification: JobSpecification) -> dict[str, str]:
+    """Create the folders and files of configuration; return the environment of the training.
+
+    Raises:
+        OSError: They could not be written.
+    """
+    request = specification.request
+    for name in _FOLDERS:
+        make_folder(folder.in_container(*name.split("/")))
+    config = folder.in_container("input", "config")
+    channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", ())}
+    resources = {"current_host": HOST, "hosts": [HOST], "network_interface_name": "lo"}
+    documents: dict[str, Any] = {
+        "hyperparameters.json": request.get("HyperParameters", {}),
+        "inputdataconfig.json": {name: _channel(channel) for name, channel in channels.items()},
+        "resourceconfig.json": resources,
+    }
+    variables = _variables(folder, specification, list(channels), resources)
+    for member, name, variable, local in _CONFIGURATIONS:
+        if member in request:
+            documents[name] = request[member] | {"LocalPath": folder.in_container(*local.split("/"))}
+            variables[variable] = os.path.join(config, name)
+    make_folder(config)
+    for name, document in documents.items():
+        write_document(os.path.join(config, name), document)
+    inherited = {name: value for name, value in users_environment().items() if not name.startswith(_LEADLINE)}
+    return inherited | variables | dict(request.get("Environment", {}))
+
+
+def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:
+    source = channel.get("DataSource", {}).get("S3DataSource", {})
+    return {
+        "TrainingInputMode": "File",
+        "S3DistributionType": source.get("S3DataDistributionType", "FullyReplicated"),
+        "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+    }
+
+
+def _variables(
+    folder: JobFolder, specification: JobSpecification, channels: list[str], resources: dict[str, Any]
+) -> dict[str, str]:
+    """Return the variables that SageMaker's training toolkit sets."""
+    everything = hyperparameters(specification.request)
+    users = _users(everything)
+    program = str(everything.get(PROGRAM, ""))
+    values: dict[str, Any] = {
+        "SM_MODEL_DIR": folder.in_container("model"),
+        "SM_INPUT_DIR": folder.in_container("input"),
+        "SM_INPUT_CONFIG_DIR": folder.in_container("input", "config"),
+        "SM_OUTPUT_DIR": folder.in_container("output"),
+        "SM_OUTPUT_DATA_DIR": folder.in_container("output", "data"),
+        "SM_OUTPUT_INTERMEDIATE_DIR": folder.in_container("output", "intermediate"),
+        "SM_CHANNELS": channels,
+        "SM_HPS": users,
+        "SM_USER_ARGS": arguments(specification.request),
+        "SM_USER_ENTRY_POINT": program,
+        "SM_MODULE_NAME": program.removesuffix(".py"),
+        "SM_MODULE_DIR": str(everything.get(SOURCE, "")),
+        "SM_FRAMEWORK_PARAMS": {name: value for name, value in everything.items() if name not in users},
+        "SM_RESOURCE_CONFIG": resources,
+        "SM_HOSTS": [HOST],
+        "SM_CURRENT_HOST": HOST,
+        "SM_NUM_CPUS": os.cpu_count() or 1,
+        "SM_LOG_LEVEL": everything.get(_LOG_LEVEL, _INFO),
+        "TRAINING_JOB_NAME": specification.name,
+        "TRAINING_JOB_ARN": specification.arn,
+        "AWS_REGION": specification.region,
+        "USE_SMDEBUG": "DebugHookConfig" in specification.request,
+        **{f"SM_CHANNEL_{name.upper()}": folder.in_container("input", "data", name) for name in channels},
+        **{f"SM_HP_{name.upper()}": value for name, value in users.items() if "=" not in name},
+    }
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

@@ -1,0 +1,120 @@
+"""The files of a training job on this machine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leadline.records.decoding import StrictDocument
+from leadline.serve.training_job import CustomRuleResult, JobProgress
+from leadline.store.documents import make_folder, read_document, write_document
+
+_JOBS: Final = "jobs"
+_RUNS: Final = "runs"
+_SPECIFICATION: Final = "job.json"
+_PROGRESS: Final = "progress.json"
+_LOCK: Final = "job.lock"
+_STOP: Final = "stop"
+_LOG: Final = "job.log"
+_CONTAINER: Final = "ml"
+_CUSTOM_RULES: Final = "rules"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpecification(StrictDocument):
+    """``job.json``: what the job process is to do."""
+
+    name: str
+    arn: str
+    region: str
+    request: dict[str, Any]
+    """What CreateTrainingJob was given."""
+    targets: dict[str, str]
+    """See ``ServerSettings``."""
+
+
+class JobFolder:
+    """The folder of one job, which only its user can read.
+
+    Args:
+        root: The folder of the server.
+        name: The name of the job.
+    """
+
+    def __init__(self, root: str, name: str) -> None:
+        self.path = os.path.join(root, _JOBS, name)
+        self.runs = os.path.join(root, _RUNS)
+        """The runs directory of all jobs of the server."""
+        self.run = os.path.join(self.runs, name)
+        self.lock = os.path.join(self.path, _LOCK)
+        """Held by the job process as long as it lives."""
+        self.log = os.path.join(self.path, _LOG)
+        """Standard output and error of the training."""
+        self.container = os.path.join(self.path, _CONTAINER)
+        """What is ``/opt/ml`` in a container of SageMaker."""
+
+    @classmethod
+    def at(cls, path: str) -> JobFolder:
+        """Return the job folder with a path."""
+        jobs, name = os.path.split(path)
+        return cls(os.path.dirname(jobs), name)
+
+    def write_specification(self, specification: JobSpecification) -> None:
+        """Write what the job process is to do; the first time, this creates the folder.
+
+        Raises:
+            OSError: It cannot be written.
+        """
+        make_folder(self.path)
+        write_document(os.path.join(self.path, _SPECIFICATION), specification)
+
+    def specification(self) -> JobSpecification:
+        """Return what the job process is to do."""
+        return JobSpecification.from_dict(read_document(os.path.join(self.path, _SPECIFICATION)))
+
+    def progress(self) -> JobProgress | None:
+        """Return how far the job process is; None: it has not begun."""
+        document = read_document(os.path.join(self.path, _PROGRESS))
+        return None if document is None else JobProgress.from_dict(document)
+
+    def write_progress(self, progress: JobProgress) -> None:
+        """Record how far the job process is."""
+        write_document(os.path.join(self.path, _PROGRESS), progress)
+
+    def request_stop(self) -> None:
+        """Ask the job process to stop the job."""
+        write_document(os.path.join(self.path, _STOP), {})
+
+    def is_stop_requested(self) -> bool:
+        """Return whether the job is to be stopped."""
+        return os.path.exists(os.path.join(self.path, _STOP))
+
+    def rule_source(self, name: str) -> str:
+        """Return the path of the file with the class of a custom rule."""
+        return os.path.join(self.path, _CUSTOM_RULES, f"{name}.py")
+
+    def rule_log(self, name: str) -> str:
+        """Return the path of the standard output and error of a custom rule."""
+        return os.path.join(self.path, _CUSTOM_RULES, f"{name}.log")
+
+    def rule_result(self, name: str) -> CustomRuleResult | None:
+        """Return the result of a custom rule; None: it has none yet."""
+        document = read_document(os.path.join(self.path, _CUSTOM_RULES, f"{name}.json"))
+        return None if document is None else CustomRuleResult.from_dict(document)
+
+    def write_rule_result(self, name: str, result: CustomRuleResult) -> None:
+        """Record the result of a custom rule."""
+        write_document(os.path.join(self.path, _CUSTOM_RULES, f"{name}.json"), result)
+
+    def request_rule_stop(self, name: str) -> None:
+        """Ask the job process to stop the evaluation of a custom rule."""
+        write_document(os.path.join(self.path, _CUSTOM_RULES, f"{name}.stop"), {})
+
+    def is_rule_stop_requested(self, name: str) -> bool:
+        """Return whether the evaluation of a custom rule is to be stopped."""
+        return os.path.exists(os.path.join(self.path, _CUSTOM_RULES, f"{name}.stop"))
+
+    def in_container(self, *names: str) -> str:
+        """Return the path of a file or folder that is below ``/opt/ml`` in a container."""
+        return os.path.join(self.container, *names)

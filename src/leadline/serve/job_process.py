@@ -1,0 +1,206 @@
+"""The process of one training job: fetches its input, runs it under ``leadline run``, and uploads its output."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from contextlib import suppress
+from typing import Final
+
+from leadline.errors import LeadlineError
+from leadline.process.interpreter import own_command, own_environment
+from leadline.serve import artifacts, container
+from leadline.serve.custom_rules import CustomRules
+from leadline.serve.job_folder import JobFolder
+from leadline.serve.run_configuration import options, other_actions, run_config
+from leadline.serve.s3_files import S3Files
+from leadline.serve.training_job import JobProgress, StatusTransition
+from leadline.store import layout
+from leadline.store.documents import make_folder
+from leadline.store.run_state import read_status, read_workers
+
+_POLL_SECONDS: Final = 0.2
+_GRACE_SECONDS: Final = 120.0
+"""How long after SIGTERM a training that still runs is killed, as on SageMaker."""
+_MAX_FAILURE: Final = 1024
+_PR_SET_PDEATHSIG: Final = 1
+_MESSAGES: Final = {
+    "Starting": "Starting the training job",
+    "Downloading": "Downloading input data and source",
+    "Training": "Training in progress",
+    "Uploading": "Uploading generated training model and output",
+    "Stopping": "Stopping the training job",
+    "Stopped": "Training job stopped",
+    "MaxRuntimeExceeded": "Training job runtime exceeded MaxRuntimeInSeconds",
+    "Completed": "Training job completed",
+    "Failed": "Training job failed",
+}
+_OWN_LINE: Final = "leadline "
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_LIBC: Final = ctypes.CDLL(None)
+
+
+class JobProcess:
+    """One job from its start to its end; its state is ``progress.json`` in the job folder.
+
+    Args:
+        path: The job folder.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._folder = JobFolder.at(path)
+        self._progress = JobProgress(())
+        self._enter("Starting")
+        self._specification = self._folder.specification()
+        self._request = self._specification.request
+        self._s3 = S3Files(self._specification.region)
+        self._custom_rules = CustomRules(self._folder, self._request, _end_with_parent)
+
+    def run(self) -> None:
+        """Run the job; how it ended is recorded in the job folder."""
+        end, failure = "Failed", ""
+        try:
+            environment = container.prepare(self._folder, self._specification)
+            self._enter("Downloading")
+            self._download()
+            end, failure = self._train(environment)
+            if end == "Stopped" and not self._has_entered("Training"):
+                self._finish(end)
+                return
+            self._enter("Uploading")
+            for line in artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed"):
+                _log(line)
+        except (LeadlineError, OSError, tarfile.TarError) as error:
+            end, failure = "Failed", failure or f"ClientError: {error}"
+            _log(failure)
+        self._finish(end, failure)
+
+    def _enter(self, status: str) -> None:
+        transition = StatusTransition(status, time.time_ns(), _MESSAGES[status])
+        self._progress = JobProgress((*self._progress.transitions, transition))
+        self._folder.write_progress(self._progress)
+
+    def _has_entered(self, status: str) -> bool:
+        return any(transition.status == status for transition in self._progress.transitions)
+
+    def _finish(self, end: str, failure: str = "") -> None:
+        transition = StatusTransition(end, time.time_ns(), _MESSAGES[end])
+        status = "Stopped" if end == "MaxRuntimeExceeded" else end
+        transitions = (*self._progress.transitions, transition)
+        self._folder.write_progress(JobProgress(transitions, status, failure[:_MAX_FAILURE]))
+
+    def _download(self) -> None:
+        """Fetch source, channels, checkpoints and custom rules.
+
+        Raises:
+            LeadlineError, OSError, tarfile.TarError: Something is not there, or cannot be unpacked.
+        """
+        source = container.hyperparameters(self._request).get(container.SOURCE)
+        if source:
+            path = os.path.join(self._folder.path, "source.tar.gz")
+            self._s3.download(str(source), path)
+            with tarfile.open(path) as archive:
+                archive.extractall(self._folder.in_container("code"), filter="data")
+            os.unlink(path)
+        for channel in self._request.get("InputDataConfig", ()):
+            folder = self._folder.in_container("input", "data", channel["ChannelName"])
+            make_folder(folder)
+            self._s3.download_prefix(channel["DataSource"]["S3DataSource"]["S3Uri"], folder)
+        if "CheckpointConfig" in self._request:
+            uri = self._request["CheckpointConfig"]["S3Uri"]
+            self._s3.download_prefix(uri.rstrip("/") + "/", self._folder.in_container("checkpoints"))
+        self._custom_rules.download(self._s3)
+
+    def _train(self, environment: dict[str, str]) -> tuple[str, str]:
+        """Run the training; return how it ended, and why if it failed.
+
+        Raises:
+            LeadlineError: The configuration is invalid.
+        """
+        if self._folder.is_stop_requested():
+            return "Stopped", ""
+        self._request = self._folder.specification().request  # UpdateTrainingJob may have changed it meanwhile
+        for action in other_actions(self._request, self._specification.targets):
+            _log(f"action {action}: not performed; see leadline serve --help")
+        code = self._folder.in_container("code")
+        words = options(run_config(self._request, self._specification.targets))
+        place = ("--out", self._folder.runs, "--name", self._specification.name, "--smdebug")
+        command = own_command("leadline", "run", *place, *words, "--", *container.command(self._request, code))
+        process = subprocess.Popen(
+            command,
+            env=own_environment(environment),
+            cwd=code,
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+            preexec_fn=_end_with_parent,
+        )
+        self._enter("Training")
+        self._custom_rules.start()
+        reason = self._wait(process)
+        self._custom_rules.finish()
+        return self._outcome(process.returncode, reason)
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> str:
+        """Wait for the end of the training, and end it when that is requested or its time is over.
+
+        Returns:
+            Why it was ended: ``Stopped``, ``MaxRuntimeExceeded``, or empty.
+        """
+        limit = self._request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", float("inf"))
+        started, reason, kill_at = time.monotonic(), "", float("inf")
+        while process.poll() is None:
+            now = time.monotonic()
+            self._custom_rules.poll()
+            if not reason and (self._folder.is_stop_requested() or now - started > limit):
+                reason = "MaxRuntimeExceeded" if now - started > limit else "Stopped"
+                self._enter("Stopping")
+                process.terminate()
+                kill_at = now + _GRACE_SECONDS
+            if now > kill_at:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            time.sleep(_POLL_SECONDS)
+        return reason
+
+    def _outcome(self, code: int, reason: str) -> tuple[str, str]:
+        if reason:
+            return reason, ""
+        run = self._folder.run
+        if layout.is_run(run) and read_status(run).status == "Stopped":
+            return "Stopped", ""
+        if code == 0:
+            return "Completed", ""
+        return "Failed", f"AlgorithmError: {self._error()}, exit code: {code}"
+
+    def _error(self) -> str:
+        """Return what the training wrote to ``output/failure``, its exception, or the last line of its log."""
+        with suppress(OSError), open(self._folder.in_container("output", "failure"), errors="replace") as file:
+            return file.read(_MAX_FAILURE)
+        errors = [worker.error for worker in read_workers(self._folder.run).values() if worker.error]
+        if errors:
+            return errors[0]
+        with open(self._folder.log, errors="replace") as file:
+            return last_error(file.read()) or "no output"
+
+
+def last_error(log: str) -> str:
+    """Return the exception of the last traceback in a log; without one, the last line that is not Leadline's."""
+    _, marker, rest = log.rpartition(_TRACEBACK)
+    lines = [line for line in rest.splitlines() if line[:1].strip() and not line.startswith(_OWN_LINE)]
+    return "" if not lines else lines[0 if marker else -1]
+
+
+def _end_with_parent() -> None:
+    """Let the kernel end the training when this process is killed, as the job is lost then."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _log(line: str) -> None:
+    """Write a line to the log of the job, which is the standard error of this process."""
+    sys.stderr.write(f"leadline serve: {line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,102 @@
+"""The operations of CloudWatch Logs with which clients follow the log of a training."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from leadline.serve.api_error import NOT_FOUND, ApiError
+from leadline.serve.container import HOST
+from leadline.serve.job_queue import JobQueue
+
+TRAINING_LOGS: Final = "/aws/sagemaker/TrainingJobs"
+PROCESSING_LOGS: Final = "/aws/sagemaker/ProcessingJobs"
+_MILLISECOND_NS: Final = 1_000_000
+_MAX_BYTES: Final = 1 << 20
+_MAX_EVENTS: Final = 10_000
+_TOKEN: Final = re.compile(r"[fb]/(\d{1,15})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """A log stream."""
+
+    owner: str
+    """The name of the training or processing job."""
+    path: str
+    time_ms: int
+    """The start of the job, which is also the time of all its lines: their own times are not recorded."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.owner}/{HOST}-{self.time_ms}"
+
+
+class LogOperations:
+    """DescribeLogStreams and GetLogEvents.
+
+    Each takes a request that is valid according to the model, and returns the answer.
+
+    Raises:
+        ApiError: There is no such log.
+    """
+
+    def __init__(self, queue: JobQueue) -> None:
+        self._queue = queue
+
+    def describe_streams(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """List the log streams of jobs, all at once: SDK v2 would not use a token."""
+        prefix = request.get("logStreamNamePrefix", "")
+        return {
+            "logStreams": [
+                {"logStreamName": stream.name, "creationTime": stream.time_ms, "firstEventTimestamp": stream.time_ms}
+                for stream in self._streams(request)
+                if stream.name.startswith(prefix)
+            ]
+        }
+
+    def get_events(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the lines of a log from a token on; a token is a number of bytes."""
+        name = request["logStreamName"]
+        stream = next((stream for stream in self._streams(request) if stream.name == name), None)
+        if stream is None:
+            raise ApiError(NOT_FOUND, "The specified log stream does not exist.")
+        match = _TOKEN.fullmatch(request.get("nextToken", "f/0"))
+        if match is None:
+            raise ApiError("InvalidParameterException", "The specified nextToken is invalid.")
+        begin = int(match[1])
+        lines, end = _read_lines(stream.path, begin, min(request.get("limit", _MAX_EVENTS), _MAX_EVENTS))
+        is_wanted = request.get("startTime", 0) <= stream.time_ms < request.get("endTime", stream.time_ms + 1)
+        events = [{"timestamp": stream.time_ms, "message": line, "ingestionTime": stream.time_ms} for line in lines]
+        return {
+            "events": events if is_wanted else [],
+            "nextForwardToken": f"f/{end}",
+            "nextBackwardToken": f"b/{begin}",
+        }
+
+    def _streams(self, request: Mapping[str, Any]) -> list[_Stream]:
+        """Return the logs of the jobs that have started, or of their custom rules."""
+        group = request.get("logGroupName")
+        if group not in (TRAINING_LOGS, PROCESSING_LOGS):
+            raise ApiError(NOT_FOUND, "The specified log group does not exist.")
+        streams: list[_Stream] = []
+        for job in self._queue.jobs():
+            folder, time_ms = self._queue.folder(job), (job.time_ns("Starting") or 0) // _MILLISECOND_NS
+            logs = {rule.processing_job: folder.rule_log(rule.name) for rule in job.rules if rule.is_custom}
+            if group == TRAINING_LOGS:
+                logs = {job.name: folder.log}
+            streams += [_Stream(owner, path, time_ms) for owner, path in logs.items() if os.path.exists(path)]
+        return streams
+
+
+def _read_lines(path: str, begin: int, count: int) -> tuple[list[str], int]:
+    """Return complete lines from an offset on, and the offset behind them."""
+    with open(path, "rb") as file:
+        file.seek(begin)
+        data = file.read(_MAX_BYTES)
+    end = len(data) if len(data) == _MAX_BYTES and b"\n" not in data else data.rfind(b"\n") + 1
+    lines = data[:end].splitlines(keepends=True)[:count]
+    return [line.decode(errors="replace").rstrip("\r\n") for line in lines], begin + sum(map(len, lines))

@@ -1,0 +1,72 @@
+"""The statuses of the rules of a job, in AWS's words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from leadline.records.describe import rule_state
+from leadline.records.documents import RuleDocument, SummarizedRule
+from leadline.serve.job_folder import JobFolder
+from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob, condition_met
+from leadline.store import layout
+from leadline.store.run_state import read_rule, read_rule_summary
+
+_MAX_DETAILS: Final = 1024
+_NO_DATA: Final = "ClientError: No debugging data was saved by the training job."
+
+
+def current_rules(job: TrainingJob, folder: JobFolder, now_ns: int) -> tuple[RuleEvaluation, ...]:
+    """Return the rules of a job with their current statuses; its run need not exist yet."""
+    if all(rule.status in RULE_ENDED for rule in job.rules):
+        return job.rules
+    summary = read_rule_summary(folder.run) if layout.is_run(folder.run) else None
+    findings = {rule.name: rule for rule in summary.rules} if summary else {}
+    return tuple(_current(rule, findings.get(rule.name), job, folder, now_ns) for rule in job.rules)
+
+
+def _current(
+    rule: RuleEvaluation, finding: SummarizedRule | None, job: TrainingJob, folder: JobFolder, now_ns: int
+) -> RuleEvaluation:
+    if rule.status in RULE_ENDED:
+        return rule
+    if rule.is_custom:
+        result = folder.rule_result(rule.name)
+        status, details = (result.status, result.details) if result else _without_document(job)
+    else:
+        document = read_rule(folder.run, rule.name) if layout.is_run(folder.run) else None
+        status, details = _status(rule, document, finding, job)
+    if (status, details) == (rule.status, rule.details):
+        return rule
+    return replace(rule, status=status, details=details[:_MAX_DETAILS], modified_ns=now_ns)
+
+
+def _without_document(job: TrainingJob) -> tuple[str, str]:
+    """Return status and details of a rule that was not evaluated."""
+    if not job.has_ended:
+        return "InProgress", ""
+    return ("Stopped", "") if job.status == "Stopped" else ("Error", _NO_DATA)
+
+
+def _status(
+    rule: RuleEvaluation, document: RuleDocument | None, finding: SummarizedRule | None, job: TrainingJob
+) -> tuple[str, str]:
+    """Return status and details of a rule.
+
+    A rule that has found something keeps that status. Others are in progress until the job ends; one that had too
+    little data ends with an error: it must not pass for one that has found nothing.
+    """
+    if document is None:
+        return _without_document(job)
+    state = rule_state(document)
+    if state == "fired" and finding is not None:
+        return "IssuesFound", f"{condition_met(rule.kind, finding.step)}{finding.message or ''}"
+    if state == "error":
+        return "Error", f"InternalServerError: {document.why}"
+    if not job.has_ended:
+        return "InProgress", ""
+    if document.status == "Stopped":
+        return "Stopped", ""
+    if state in ("clear", "not_applicable"):
+        return "NoIssuesFound", document.why if state == "not_applicable" else ""
+    return "Error", f"ClientError: the rule is undecided: {document.why or 'too little data was saved'}"

@@ -1,0 +1,316 @@
+"""The configuration of the run of a job, from the debugger's members of a request."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote
+
+from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
+from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.core.reduction_config import ReductionConfig
+from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig
+from leadline.compat.smdebug.exceptions import SMDebugError
+from leadline.config.options import ActionEntry
+from leadline.config.resolve import resolve
+from leadline.config.run_config import RunConfig
+from leadline.errors import ConfigurationError
+from leadline.records.manifest import RuleSpec
+from leadline.records.names import COLLECTIONS, JOB, SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
+from leadline.records.plan import CaptureItem, Schedule
+from leadline.rules.registry import canonical
+
+SOURCE: Final = "source_s3_uri"
+CLASS: Final = "rule_to_invoke"
+ACTIONS: Final = "action_json"
+ADDRESS: Final = "{address}"
+"""Stands for the recipient in a target of ``notify``."""
+_NOT_PARAMETERS: Final = frozenset({SOURCE, CLASS, ACTIONS, "base_trial", "scan_interval_us"})
+_OTHER_TRIAL: Final = re.compile(r"other_trial_\d+")
+_TRIAL_OF_JOB: Final = re.compile(r"s3://.*/([^/]+)/debug-output/?")
+_NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_STOP: Final = "stoptraining"
+_OPTION: Final = "option"
+_TRAIN_ONLY: Final = TREE_COLLECTIONS | {"weights", "biases", "gradients", "optimizer_variables", "hyperparameters"}
+_EVERY_MODE: Final = ("train", "eval", "predict")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfiguredRule:
+    """An entry of DebugRuleConfigurations or ProfilerRuleConfigurations.
+
+    Raises:
+        ConfigurationError: It names no rule, or its name or actions are invalid.
+    """
+
+    entry: Mapping[str, Any]
+    is_profiler_rule: bool
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name) or self.name == JOB:
+            raise ConfigurationError(
+                f"the name of a rule consists of letters, digits, '_' and '-', and begins with a letter: {self.name!r}"
+            )
+        if CLASS not in self._given:
+            raise ConfigurationError(f"RuleParameters of {self.name} lack {CLASS}, the class of the rule")
+        parse_actions(self._given.get(ACTIONS, "[]"))
+
+    @property
+    def _given(self) -> Mapping[str, str]:
+        parameters: Mapping[str, str] = self.entry.get("RuleParameters", {})
+        return parameters
+
+    @property
+    def name(self) -> str:
+        """Its name in the job and in the run."""
+        return str(self.entry["RuleConfigurationName"])
+
+    @property
+    def kind(self) -> str:
+        """The name of its class."""
+        return self._given[CLASS]
+
+    @property
+    def source(self) -> str | None:
+        """The URI of the file with the class of a custom rule; None: the rule is built in."""
+        return self._given.get(SOURCE)
+
+    @property
+    def actions(self) -> list[dict[str, Any]]:
+        """The actions that follow a finding."""
+        return parse_actions(self._given.get(ACTIONS, "[]"))
+
+    @property
+    def stops_training(self) -> bool:
+        """Whether one of its actions stops the training."""
+        return any(action["name"].lower() == _STOP for action in self.actions)
+
+    def is_off(self, request: Mapping[str, Any]) -> bool:
+        """Whether it is a profiler rule of a job without profiling."""
+        return self.is_profiler_rule and bool(request.get("ProfilerConfig", {}).get("DisableProfiler"))
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The parameters of its class, as texts."""
+        given = self._given.items()
+        return {
+            name: value for name, value in given if name not in _NOT_PARAMETERS and not _OTHER_TRIAL.fullmatch(name)
+        }
+
+    @property
+    def other_jobs(self) -> list[str]:
+        """The jobs that it compares with."""
+        return [_run_of_trial(value) for name, value in sorted(self._given.items()) if _OTHER_TRIAL.fullmatch(name)]
+
+    def specification(self) -> RuleSpec:
+        """Return a built-in rule for the run."""
+        others = {"other_trials": ",".join(self.other_jobs)} if self.other_jobs else {}
+        return RuleSpec(self.name, canonical(self.kind), self.parameters | others, "", _OPTION)
+
+
+def _run_of_trial(uri: str) -> str:
+    """Return the name of the run whose tensors are at a URI: a job of this server, or else the URI."""
+    match = _TRIAL_OF_JOB.fullmatch(uri)
+    return match[1] if match else uri
+
+
+def configured_rules(request: Mapping[str, Any]) -> list[ConfiguredRule]:
+    """Return the rules of a request.
+
+    Raises:
+        ConfigurationError: One is invalid, or two have the same name.
+    """
+    rules = [
+        ConfiguredRule(entry, member == "ProfilerRuleConfigurations")
+        for member in ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
+        for entry in request.get(member, ())
+    ]
+    names = [rule.name for rule in rules]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise ConfigurationError(f"two rules are named {repeated!r}; give one another RuleConfigurationName")
+    return rules
+
+
+def parse_actions(text: str) -> list[dict[str, Any]]:
+    """Parse ``action_json``: one action or a list, in which SDK v2 escapes quotation marks.
+
+    Raises:
+        ConfigurationError: It is neither.
+    """
+    try:
+        value = json.loads(text.replace('\\"', '"'))
+    except ValueError:
+        raise ConfigurationError(f"{ACTIONS} is not valid JSON: {text!r}") from None
+    actions = value if isinstance(value, list) else [value]
+    if not all(isinstance(action, dict) and isinstance(action.get("name"), str) for action in actions):
+        raise ConfigurationError(f"{ACTIONS} must be a list of objects with a name: {text!r}")
+    return actions
+
+
+def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunConfig:
+    """Return the configuration of the run of a job, without custom rules, and without profiler rules that are off.
+
+    Args:
+        targets: The targets of ``notify`` with ``ADDRESS`` in them, by the action: ``email``, ``sms``.
+    Raises:
+        ConfigurationError: A part of the request is invalid.
+    """
+    rules = [rule for rule in configured_rules(request) if not rule.source and not rule.is_off(request)]
+    profiler = request.get("ProfilerConfig", {})
+    return RunConfig(
+        preset="sagemaker",
+        default_rules=False,
+        interval_ms=profiler.get("ProfilingIntervalInMilliseconds"),
+        capture=capture_items(request.get("DebugHookConfig")),
+        rules=tuple(rule.specification() for rule in rules),
+        on=tuple(entry for rule in rules for entry in _action_entries(rule, targets)),
+        profile=tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
+    )
+
+
+def _action_entries(rule: ConfiguredRule, targets: Mapping[str, str]) -> Iterator[ActionEntry]:
+    """Yield the actions of a built-in rule; a mail server that is away does not keep the training from its start."""
+    if rule.stops_training:
+        yield ActionEntry(rule.name, "", "stop_training")
+    for action in rule.actions:
+        target = targets.get(action["name"].lower())
+        if target is not None:
+            url = target.replace(ADDRESS, quote(str(action.get("endpoint", "")), safe="@"))
+            yield ActionEntry(rule.name, "", "notify", {"url": url, "probe": False})
+
+
+def check(request: Mapping[str, Any], targets: Mapping[str, str], run: str) -> None:
+    """Check rules, collections and profile windows of a request, except custom rules, whose files are not here yet.
+
+    Args:
+        targets: As for ``run_config``.
+        run: The run directory of the job, beside those of the jobs that rules compare with.
+    Raises:
+        LeadlineError: One is invalid, or a rule compares with a job that there is not.
+    """
+    resolve(run_config(request, targets), run)
+
+
+def other_actions(request: Mapping[str, Any], targets: Mapping[str, str]) -> list[str]:
+    """Return the actions of the rules that are not performed, as ``RULE: NAME``; custom rules can only stop."""
+    pairs = [(rule, action["name"]) for rule in configured_rules(request) for action in rule.actions]
+    performed = {_STOP, *targets}
+    return [
+        f"{rule.name}: {name}" for rule, name in pairs if name.lower() not in ({_STOP} if rule.source else performed)
+    ]
+
+
+def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:
+    """Return what DebugHookConfig saves, also where the script has no hook of smdebug.
+
+    Of a collection that is listed several times, as SDK v2 lists those of rules in no order, the steps of all entries
+    are captured.
+
+    Raises:
+        ConfigurationError: It is invalid.
+    """
+    if hook is None:
+        return ()
+    try:
+        settings = parse_settings(hook, DEFAULT_INTERVAL)
+    except SMDebugError as error:
+        raise ConfigurationError(f"DebugHookConfig: {error}") from None
+    steps, reductions = settings.hook["save_config"], settings.hook["reduction_config"]
+    listed = [CollectionSettings("losses"), *settings.collections]
+    if settings.hook["save_all"]:
+        listed.append(CollectionSettings("all"))
+    if settings.hook["include_regex"]:
+        listed.append(CollectionSettings("included", tuple(settings.hook["include_regex"])))
+    return tuple(dict.fromkeys(item for entry in listed for item in _items(entry, steps, reductions)))
+
+
+def _items(entry: CollectionSettings, steps: SaveConfig, reductions: ReductionConfig | None) -> Iterator[CaptureItem]:
+    is_known = entry.name in COLLECTIONS or is_module_collection(entry.name)
+    if not is_known and not entry.include_regex:
+        return  # its tensors are passed by the hook of the script, which reads the same settings
+    saved = entry.save_config or steps
+    config = entry.reduction_config or reductions or ReductionConfig(save_raw_tensor=True)
+    is_number = entry.name in SCALAR_COLLECTIONS
+    groups: dict[Schedule, list[str]] = {}
+    for mode in ("train",) if entry.name in _TRAIN_ONLY else _EVERY_MODE:
+        of_mode = saved.of_train_steps() if mode == "train" else saved.get_save_config(ModeKeys[mode.upper()])
+        groups.setdefault(of_mode.schedule(), []).append(mode)
+    for schedule, modes in groups.items():
+        yield CaptureItem(
+            entry.name if is_known else None,
+            "|".join(f"(?:{pattern})" for pattern in entry.include_regex) or None,
+            ("value",) if is_number else config.statistics,
+            raw=config.is_raw and not is_number,
+            schedule=schedule,
+            modes=tuple(modes),
+            source=_OPTION,
+            custom=None if is_known else re.sub(r"\W", "_", entry.name),
+        )
+
+
+_WINDOWS: Final = {
+    "DetailedProfilingConfig": ("detailed", 5, 1),
+    "DataloaderProfilingConfig": ("dataloader", 7, 1),
+    "PythonProfilingConfig": ("cprofile", 9, 3),
+}
+"""The kind of profile window, and Debugger's defaults of first step and number of steps."""
+_START_TIME: Final = "StartTimeInSecSinceEpoch"
+_TIMERS: Final = {
+    "total_time": "total",
+    "cpu_time": "cpu",
+    "cpu": "cpu",
+    "off_cpu_time": "off_cpu",
+    "off_cpu": "off_cpu",
+}
+
+
+def profile_windows(parameters: Mapping[str, str]) -> Iterator[str]:
+    """Yield the profile windows of ProfilingParameters, in the syntax of ``--profile``.
+
+    Raises:
+        ConfigurationError: A configuration of profiling is no table.
+    """
+    for key, (kind, step, count) in _WINDOWS.items():
+        if key in parameters:
+            given = _literal(key, parameters[key])
+            name = "pyinstrument" if str(given.get("ProfilerName", "")).lower() == "pyinstrument" else kind
+            timer = _TIMERS.get(str(given.get("cProfileTimer", "")).lower()) if name == "cprofile" else None
+            keys = [f"at={_begin(given, step)}", f"for={_length(given, count)}", *([f"timer={timer}"] if timer else [])]
+            yield f"{name}:{','.join(keys)}"
+
+
+def _begin(given: Mapping[str, Any], step: int) -> str:
+    if _START_TIME not in given or "StartStep" in given:
+        return str(given.get("StartStep", step))
+    try:
+        return datetime.fromtimestamp(float(given[_START_TIME]), UTC).isoformat()
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise ConfigurationError(f"{_START_TIME} must be a time in seconds, not {given[_START_TIME]!r}") from None
+
+
+def _length(given: Mapping[str, Any], count: int) -> str:
+    """Return the length; SDK v2 writes ``Duration`` where the guide has ``DurationInSeconds``."""
+    seconds = given.get("DurationInSeconds", given.get("Duration"))
+    return f"{seconds}s" if seconds is not None and "NumSteps" not in given else str(given.get("NumSteps", count))
+
+
+def _literal(key: str, text: str) -> dict[str, Any]:
+    """Parse a table as SDK v2 writes it: with a comma behind the last item."""
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"ProfilingParameters.{key} is not a table: {text!r}")
+    return value
+
+
+def options(config: RunConfig) -> Sequence[str]:
+    """Return a configuration as options of ``leadline run``."""
+    return [*config.to_options(), *(word for window in config.profile for word in ("--profile", window))]

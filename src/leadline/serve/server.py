@@ -1,0 +1,92 @@
+"""The server: its folder, its socket, and the thread that follows the jobs."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from typing import Final
+
+from leadline.config.secrets import refuse_literal
+from leadline.dashboard.security import Access, is_loopback
+from leadline.dashboard.server import share_arenas
+from leadline.errors import ConfigurationError
+from leadline.serve.app import ApiService, create_app
+from leadline.serve.job_queue import JobQueue, ServerSettings
+from leadline.serve.run_configuration import ADDRESS
+from leadline.serve.signature import read_key_pairs
+from leadline.serve.state_file import StateFile
+from leadline.store.documents import make_folder
+
+STATE: Final = "state.sqlite"
+_SHUTDOWN_SECONDS: Final = 3
+
+
+def key_pairs(host: str, path: str | None) -> dict[str, str] | None:
+    """Return the key pairs of the clients; None: requests need no signature.
+
+    Raises:
+        ConfigurationError: The address is reachable from other machines and there is no file, or it is unusable.
+    """
+    if path is not None:
+        return read_key_pairs(path)
+    if not is_loopback(host):
+        raise ConfigurationError(
+            f"--host {host}: jobs run any code that a client sends, so other machines are served only with --keys FILE"
+        )
+    return None
+
+
+def notification_targets(given: Mapping[str, str | None]) -> dict[str, str]:
+    """Return the given targets of ``notify``, by action.
+
+    Raises:
+        ConfigurationError: One has no place for the recipient, or contains a password in plain text.
+    """
+    targets = {action: target for action, target in given.items() if target is not None}
+    for action, target in targets.items():
+        if ADDRESS not in target:
+            raise ConfigurationError(f"--{action} needs {ADDRESS} where the URL has the recipient")
+        refuse_literal({"url": target}, f"--{action}")
+    return targets
+
+
+def serve(settings: ServerSettings, listener: socket.socket, access: Access, keys: dict[str, str] | None) -> None:
+    """Serve until a signal arrives; running jobs go on, and the next server finds them.
+
+    Raises:
+        ConfigurationError: The folder cannot be used, or another server uses it.
+    """
+    import uvicorn
+
+    share_arenas()
+    try:
+        make_folder(settings.folder)
+        os.chmod(settings.folder, 0o700)
+    except OSError as error:
+        raise ConfigurationError(f"--folder {settings.folder}: {(error.strerror or str(error)).lower()}") from None
+    state = StateFile(os.path.join(settings.folder, STATE))
+    service = ApiService(JobQueue(state, settings), access, keys)
+    has_ended = threading.Event()
+
+    follower = threading.Thread(target=service.follow, args=(has_ended,), name="jobs", daemon=True)
+    with service.lock:
+        service.queue.advance()
+    follower.start()
+    config = uvicorn.Config(
+        create_app(service),
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
+        server_header=False,
+        proxy_headers=False,
+    )
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    except KeyboardInterrupt:
+        return  # uvicorn raises the signal again after shutdown
+    finally:
+        has_ended.set()
+        follower.join()
+        state.close()

@@ -1,0 +1,157 @@
+"""The operations on training jobs and tags."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from leadline.errors import LeadlineError
+from leadline.serve import container
+from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
+from leadline.serve.job_folder import JobFolder
+from leadline.serve.job_queue import JobQueue, ServerSettings, created
+from leadline.serve.listing import Entry, listed
+from leadline.serve.processing_operations import new_evaluation
+from leadline.serve.profiler_updates import update
+from leadline.serve.run_configuration import check, configured_rules
+from leadline.serve.training_description import describe
+from leadline.serve.training_job import TrainingJob, seconds
+
+_MAX_TAGS: Final = 50
+_S3: Final = "s3://"
+
+
+class TrainingOperations:
+    """Create-, Describe-, List-, Update-, Stop- and DeleteTrainingJob, AddTags and ListTags.
+
+    Each takes a request that is valid according to the model, and returns the answer.
+
+    Raises:
+        ApiError: The request cannot be fulfilled.
+    """
+
+    def __init__(self, queue: JobQueue) -> None:
+        self._queue = queue
+
+    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Append a job to the queue."""
+        name = request["TrainingJobName"]
+        if self._queue.find(name) is not None:
+            raise ApiError(IN_USE, f"Job name must be unique, and there is already a training job {name}")
+        tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
+        _check(request, self._queue.settings)
+        now = time.time_ns()
+        rules = tuple(
+            replace(new_evaluation(name, rule, now), status="Stopped" if rule.is_off(request) else "InProgress")
+            for rule in configured_rules(request)
+        )
+        job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
+        self._queue.add(job)
+        self._queue.advance()
+        return {"TrainingJobArn": self._arn(job)}
+
+    def describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Describe a job."""
+        return describe(self._find(request), self._queue.settings)
+
+    def list_(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """List jobs."""
+        jobs = self._queue.jobs()
+        entries = [Entry(job, job.name, job.created_ns, job.modified_ns, job.status) for job in jobs]
+        page, token = listed(entries, request)
+        return {"TrainingJobSummaries": [self._summary(job) for job in page], **token}
+
+    def update(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Change the profiling of a job."""
+        job = self._find(request)
+        update(self._queue, job, request)
+        return {"TrainingJobArn": self._arn(job)}
+
+    def stop(self, request: Mapping[str, Any]) -> None:
+        """Stop a job."""
+        job = self._find(request)
+        if job.has_ended:
+            raise invalid(f"The request was rejected because the training job is in status {job.status}.")
+        self._queue.stop(job)
+
+    def delete(self, request: Mapping[str, Any]) -> None:
+        """Delete a job that has ended."""
+        job = self._find(request)
+        if not job.has_ended:
+            raise ApiError(IN_USE, f"The training job is in status {job.status}; stop it first")
+        self._queue.delete(job)
+
+    def add_tags(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Add tags to a job."""
+        job = self._resource(request["ResourceArn"])
+        tags = job.tags | {tag["Key"]: tag["Value"] for tag in request["Tags"]}
+        if len(tags) > _MAX_TAGS:
+            raise invalid(f"a resource can have at most {_MAX_TAGS} tags")
+        self._queue.change(replace(job, tags=tags))
+        return {"Tags": _tag_list(tags)}
+
+    def list_tags(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """List the tags of a job."""
+        return {"Tags": _tag_list(self._resource(request["ResourceArn"]).tags)}
+
+    def _find(self, request: Mapping[str, Any]) -> TrainingJob:
+        job = self._queue.find(request["TrainingJobName"])
+        if job is None:
+            raise missing()
+        return job
+
+    def _resource(self, arn: str) -> TrainingJob:
+        job = next((job for job in self._queue.jobs() if self._arn(job) == arn), None)
+        if job is None:
+            raise missing()
+        return job
+
+    def _arn(self, job: TrainingJob) -> str:
+        return self._queue.settings.arn("training-job", job.name)
+
+    def _summary(self, job: TrainingJob) -> dict[str, Any]:
+        ended_ns = job.transitions[-1].time_ns if job.has_ended else None
+        return {
+            "TrainingJobName": job.name,
+            "TrainingJobArn": self._arn(job),
+            "CreationTime": seconds(job.created_ns),
+            "LastModifiedTime": seconds(job.modified_ns),
+            "TrainingJobStatus": job.status,
+            "SecondaryStatus": job.secondary_status,
+            **({"TrainingEndTime": seconds(ended_ns)} if ended_ns is not None else {}),
+        }
+
+
+def _tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
+    """Refuse a job that cannot run here.
+
+    Raises:
+        ApiError: It needs what there is not, or its program, rules or collections are invalid.
+    """
+    resources = request.get("ResourceConfig", {})
+    if resources.get("InstanceCount", 1) != 1 or "InstanceGroups" in resources:
+        raise ApiError(LIMIT, "leadline serve runs a job on one machine: InstanceCount must be 1")
+    algorithm = request.get("AlgorithmSpecification", {})
+    if container.PROGRAM not in request.get("HyperParameters", {}) and not algorithm.get("ContainerEntrypoint"):
+        raise invalid(
+            f"there is no program: set the hyperparameters {container.PROGRAM} and {container.SOURCE}, "
+            "or AlgorithmSpecification.ContainerEntrypoint"
+        )
+    for member in ("OutputDataConfig", "DebugHookConfig", "ProfilerConfig", "TensorBoardOutputConfig"):
+        path = request.get(member, {}).get("S3OutputPath", _S3)
+        if not path.startswith(_S3):
+            raise invalid(f"{member}.S3OutputPath must begin with {_S3}, not {path!r}")
+    for channel in request.get("InputDataConfig", ()):
+        source = channel["DataSource"].get("S3DataSource", {})
+        if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith(_S3):
+            raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
+    try:
+        check(request, settings.targets, JobFolder(settings.folder, request["TrainingJobName"]).run)
+    except LeadlineError as error:
+        raise invalid(str(error)) from None

@@ -1,0 +1,164 @@
+"""The wire protocols: awsJson1.1 of SageMaker and CloudWatch Logs, and the query protocol of STS and IAM."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+from botocore.model import OperationModel, Shape
+
+from leadline.serve.api_error import ApiError
+from leadline.serve.service_model import service_model, validate
+
+JSON: Final = "application/x-amz-json-1.1"
+_FORM: Final = "application/x-www-form-urlencoded"
+_XML: Final = "text/xml"
+_TARGETS: Final = {"SageMaker": "sagemaker", "Logs_20140328": "logs"}
+_QUERY_SERVICES: Final = ("sts", "iam")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A valid request of one operation."""
+
+    service: str
+    operation: OperationModel
+    request: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """What is sent back."""
+
+    status: int
+    media_type: str
+    body: bytes
+
+
+def decode(headers: Mapping[str, str], body: bytes) -> Call:
+    """Return the call that a request makes.
+
+    Args:
+        headers: By lower-case name.
+    Raises:
+        ApiError: It is no valid request of an operation that the services have.
+    """
+    media_type = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type == _FORM:
+        return _decode_query(body)
+    if media_type != JSON:
+        raise ApiError("SerializationException", f"the Content-Type must be {JSON}, not {media_type or 'empty'}")
+    prefix, _, name = headers.get("x-amz-target", "").partition(".")
+    service = _TARGETS.get(prefix, "")
+    if not service or name not in service_model(service).operation_names:
+        raise unknown_operation(headers.get("x-amz-target", ""))
+    operation = service_model(service).operation_model(name)
+    request = _parse_json(body)
+    validate(operation, request)
+    return Call(service, operation, _without_null(request))
+
+
+def _without_null(value: Any) -> Any:
+    """Return a value without members that are null, which means the same as not given."""
+    if isinstance(value, dict):
+        return {name: _without_null(item) for name, item in value.items() if item is not None}
+    return [_without_null(item) for item in value] if isinstance(value, list) else value
+
+
+def unknown_operation(name: str) -> ApiError:
+    """The error for an operation that does not exist here."""
+    return ApiError("UnknownOperationException", f"leadline serve has no operation {name[:100]!r}")
+
+
+def _parse_json(body: bytes) -> Any:
+    try:
+        request = json.loads(body or b"{}", parse_constant=_refuse_constant)
+        json.dumps(request, ensure_ascii=False).encode()  # no lone surrogates, which no file and no database stores
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        raise ApiError("SerializationException", f"the body is not valid JSON: {reason[:200]}") from None
+    if any("\0" in text for text in _texts(request)):  # neither arguments nor variables of a process contain it
+        raise ApiError("SerializationException", "the body contains the character U+0000")
+    return request
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        yield from (text for item in value for text in _texts(item))
+    elif isinstance(value, dict):
+        yield from (text for pair in value.items() for item in pair for text in _texts(item))
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number of JSON")
+
+
+def _decode_query(body: bytes) -> Call:
+    """Decode a request of the query protocol; the operations that exist here have texts only as parameters."""
+    try:
+        fields = {name: values[-1] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
+    except ValueError:
+        raise ApiError("MalformedQueryString", "the body is no form") from None
+    action, version = fields.pop("Action", ""), fields.pop("Version", "")
+    for service in _QUERY_SERVICES:
+        model = service_model(service)
+        if version == model.api_version and action in model.operation_names:
+            operation = model.operation_model(action)
+            validate(operation, fields)
+            return Call(service, operation, fields)
+    raise ApiError("InvalidAction", f"leadline serve has no operation {action[:100]!r} of version {version[:20]!r}")
+
+
+def encode(call: Call, result: dict[str, Any] | None) -> HttpAnswer:
+    """Return the answer of an operation."""
+    if call.service in _QUERY_SERVICES:
+        return HttpAnswer(200, _XML, _encode_query(call.operation, result or {}))
+    return HttpAnswer(200, JSON, b"" if result is None else json.dumps(result).encode())
+
+
+def encode_error(headers: Mapping[str, str], error: ApiError) -> HttpAnswer:
+    """Return the answer of a request that is refused, in the protocol of the request."""
+    if not headers.get("content-type", "").startswith(_FORM):
+        body = json.dumps({"__type": error.code, "message": str(error)}).encode()
+        return HttpAnswer(error.status, JSON, body)
+    root = ElementTree.Element("ErrorResponse")
+    element = ElementTree.SubElement(root, "Error")
+    for name, text in (("Type", "Sender"), ("Code", error.code), ("Message", _printable(str(error)))):
+        ElementTree.SubElement(element, name).text = text
+    ElementTree.SubElement(root, "RequestId").text = new_request_id()
+    return HttpAnswer(error.status, _XML, ElementTree.tostring(root))
+
+
+def _printable(text: str) -> str:
+    """Return a text without the characters that XML cannot contain."""
+    return "".join(character if character.isprintable() else " " for character in text)
+
+
+def new_request_id() -> str:
+    """Return the id of a request."""
+    return secrets.token_hex(16)
+
+
+def _encode_query(operation: OperationModel, result: Mapping[str, Any]) -> bytes:
+    root = ElementTree.Element(f"{operation.name}Response", xmlns=operation.service_model.metadata["xmlNamespace"])
+    shape = operation.output_shape
+    _add(
+        ElementTree.SubElement(root, shape.serialization.get("resultWrapper", f"{operation.name}Result")), shape, result
+    )
+    ElementTree.SubElement(ElementTree.SubElement(root, "ResponseMetadata"), "RequestId").text = new_request_id()
+    return ElementTree.tostring(root)
+
+
+def _add(element: ElementTree.Element, shape: Shape, value: Any) -> None:
+    if shape.type_name != "structure":
+        element.text = str(value)
+        return
+    for name, item in value.items():
+        _add(ElementTree.SubElement(element, name), shape.members[name], item)

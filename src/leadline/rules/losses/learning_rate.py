@@ -210,10 +210,11 @@ class LearningRate(Rule, frozen=True, kw_only=True):
 
 
 def _factor(ratio: float) -> str:
-    """Format the distance from the usual ratio of 1e-3, as a power of ten."""
+    """Format the distance from the usual ratio of 1e-3, as a power of ten: ``a factor of about 100,000``."""
     if not 0 < ratio < math.inf:
         return "a factor of ten"
-    return f"about 10^{max(1, round(abs(math.log10(ratio / 1e-3))))}"
+    exponent = max(1, round(abs(math.log10(ratio / 1e-3))))
+    return f"a factor of about {f'{10**exponent:,}' if exponent < 7 else f'1e{exponent}'}"
 
 
 def _medians(window: Window) -> dict[str, float]:

@@ -21,7 +21,7 @@ from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.disk_bound import read_disk_bound
 from leadline.store.documents import read_lines, to_json
-from leadline.store.run_state import read_rule_summary, run_bytes
+from leadline.store.run_state import read_rule_summary, recorded_bytes
 from leadline.store.upload_state import read_upload
 
 _WORKER_KEYS: Final = (
@@ -86,7 +86,7 @@ def time_breakdown_of(run: Run) -> dict[str, Any]:
 
 def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     """Return the overhead as a share of step time, its size on disk, and what was sampled less often than requested."""
-    return {"step_share": step_share(workers), "bytes": run_bytes(path), "sampled": to_json(sampled(workers))}
+    return {"step_share": step_share(workers), "bytes": recorded_bytes(path), "sampled": to_json(sampled(workers))}
 
 
 def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from leadline.analysis.ranks import Ranks
 from leadline.charts import theme
 from leadline.charts.value_axis import SECONDS, SECONDS_ON_HOVER, line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import latency, phase_label, worker_labels
+from leadline.records.formatting import counted, latency, listed, phase_label, worker_labels
 from leadline.records.names import PARTS
 
 _LONG: Final = 3.0
@@ -95,7 +95,11 @@ def timeline(table: pa.Table, *, last: int = 30) -> go.Figure:
     fig = theme.figure(f"Phases of steps {first:,} to {end - 1:,}")
     _add_phases(fig, rows)
     fig.update_yaxes(SECONDS)
-    theme.note_omitted(fig, len(workers) - 1, "workers")
+    other_modes = sorted({mode for mode in rows["mode"].to_pylist() if mode != "train"})
+    notes = [f"hatched: {listed(list(map(phase_label, other_modes)))}"] if other_modes else []
+    notes += [f"and {counted(len(workers) - 1, 'more worker')}"] if len(workers) > 1 else []
+    if notes:
+        theme.add_note(fig, " · ".join(notes))
     fig.update_layout(barmode="stack", bargap=0.1, hovermode="x unified")
     return theme.set_legend(theme.set_step_axis(fig))
 

@@ -51,7 +51,7 @@ def page(digest: Digest, width: int) -> RenderableType:
         sparkline_lines(digest, width),
         rule_block(summary["rules"], summary["outcome"]["rules"], has_ended=summary["status"] in JOB_ENDED),
         action_log(actions) if actions else None,
-        time_block(summary["time"]),
+        time_block(summary["time"], has_problem=summary["outcome"]["level"] in ("fatal", "warning")),
         machine_block(summary["time"]["usage"]),
         _warnings(workers, summary["damage"]),
         _next(summary),

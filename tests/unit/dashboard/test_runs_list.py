@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.hyperparameters import options_of
+from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
 from leadline.dashboard.pages.runs import PAGE_ROWS, RunQuery, select
 from leadline.dashboard.run_list import RunList, RunRow, shorten_command
 from leadline.dashboard.security import Access
@@ -367,3 +367,8 @@ def test_a_read_only_dashboard_changes_no_run(
     assert post_from_page(client, "/runs/first/notes", {"note": "x"}).status_code == 403
     assert post_from_page(client, "/runs/first/delete", {"name": "first"}).status_code == 403
     assert "Delete" not in client.get("/runs/first/notes").text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1e-8, "1e-8"), (1e6, "1e6"), (0.002, "0.002"), (3.0, "3"), (7, "7")])
+def test_hyperparameters_are_written_as_people_write_them(value: float, text: str) -> None:
+    assert format_hyperparameter(value) == text

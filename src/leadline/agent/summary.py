@@ -119,7 +119,7 @@ def _why_no_step(end: JobEnd) -> str:
     return (
         "no training step was seen, only system metrics were recorded: the command may not train with a supported "
         "framework, may have ended before its first step, or starts Python with -I, -E, -S or an environment of its "
-        "own; leadline doctor may know more"
+        "own; leadline doctor checks this"
     )
 
 

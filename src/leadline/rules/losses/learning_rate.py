@@ -204,8 +204,9 @@ class LearningRate(Rule, frozen=True, kw_only=True):
                 "vanish on their way back, or the learning rate is nearly 0"
             )
         return (
-            f"a learning rate higher by {_factor(latest)}, or a check of the schedule and of weight decay; usually the "
-            "rate is too low, or the schedule has ended"
+            f"a learning rate higher by {_factor(latest)}, or a check of the schedule, of weight decay, and of "
+            "gradients that vanish towards the input (leadline judge --rule vanishing_gradient); usually the rate is "
+            "too low, or the schedule has ended"
         )
 
 

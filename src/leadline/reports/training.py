@@ -266,7 +266,7 @@ def configuration(sources: Sources) -> Section:
     """Preset, capture items, rules and actions as resolved."""
     manifest = sources.run.manifest
     budget = manifest.plan.budget
-    text = (
+    text: tuple[str, ...] = (
         f"Preset {manifest.preset}; system metrics every {manifest.interval_ms} ms; overhead budget "
         f"{'off' if budget is None else f'{100 * budget:g} %'}.",
     )

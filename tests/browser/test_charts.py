@@ -109,6 +109,7 @@ def test_keyboard_shortcuts_change_the_range(nodes: str, page: Page) -> None:
     expect(keys).to_be_visible()
     keys.get_by_role("button", name="Close", exact=True).click()
     expect(keys).to_be_hidden()
+    wait_until_idle(page)
     page.keyboard.press("0")
     page.wait_for_function("() => !location.search.includes('from')")
 

@@ -80,3 +80,27 @@ def test_the_page_fits_in_1280_pixels_and_charts_have_labels(
     expect(cpu).to_have_attribute("aria-label", "CPU; all cores: 40")
     expect(cpu).to_have_attribute("tabindex", "0")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+_WIDTHS = """() => [...document.querySelectorAll('.grid.usage')].map((grid) => {
+  const rows = {};
+  for (const card of grid.children) {
+    const box = card.getBoundingClientRect();
+    rows[box.top] = Math.max(rows[box.top] ?? 0, box.right);
+  }
+  return Object.values(rows).map((right) => Math.round(grid.getBoundingClientRect().right - right));
+})"""
+"""The empty space at the right of each row of cards, in px."""
+
+
+def test_rows_of_cards_have_no_empty_space(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
+    end(write_live_run(tmp_path, "first", training_parts(10)), 10)
+    end(write_live_run(tmp_path, "second", training_parts(10, gpus=0)), 10)
+    address = dashboard(tmp_path)
+    for width in (1280, 1920):
+        page.set_viewport_size({"width": width, "height": 900})
+        for run in ("first", "second"):
+            page.goto(f"{address}/runs/{run}/nodes")
+            spaces = page.evaluate(_WIDTHS)
+            assert spaces
+            assert all(space == 0 for grid in spaces for space in grid), (width, run, spaces)

@@ -79,3 +79,21 @@ def test_malicious_names_run_nothing(tmp_path: Path, dashboard: Callable[..., st
     expect(page.get_by_role("heading", level=1)).to_contain_text(malicious_inputs.PATH)
     expect(page.locator("#over-steps .plot-container")).to_be_visible()
     assert said == []
+
+
+def test_rules_that_do_not_apply_are_folded_and_found_by_a_link(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    run = tmp_path / "run"
+    writer = RunWriter(run, rules=(RuleSpec("mine", "vanishing_gradient"), RuleSpec("straggler", "straggler")))
+    writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(8)]).end()
+    malicious_inputs.write_rule(str(run), "mine", rule="vanishing_gradient")
+    malicious_inputs.write_rule(str(run), "straggler", verdict="not_applicable", why="one process")
+    address = f"{dashboard(tmp_path)}/runs/run/rules"
+    page.goto(address)
+    expect(page.locator("#show-all")).to_have_text("all 1")
+    expect(page.locator("#rules-table tbody tr")).to_have_count(1)
+    expect(page.get_by_text("one process", exact=True)).not_to_be_visible()
+    page.goto(f"{address}#rule-straggler")
+    page.reload()
+    expect(page.get_by_text("one process", exact=True).first).to_be_visible()

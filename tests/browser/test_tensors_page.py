@@ -85,3 +85,23 @@ def test_two_runs_are_compared(tmp_path: Path, dashboard: Callable[..., str], pa
         page.locator(f"#heat-map-{side}").scroll_into_view_if_needed()
         expect(page.locator(f"#heat-map-{side} .plot-container")).to_be_visible()
     expect(page.locator("#rules-of-all")).to_contain_text("gradient/a.weight vanishes")
+
+
+def test_a_scalar_starts_with_its_value_and_few_cells_do_not_crowd_the_axis(
+    tmp_path: Path, dashboard: Callable[..., str], page: Page
+) -> None:
+    captures = [Capture(step, {"loss": {"value": 1.0 / (step + 1)}}) for step in range(120)]
+    gradients = {"gradient/a.weight": {"abs_mean": 0.1}, "loss": {"abs_mean": 1.0, "value": 1.0}}
+    captures[:2] = [Capture(step, gradients) for step in range(2)]
+    RunWriter(tmp_path / "run").write_all(captures).end()
+    address = f"{dashboard(tmp_path)}/runs/run/tensors"
+    page.goto(f"{address}?name=loss")
+    expect(page.get_by_label("value", exact=True)).to_be_checked()
+    expect(page.get_by_label("abs_mean", exact=True)).not_to_be_checked()
+    expect(page.get_by_role("heading", name="Histogram over steps", exact=True)).to_have_count(0)
+    page.goto(address)
+    heat_map = page.locator("#heat-map")
+    heat_map.scroll_into_view_if_needed()
+    expect(heat_map.locator(".plot-container")).to_be_visible()
+    wait_until_idle(page)
+    assert heat_map.locator(".xtick").count() < 20

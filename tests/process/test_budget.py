@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from itertools import pairwise
@@ -98,7 +99,8 @@ def test_sampling_is_shown(ended: Ended) -> None:
     page = leadline("show", ended.run.path)
     assert f"weights every {average} steps on average, 1 requested" in page
     assert f"overhead  {latency(cost['seconds'])} ({spoken(cost['step_share'])} of step time)" in page
-    assert spoken(cost["step_share"]) in leadline("ls", str(ended.root))
+    (listed,) = json.loads(leadline("ls", str(ended.root), "--json"))
+    assert listed["cost"] == cost["step_share"]
 
 
 def test_the_summary_shows_the_overhead_with_the_same_number(ended: Ended) -> None:

@@ -89,14 +89,15 @@ def test_the_line_is_the_same_everywhere(runs: dict[str, str], name: str) -> Non
     surfaces = {
         "terminal": terminal(path),
         "show": one_line(command("show", path)),
-        "ls": command("ls", root),
         "overview": overview,
-        "runs": table,
         "report": plain(render(build(Run(path), ()))),
         "notebook": plain(verdict_html(path)),
         "notification": (Path(path) / NOTIFICATION).read_text(),
     }
     assert {surface: line in text for surface, text in surfaces.items()} == dict.fromkeys(surfaces, True)
+    brief = outcome_of(Run(path)).brief
+    assert brief in table
+    assert brief in command("ls", root)
     assert surfaces["terminal"].index(line) == surfaces["notification"].index(line) == 0
     assert overview.index(line) < overview.index("Insights") < overview.index("Job summary")
 

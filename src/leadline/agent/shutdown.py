@@ -19,7 +19,7 @@ from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
 from leadline.store.control import read_acknowledgements, read_actions
-from leadline.store.run_state import read_nodes, recorded_end, run_bytes
+from leadline.store.run_state import read_nodes, recorded_bytes, recorded_end
 
 _JUDGE_POLL_SECONDS: Final = 0.01
 """The poll interval while only the judge is awaited: the user waits for the prompt."""
@@ -251,7 +251,7 @@ class Shutdown:
             final_status=final,
             seconds=seconds,
             workers=workers,
-            run_bytes=run_bytes(parts.documents.run),
+            run_bytes=recorded_bytes(parts.documents.run),
             summary=summary,
             has_rules=parts.judge.is_needed and bool(parts.manifest.rules),
             actions=tuple(read_actions(parts.documents.run)) if parts.manifest.actions else (),

@@ -10,7 +10,7 @@ from typing import Final
 from leadline.agent.terminal import PREFIX
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
-from leadline.records.formatting import counted, duration, number, share, signal_name
+from leadline.records.formatting import counted, duration, number, phase_label, share, signal_name
 from leadline.records.names import OVERHEAD
 from leadline.records.outcome import Problem, RunOutcome
 from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
@@ -119,7 +119,7 @@ def _why_no_step(end: JobEnd) -> str:
     return (
         "no training step was seen, only system metrics were recorded: the command may not train with a supported "
         "framework, may have ended before its first step, or starts Python with -I, -E, -S or an environment of its "
-        "own; leadline doctor may know more"
+        "own; leadline doctor checks this"
     )
 
 
@@ -161,7 +161,9 @@ def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> li
     if not time:
         return []
     start = f"{PREFIX}  time: "
-    parts = ", ".join(f"{entry.phase} {share(entry.share)}" for entry in time.phases if entry.phase != OVERHEAD)
+    parts = ", ".join(
+        f"{phase_label(entry.phase)} {share(entry.share)}" for entry in time.phases if entry.phase != OVERHEAD
+    )
     bottleneck = time.bound
     if not bottleneck or outcome.level not in ("clear", "unknown"):
         return _wrap(start, parts, width)[:2]

@@ -14,7 +14,7 @@ from leadline.analysis.overload import find_overload, without_run_delay
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import StepTable
 from leadline.analysis.usage import mean_of, usage_by_phase
-from leadline.records.formatting import significant
+from leadline.records.formatting import phase_label, significant
 from leadline.records.names import OTHER, OVERHEAD, PARTS
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
@@ -103,7 +103,8 @@ def find_bottleneck(
         fired: The rules with findings.
         is_boosted_run: Whether boosted trees are trained instead of a network, which changes the suggestions.
     Returns:
-        The bottleneck; None if too few steps were timed, or if what takes the most time was not measured.
+        The bottleneck; None if too few steps were timed, or if what takes the most time was not measured. Compute is
+        no bottleneck where the rule ``input_bound`` has found that parts of the run wait for data.
     """
     later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
@@ -124,6 +125,8 @@ def find_bottleneck(
         or _idle_gpu(system, later, evidence)
         or (_computing(shares, evidence) if is_boosted_run or _is_forward_known(later, shares) else None)
     )
+    if bottleneck is not None and bottleneck.kind == COMPUTE and "input_bound" in fired:
+        return None
     return _adapt_to_trees(bottleneck, shares) if bottleneck is not None and is_boosted_run else bottleneck
 
 
@@ -153,7 +156,7 @@ def _waiting(straggler: SlowRank, evidence: dict[str, Any]) -> Bottleneck:
         COMMUNICATION,
         straggler.phase,
         f"other ranks wait for rank {straggler.rank}: {significant(straggler.lost_ms)} ms lost per "
-        f"step in {straggler.phase}",
+        f"step in {phase_label(straggler.phase)}",
         _TRY[INPUT] + f" (on rank {straggler.rank})" if straggler.phase == "data" else _TRY["straggler"],
         {**evidence, "straggler": asdict(straggler)},
     )

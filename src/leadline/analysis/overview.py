@@ -21,7 +21,7 @@ from leadline.store import layout
 from leadline.store.control import read_actions
 from leadline.store.disk_bound import read_disk_bound
 from leadline.store.documents import read_lines, to_json
-from leadline.store.run_state import read_rule_summary, run_bytes
+from leadline.store.run_state import read_rule_summary, recorded_bytes
 from leadline.store.upload_state import read_upload
 
 _WORKER_KEYS: Final = (
@@ -89,7 +89,7 @@ def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     return {
         "seconds": own_seconds(workers),
         "step_share": step_share(workers),
-        "bytes": run_bytes(path),
+        "bytes": recorded_bytes(path),
         "sampled": to_json(sampled(workers)),
     }
 

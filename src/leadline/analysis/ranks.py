@@ -44,6 +44,10 @@ class Ranks:
     """The number of common steps."""
     straggler: SlowRank | None
 
+    def own_ms(self, rank: int) -> float:
+        """Return the step time of a rank without collectives, in which it waits for others."""
+        return self.by_rank[rank]["step"] - self.by_rank[rank].get("collective", 0.0)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
         return {

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _GAP: Final = 0.1
 """A validation loss this much above the training loss, relative to it, is mentioned; as in the rule ``overfit``."""
+_LARGE_RISE: Final = 0.1
+"""A smaller rise is slight: the rule overfit does not fire on it."""
 _RISE: Final = 0.02
 """Rise of the validation loss above its minimum, relative to it."""
 _FALL: Final = 0.02
@@ -285,9 +287,10 @@ def _compare(train: Loss | None, validation: Loss) -> str:
     rise = (values[-1] - values[best]) / max(abs(values[best]), 1e-300)
     if rise > _RISE and best < len(values) - 1:
         trained = "" if train is None else _training_since(train, int(steps[best]))
+        fit = "overfitting" if rise > _LARGE_RISE else "slight overfitting"
         return (
             f"{validation.name} reached its minimum at round {steps[best]:,} ({significant(values[best])}) "
-            f"and has risen by {percent(rise)} since, to {significant(values[-1])}{trained}: overfitting. "
+            f"and has risen by {percent(rise)} since, to {significant(values[-1])}{trained}: {fit}. "
             f"Early stopping would have kept round {steps[best]:,}."
         )
     if train is None:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from leadline.analysis.job import JobPhases
 from leadline.charts import theme
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import duration, latency, phase_label
+from leadline.records.formatting import duration, latency, phase_label, worker_labels
 from leadline.records.names import PARTS
 
 if TYPE_CHECKING:
@@ -104,11 +104,11 @@ def progress(
     groups.sort(
         key=lambda key: (key["mode"] != "train", natural_sort_key(key["mode"]), natural_sort_key(key["worker"]))
     )
-    has_several_workers = len({key["worker"] for key in groups}) > 1
+    workers = worker_labels(dict.fromkeys(key["worker"] for key in groups))
     for index, key in enumerate(groups[: theme.MAX_SERIES]):
         is_group = pc.and_(pc.equal(table["worker"], key["worker"]), pc.equal(table["mode"], key["mode"]))
         rows = table.filter(is_group).sort_by("start_ns")
-        name = theme.plain_text(f"{key['mode']} {key['worker']}" if has_several_workers else key["mode"])
+        name = theme.plain_text(f"{key['mode']}, {workers[key['worker']]}" if len(workers) > 1 else key["mode"])
         _add_progress(fig, index, name, rows)
     _shade_job(fig, job)
     for index, (start, end) in enumerate(interruptions[:_MAX_INTERRUPTIONS]):

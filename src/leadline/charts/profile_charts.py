@@ -15,6 +15,7 @@ from leadline.charts.chart import CatalogChart, ChartView
 from leadline.errors import NotCapturedError
 from leadline.reader.python_profiles import CallTrees
 from leadline.reader.run import Run
+from leadline.records.formatting import worker_labels
 
 
 @CatalogChart
@@ -73,8 +74,8 @@ def call_tree(
 def loading_tracks(run: Run, window: str | None) -> pa.Table:
     """Return data loader events for tracks: ``name, phase, start_ns, duration_ns``."""
     rows = run.data_loading(window=window).to_pylist()
-    has_several_workers = len({row["worker"] for row in rows}) > 1
-    names = [(f"{row['worker']}: " if has_several_workers else "") + _track_of(row) for row in rows]
+    workers = worker_labels(dict.fromkeys(row["worker"] for row in rows))
+    names = [(f"{workers[row['worker']]}: " if len(workers) > 1 else "") + _track_of(row) for row in rows]
     columns = {key: [row[key] for row in rows] for key in ("start_ns", "duration_ns")}
     return pa.table({"name": names, "phase": ["data"] * len(rows), **columns})
 

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from leadline.charts import theme
 from leadline.charts.value_axis import line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
+from leadline.records.formatting import worker_labels
 
 
 def scalars(
@@ -47,7 +48,9 @@ def scalars(
         fig.update_yaxes(title_text="magnitude" if has_negative else y)
         groups = [(key, {**rows, "value": np.abs(rows["value"])}) for key, rows in groups]
     shown = theme.distinguish([key for key, _ in groups])
-    labels = [theme.plain_text(" ".join(key[i] for i in shown) or f"{key[0]}, {key[1]}") for key, _ in groups]
+    workers = worker_labels(dict.fromkeys(key[2] for key, _ in groups))
+    called = [(name, mode, workers[worker]) for (name, mode, worker), _ in groups]
+    labels = [theme.plain_text(", ".join(key[i] for i in shown) or f"{key[0]}, {key[1]}") for key in called]
     sources = list(dict.fromkeys((name, worker) for (name, _, worker), _ in groups))
     for index, (label, (key, rows)) in enumerate(zip(labels[: theme.MAX_SERIES], groups, strict=False)):
         name, mode, worker = key
@@ -76,7 +79,8 @@ def compare(
     colours: dict[str, int] = {}
     for index, (run, table) in enumerate(tables.items()):
         workers = table["worker"].to_pylist()
-        texts = [f"{run} {worker}" if len(set(workers)) > 1 else run for worker in workers]
+        called = worker_labels(dict.fromkeys(workers))
+        texts = [f"{run}, {called[worker]}" if len(called) > 1 else run for worker in workers]
         colours |= dict.fromkeys(texts, index)
         column = table.column_names.index("worker")
         labelled.append(table.set_column(column, "worker", pa.array(texts, pa.string())))

@@ -152,8 +152,12 @@ def charted_workers(run: Run, ranks: Ranks | None) -> Sequence[str | None]:
 
 
 def slowest_first(ranks: Ranks) -> list[int]:
-    """Return the ranks by their step time, the slowest first."""
-    return sorted(ranks.by_rank, key=lambda rank: (-ranks.by_rank[rank]["step"], rank))
+    """Return the ranks by their time outside collectives, the straggler and then the slowest first.
+
+    Ranks that wait for each other take the same time for a step.
+    """
+    straggler = ranks.straggler.rank if ranks.straggler else None
+    return sorted(ranks.by_rank, key=lambda rank: (rank != straggler, -ranks.own_ms(rank), rank))
 
 
 def _extremes(ranks: list[int], limit: int) -> list[int]:

@@ -14,7 +14,7 @@ from leadline.analysis.ranks import Ranks
 from leadline.charts import theme
 from leadline.charts.value_axis import SECONDS, SECONDS_ON_HOVER, line_mode, set_scale, with_gaps
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import latency, phase_label
+from leadline.records.formatting import counted, latency, listed, phase_label, worker_labels
 from leadline.records.names import PARTS
 
 _LONG: Final = 3.0
@@ -40,8 +40,10 @@ def durations(table: pa.Table, *, title: str = "Step time", is_log: bool | None 
         return theme.empty(_NO_STEPS, title)
     fig = theme.figure(title)
     groups = list(_groups(table))
+    labels = _labels([name for name, _ in groups])
     for index, (name, rows) in enumerate(groups[: theme.MAX_SERIES]):
-        _add_durations(fig, index, name, rows, has_band=len(groups) <= theme.MAX_BANDS)
+        has_band = len(groups) <= theme.MAX_BANDS
+        _add_durations(fig, index, labels[name], rows, is_line=name.endswith("/train"), has_band=has_band)
     theme.note_omitted(fig, len(groups) - theme.MAX_SERIES, "workers and modes")
     if not set_scale(fig, [trace.y for trace in fig.data if trace.hoverinfo != "skip"], is_log=is_log):
         fig.update_yaxes(rangemode="tozero")
@@ -62,15 +64,16 @@ def histogram(distributions: Mapping[str, Mapping[str, Any]]) -> go.Figure:
     if not items:
         return theme.empty(_NO_STEPS, "Step time distribution")
     fig = theme.figure("Step time distribution", y="share of steps (%)", height=_HEIGHT)
+    labels = _labels([name for name, _ in items])
     for index, (group, distribution) in enumerate(items[: theme.MAX_SERIES]):
         counts = np.asarray(distribution["counts"], np.float64)
         edges = np.asarray(distribution["edges"], np.float64)
-        label = f"{group}: median {latency(distribution['p50'])}, p99 {latency(distribution['p99'])}"
+        label = f"{labels[group]}: median {latency(distribution['p50'])}, p99 {latency(distribution['p99'])}"
         shares = 100.0 * counts / counts.sum()
-        theme.add_outline(fig, index, theme.plain_text(label), edges, shares, "%{x:.3s}s: %{y:.3~g} %")
+        theme.add_outline(fig, index, theme.plain_text(label, 120), edges, shares, "%{x:.3s}s: %{y:.3~g} %")
     theme.note_omitted(fig, len(items) - theme.MAX_SERIES, "workers and modes")
-    if all(_has_growing_bins(distribution["edges"]) for _, distribution in items):
-        limits = [distribution["edges"][end] for _, distribution in items for end in (0, -1)]
+    limits = [distribution["edges"][end] for _, distribution in items for end in (0, -1)]
+    if min(limits) > 0 and any(_has_growing_bins(distribution["edges"]) for _, distribution in items):
         fig.update_xaxes(type="log", dtick=1 if max(limits) > _FEW_TICKS * min(limits) else "D2")
     fig.update_xaxes(SECONDS)
     return theme.set_legend(fig).update_layout(showlegend=True)
@@ -92,7 +95,11 @@ def timeline(table: pa.Table, *, last: int = 30) -> go.Figure:
     fig = theme.figure(f"Phases of steps {first:,} to {end - 1:,}")
     _add_phases(fig, rows)
     fig.update_yaxes(SECONDS)
-    theme.note_omitted(fig, len(workers) - 1, "workers")
+    other_modes = sorted({mode for mode in rows["mode"].to_pylist() if mode != "train"})
+    notes = [f"hatched: {listed(list(map(phase_label, other_modes)))}"] if other_modes else []
+    notes += [f"and {counted(len(workers) - 1, 'more worker')}"] if len(workers) > 1 else []
+    if notes:
+        theme.add_note(fig, " · ".join(notes))
     fig.update_layout(barmode="stack", bargap=0.1, hovermode="x unified")
     return theme.set_legend(theme.set_step_axis(fig))
 
@@ -124,12 +131,22 @@ def _add_phases(fig: go.Figure, rows: pa.Table) -> None:
         )
 
 
-def _add_durations(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], *, has_band: bool) -> None:
+def _labels(names: Sequence[str]) -> dict[str, str]:
+    """Return the label of each ``worker/mode``: ``rank 0, train``, without what all have in common."""
+    keys = [name.rpartition("/")[::2] for name in names]
+    workers = worker_labels(dict.fromkeys(worker for worker, _ in keys))
+    called = [(workers[worker], mode) for worker, mode in keys]
+    shown = theme.distinguish(called) or [1]
+    return {name: ", ".join(key[at] for at in shown) for name, key in zip(names, called, strict=True)}
+
+
+def _add_durations(
+    fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], *, is_line: bool, has_band: bool
+) -> None:
     label = theme.plain_text(name)
     mean = rows["duration_ns"] / np.maximum(rows["count"], 1) / 1e9
     shortest, longest = (rows[key] / 1e9 for key in ("shortest_ns", "longest_ns"))
     is_long = longest > _LONG * float(np.median(mean))
-    is_line = name.endswith("/train")
     if is_line and has_band and bool(np.any(rows["count"] > 1)):
         top = np.where(is_long, mean, longest)  # a single long step would hide all others
         theme.add_band(fig, rows["step"], shortest, top, index=index, group=label)

@@ -63,8 +63,8 @@ HORIZONTAL: Final = {"orientation": "h", "textposition": "none"}
 """Properties of horizontal bars whose text is shown on hover only."""
 VALUE_ON_HOVER: Final = "%{y:.3~g}"
 _TIME_TICKS: Final = [
-    {"dtickrange": [None, 1000], "value": "%H:%M:%S.%L"},
-    {"dtickrange": [1000, 60_000], "value": "%H:%M:%S"},
+    {"dtickrange": [None, 999], "value": "%H:%M:%S.%L"},
+    {"dtickrange": [1000, 59_999], "value": "%H:%M:%S"},
     {"dtickrange": [60_000, 86_400_000], "value": "%H:%M\n%b %-d"},
     {"dtickrange": [86_400_000, None], "value": "%b %-d"},
 ]

@@ -23,7 +23,7 @@ _GAP: Final = 4.0
 _MAX_MARKED: Final = 60
 """Maximum number of points of a line that are marked, so that one sees how many there are."""
 SECONDS: Final = {"tickformat": "~s", "ticksuffix": "s"}
-"""Properties of an axis in seconds: ``100ms``, ``10s``; pages put a space before the unit."""
+"""Properties of an axis in seconds: ``100ms``, ``10s``."""
 SECONDS_ON_HOVER: Final = "%{y:.3s}s"
 
 

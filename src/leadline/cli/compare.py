@@ -31,7 +31,7 @@ def compare(
     show_all: Annotated[bool, typer.Option("--all", help="Also rules and settings that do not differ.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Compare runs: outcomes, losses and metrics, and the rules and settings that differ."""
+    """Compare runs: outcomes, metrics, and differing rules and settings."""
     if not 2 <= len(runs) <= _MAX_RUNS:
         raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
     opened = [leadline.open_run(name) for name in runs]
@@ -50,7 +50,8 @@ def compare(
         shown = [row for row in rows if row.differs or show_all]
         _print_rows(title, names, [(row.name, *map(_text, row.values)) for row in shown])
         if len(shown) < len(rows):
-            typer.echo(f"{counted(len(rows) - len(shown), title.lower()[:-1])} alike; --all shows them")
+            same = counted(len(rows) - len(shown), f"other {title.lower()[:-1]}")
+            typer.echo(f"{same} without a difference; --all shows them")
 
 
 def _print_rows(title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:

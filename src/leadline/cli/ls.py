@@ -18,12 +18,13 @@ from leadline.config.store_uri import is_uri
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
-from leadline.records.formatting import duration, iso, printable, share
+from leadline.records.formatting import duration, iso, printable
 
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
 """The list stays for this many times as long as it took to build."""
-_COLUMNS: Final = ("NAME", "STEPS", "LOSS", "COST", "AGE", "OUTCOME")
+_COLUMNS: Final = ("NAME", "STATUS", "STEPS", "LOSS", "AGE", "OUTCOME")
+_NUMBERS: Final = ("STEPS", "LOSS", "AGE")
 
 
 def ls(
@@ -33,7 +34,7 @@ def ls(
     follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the runs of a directory with their outcomes, the latest first."""
+    """List runs with their outcomes, the latest first."""
     folder, terminal = runs_root(root, can_be_remote=True), console()
     if root is not None and not is_uri(folder) and not os.path.isdir(folder):
         raise ConfigurationError(f"no such folder: {root}")
@@ -73,9 +74,9 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
     """
     if not runs:
         return Text(f"no runs in {root}; create one with: leadline run train.py")
-    rows = [(*_cells(run), run.outcome.text) for run in runs]
+    rows = [(*_cells(run), run.outcome.brief) for run in runs]
     styles = [LEVEL_STYLES[run.outcome.level] for run in runs]
-    lines = [table(_COLUMNS, rows, right=_COLUMNS[1:-1], styles=styles, width=width)]
+    lines = [table(_COLUMNS, rows, right=_NUMBERS, styles=styles, width=width)]
     damaged = (f"{run.name}: damaged: {', '.join(run.damage)}" for run in runs if run.damage)
     lines += [Text(printable(line), style="yellow") for line in damaged]
     return Text("\n").join(lines)
@@ -83,9 +84,8 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
 
 def _cells(run: RunSummary) -> tuple[str, ...]:
     """The cells of a row, without the outcome."""
-    overhead = share(run.cost_ratio) if run.cost_ratio is not None else "–"
     age = duration(time.time() - run.started_ns / 1e9)
-    return run.name, f"{run.train_steps:,}", number(run.loss), overhead, age
+    return run.name, run.status, f"{run.train_steps:,}", number(run.loss), age
 
 
 def _to_dict(run: RunSummary) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from leadline.analysis.digest import Digest
 from leadline.cli.console import number
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import counted, duration, share, size
+from leadline.records.formatting import counted, duration, phase_label, share, size
 from leadline.records.names import OVERHEAD
 
 _MAX_SCALARS: Final = 16
@@ -118,11 +118,12 @@ def _captured(run: Run) -> str:
     return f"captured: {', '.join(texts)}" if texts else ""
 
 
-def time_block(time: dict[str, Any]) -> RenderableType | None:
+def time_block(time: dict[str, Any], *, has_problem: bool) -> RenderableType | None:
     """The phases with their shares, the bottleneck of the run and a suggestion; None if no step was timed.
 
     Args:
         time: As in ``leadline show --json``.
+        has_problem: Whether something is wrong with the model, so that its speed is of no concern yet.
     """
     if not time["phases"]:
         return None
@@ -132,7 +133,7 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
         ("job", _job(time["job"])),
         ("throughput", _throughput(time["throughput"])),
         ("bottleneck", _bottleneck(time["bound"])),
-        ("try", time["bound"]["try"] if time["bound"] else ""),
+        ("try", time["bound"]["try"] if time["bound"] and not has_problem else ""),
         ("machine", time["overload"]["message"] if time["overload"] else ""),
     ):
         if value:
@@ -141,10 +142,10 @@ def time_block(time: dict[str, Any]) -> RenderableType | None:
 
 
 def format_phases(phases: list[dict[str, Any]]) -> str:
-    """``data 62 %, forward 20 % …``; the overhead is shown once, for all steps."""
+    """``data loading 62 %, forward 20 % …``; the overhead is shown once, for all steps."""
     parts = [phase for phase in phases if phase["phase"] != OVERHEAD]
     shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
-    return ", ".join(f"{phase['phase']} {share(phase['share'])}" for phase in shown)
+    return ", ".join(f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in shown)
 
 
 def _bottleneck(bound: dict[str, Any] | None) -> str:

@@ -31,7 +31,7 @@ def rules(
     new: Annotated[str | None, typer.Option(help="Write a template for a custom rule to this file.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the rules by group, with SageMaker Debugger's names in brackets, or describe one.
+    """List the rules by group, or describe one.
 
     The description contains what a rule fires on, why it matters, how it decides, and its blind spots.
     """
@@ -86,7 +86,12 @@ def _list(groups: dict[str, list[Documentation]], width: int | None) -> Text:
         for rule in group:
             mark = "default" if rule.name in registry.DEFAULT else ""
             start = f"{_INDENT}{rule.name:{names}}  {mark:7}  "
-            text = rule.summary.removeprefix("Fires when ").rstrip(".").replace("``", "")
+            text = (
+                rule.summary.removeprefix("Fires when ")
+                .replace("Never fires: ", "never; ")
+                .rstrip(".")
+                .replace("``", "")
+            )
             text += f" [{', '.join(rule.amazon)}]" if rule.amazon else ""
             lines.append(Text(start + text if width is None else _hanging(start, text, width)))
             lines[-1].stylize("dim", len(_INDENT) + names, len(start))

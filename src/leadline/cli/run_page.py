@@ -51,7 +51,7 @@ def page(digest: Digest, width: int) -> RenderableType:
         sparkline_lines(digest, width),
         rule_block(summary["rules"], summary["outcome"]["rules"], has_ended=summary["status"] in JOB_ENDED),
         action_log(actions) if actions else None,
-        time_block(summary["time"]),
+        time_block(summary["time"], has_problem=summary["outcome"]["level"] in ("fatal", "warning")),
         machine_block(summary["time"]["usage"]),
         _warnings(workers, summary["damage"]),
         _next(summary),
@@ -179,7 +179,8 @@ def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = T
     for rule in effects.get("", ()):
         if rule["findings"] or rule["status"] == "Error":
             findings = _findings(rule, effects.get(rule["name"], ()))
-            table.add_row(Text(rule["name"]), status(rule["status"]), findings)
+            verdict = Text("error" if rule["status"] == "Error" else "fired", style=status(rule["status"]).style)
+            table.add_row(Text(rule["name"]), verdict, findings)
     rest = [rule for rule in rules if not rule["findings"] and rule["status"] != "Error"]
     for sampling, names in _by_sampling(rest).items():
         label = f"{_names(names)}: {sampling}" if sampling else _names(names)

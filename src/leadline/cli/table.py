@@ -11,7 +11,7 @@ from rich.text import Text
 from leadline.cli.console import console
 from leadline.records.formatting import printable
 
-_MIN_LAST_WIDTH: Final = 24
+_MIN_LAST_WIDTH: Final = 20
 _GAP: Final = "  "
 
 
@@ -63,6 +63,6 @@ def print_lines(text: Text) -> None:
     """Print lines, in colour on a terminal and as plain text elsewhere."""
     terminal = console()
     if terminal.is_terminal:
-        terminal.print(text)
+        terminal.print(text, no_wrap=True, overflow="ignore", crop=False)
     else:
         typer.echo(text.plain)

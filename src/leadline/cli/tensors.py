@@ -28,7 +28,7 @@ def tensors(
     mode: Annotated[str | None, typer.Option(help="Only tensors captured in this mode: train, eval …")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """List the captured tensors with their collections, shapes and statistics.
+    """List the captured tensors of a run.
 
     leadline values prints the values of one of them.
     """

@@ -27,7 +27,7 @@ def upload(
         typer.Argument(help="Runs by name or path; default: the latest.", autocompletion=complete_run),
     ] = None,
 ) -> None:
-    """Upload what is left of runs that were started with --out s3://…, gs://… or az://…
+    """Upload what a run with --out s3://… has not uploaded yet.
 
     A run that was uploaded already is checked; nothing is uploaded twice.
     """

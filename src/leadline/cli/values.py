@@ -48,7 +48,7 @@ def values(
     as_csv: Annotated[bool, typer.Option("--csv", help="All rows as CSV.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="All rows as JSON.")] = False,
 ) -> None:
-    """Print the values of a loss, a metric or the statistics of a tensor.
+    """Print a loss, a metric, or the statistics of a tensor.
 
     Each statistic is shown as a sparkline, then step by step. leadline tensors lists the names.
     """

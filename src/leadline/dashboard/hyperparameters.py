@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from leadline.analysis.digest import Digest
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
+from leadline.records.formatting import exact
 
 if TYPE_CHECKING:
     from leadline.dashboard.run_list import RunRow
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _ASSIGNMENT: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _OPTION: Final = re.compile(r"--?([A-Za-z_][\w-]*)")
 _NUMBER: Final = re.compile(r"-?\.?\d.*")
+_OF_BOOSTER: Final = "hyperparameters/"
+"""Before the name of a booster's hyperparameter that is captured as a tensor."""
 _MAX_VALUE_CHARACTERS: Final = 60
 
 
@@ -38,9 +41,9 @@ def options_of(command: Sequence[str]) -> dict[str, str]:
 
 
 def format_hyperparameter(value: object) -> str:
-    """Return a value as text: numbers without a fraction as integers."""
+    """Return a value as text, numbers with four significant digits: ``0.001``, ``1e-8``."""
     if isinstance(value, float) and math.isfinite(value):
-        return f"{value:.4g}"
+        return exact(float(f"{value:.4g}"))
     return str(value)[:_MAX_VALUE_CHARACTERS]
 
 
@@ -60,7 +63,7 @@ def captured_hyperparameters(path: str, version: int) -> Mapping[str, float]:
     except (LeadlineError, OSError):
         return {}
     largest = {name: pc.max(table["max"]).as_py() for name, table in zip(names, tables, strict=True)}
-    return {name: value for name, value in largest.items() if value is not None}
+    return {name.removeprefix(_OF_BOOSTER): value for name, value in largest.items() if value is not None}
 
 
 def hyperparameters_of(path: str, row: RunRow) -> dict[str, str]:

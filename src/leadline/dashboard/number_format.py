@@ -6,9 +6,19 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
-from leadline.records.formatting import counted, duration, iso, latency, phase_label, share, significant, size
+from leadline.records.formatting import (
+    counted,
+    duration,
+    iso,
+    latency,
+    phase_label,
+    share,
+    significant,
+    size,
+    worker_label,
+)
 
-_WORKER: Final = re.compile(r"rank(\d+)(?:-r(\d+))?(?:-i\d+)?-\d+")
+_UNIT_SPACE: Final = re.compile(r"(?<=\d) (?=%|(?:[mµn]?s|[kMGT]?B)\b)")
 _DIRECTIONS: Final = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -22,13 +32,9 @@ def without_direction_marks(text: object) -> str:
     return _DIRECTIONS.sub("", str(text))
 
 
-def worker_label(name: object) -> str:
-    """Return what a worker is called: ``rank 0``, ``rank 0, restart 1``; other names as they are."""
-    found = _WORKER.fullmatch(str(name))
-    if found is None:
-        return str(name)
-    rank, restart = found.groups()
-    return f"rank {rank}, restart {restart}" if restart else f"rank {rank}"
+def unbroken(text: object) -> str:
+    """Put a no-break space between each number and its unit."""
+    return _UNIT_SPACE.sub("\u00a0", str(text))
 
 
 FILTERS: Final[dict[str, Callable[..., Any]]] = {
@@ -41,6 +47,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "size": lambda count: "–" if count is None else size(count),
     "phase_label": phase_label,
     "significant": significant,
+    "unbroken": unbroken,
     "without_direction_marks": without_direction_marks,
     "worker_label": worker_label,
     "thousands": lambda value: "–" if value is None else f"{value:,}",

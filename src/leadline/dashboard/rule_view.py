@@ -109,8 +109,8 @@ class RuleView:
 
     @property
     def mark(self) -> str:
-        """What the badge of the verdict looks like: the verdict, or ``advice`` for a finding that is no problem."""
-        return "advice" if self.verdict == "fired" and self.severity == "advice" else self.verdict
+        """What the badge of the verdict looks like: the verdict, or the severity of a finding that is not fatal."""
+        return self.severity if self.verdict == "fired" and self.severity != "fatal" else self.verdict
 
     @property
     def message(self) -> str:

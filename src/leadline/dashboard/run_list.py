@@ -41,7 +41,7 @@ class RunRow:
     steps_by_mode: str
     """``3,750 steps, 12 eval steps``."""
     outcome: str
-    """The outcome in one line."""
+    """The outcome in one line, without what other columns show."""
     level: Level
     """The level of the outcome."""
     worst: str
@@ -51,6 +51,8 @@ class RunRow:
     rules: int
     preset: str
     command: str
+    short_command: str
+    """The command line without the folder of its script."""
     loss: str
     """The latest value of the first loss; "": none."""
     given: dict[str, str]
@@ -133,13 +135,14 @@ def _row(run: RunSummary, version: int) -> RunRow:
         seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
         steps=run.train_steps,
         steps_by_mode=describe.steps(run.steps),
-        outcome=run.outcome.text,
+        outcome=run.outcome.brief,
         level=run.outcome.level,
         worst=_worst(rule.status for rule in run.rules),
         fired=tuple(problem.cause.name for problem in run.outcome.problems),
         rules=len(run.rules),
         preset=run.preset,
         command=_format_command(run.command),
+        short_command=shorten_command(run.command),
         loss="" if run.loss is None else significant(float(run.loss)),
         given={
             **{name: format_hyperparameter(value) for name, value in run.hyperparameters.items()},
@@ -153,6 +156,12 @@ def _row(run: RunSummary, version: int) -> RunRow:
 def _format_command(command: tuple[str, ...]) -> str:
     """Return a command line without the folder of its interpreter."""
     return " ".join([os.path.basename(command[0]), *command[1:]]) if command else ""
+
+
+def shorten_command(command: tuple[str, ...]) -> str:
+    """Return a command line without the folders of its interpreter and script, whose names are what differs."""
+    script = next((at for at, word in enumerate(command) if at and not word.startswith("-")), 0)
+    return " ".join(os.path.basename(word) if at in (0, script) else word for at, word in enumerate(command))
 
 
 def _worst(statuses: Iterable[str]) -> str:

@@ -17,7 +17,7 @@ from leadline.charts.tensor_charts import stored_in
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import UnknownNameError
 from leadline.reader.tensors import StoredTensor
-from leadline.records.names import MODES, SCALAR_COLLECTIONS
+from leadline.records.names import FEATURE_COLLECTIONS, FEATURE_IMPORTANCE, MODES, SCALAR_COLLECTIONS
 from leadline.statistics.definitions import STATISTICS, find_statistic
 
 if TYPE_CHECKING:
@@ -25,11 +25,20 @@ if TYPE_CHECKING:
 
 MAX_ROWS: Final = 24
 MAX_COLUMNS: Final = 12
-_SCALARS: Final = frozenset(SCALAR_COLLECTIONS)
-_COLLECTION_ORDER: Final = ("gradients", "weights", "biases", "outputs", "inputs", "layers", "optimizer_variables")
+_SCALARS: Final = SCALAR_COLLECTIONS - FEATURE_COLLECTIONS
+_COLLECTION_ORDER: Final = (
+    "gradients",
+    "weights",
+    "biases",
+    "outputs",
+    "inputs",
+    "layers",
+    "optimizer_variables",
+    FEATURE_IMPORTANCE,
+)
 _MAX_BUCKETS: Final = 4000
 _CHECKS: Final = ("nonfinite_count", "nan_count", "value")
-_PREFERRED: Final = ("abs_mean", "l2", "abs_max", "max", "mean", "value")
+_PREFERRED: Final = ("value", "abs_mean", "l2", "abs_max", "max", "mean")
 _CHUNK_BYTES: Final = 1 << 20
 
 
@@ -86,7 +95,8 @@ def collections_of(opened: OpenedRun) -> list[str]:
 def statistics_by_collection(opened: OpenedRun) -> dict[str, list[str]]:
     """Return the captured statistics of each collection, in definition order.
 
-    Excluded: array statistics, collections of scalars, and collections without remaining statistics.
+    Excluded: array statistics, collections of scalars except those of features, and collections without remaining
+    statistics.
     """
     infos = opened.run.archive.infos()
     names: dict[str, set[str]] = {}
@@ -119,7 +129,7 @@ def is_array(statistic: str) -> bool:
 
 
 def preferred(statistics: list[str]) -> str:
-    """Return the default statistic."""
+    """Return the default statistic; of a scalar its value, which is captured more often than statistics of it."""
     return next((statistic for statistic in _PREFERRED if statistic in statistics), statistics[0])
 
 

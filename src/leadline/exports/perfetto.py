@@ -57,7 +57,7 @@ def export_trace(run: Run, path: str, span: Span) -> ExportedTrace:
         lost = write_workers(trace, run, span)
         machine = write_machine(trace, run, span).metadata()
         trace.close({**_about(run, origin_ns, span), "system_metrics": machine, "left_out": lost})
-    return ExportedTrace(trace.slices, trace.samples, findings, tuple(lost), machine.get("thinned", ""))
+    return ExportedTrace(trace.slices, trace.samples, findings, tuple(lost), machine.get("downsampled", ""))
 
 
 def origin_of(run: Run) -> int:
@@ -139,7 +139,7 @@ class Downsampled:
         """Return the counts for the metadata of a trace."""
         counts: dict[str, Any] = {"samples": self.samples, "written": self.written}
         if self.counters:
-            counts["thinned"] = (
+            counts["downsampled"] = (
                 f"{self.counters} counters have more than {MAX_SAMPLES:,} samples and were downsampled to the minimum "
                 f"and maximum of {MAX_SAMPLES // 2:,} equal intervals; use --from and --until for full resolution"
             )

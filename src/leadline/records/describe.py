@@ -15,7 +15,7 @@ from leadline.records.documents import (
     SummarizedRule,
     WorkerDocument,
 )
-from leadline.records.formatting import counted, duration, latency, listed, model, share, size
+from leadline.records.formatting import counted, duration, latency, listed, model, share, size, worker_label
 from leadline.records.incarnations import Interruption
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
@@ -214,8 +214,8 @@ def interval(milliseconds: int) -> str:
 
 
 def response(acknowledgement: Acknowledgement) -> str:
-    """``accepted by host vm``, ``refused by rank0-16630: the run has ended``."""
+    """``accepted by host vm``, ``refused by rank 0: the run has ended``."""
     worker, answer = acknowledgement.worker, acknowledgement.answer
-    who = f"host {worker.removeprefix(AGENT)}" if worker.startswith(AGENT) else worker
+    who = f"host {worker.removeprefix(AGENT)}" if worker.startswith(AGENT) else worker_label(worker)
     words = {"refused": "refused by", "failed": "failed on"}.get(answer.state, "accepted by")
     return f"{words} {who}" + (f": {answer.reason}" if answer.reason else "")

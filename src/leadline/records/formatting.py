@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 _SECONDS: Final = ((1e9, "ns"), (1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 """Units of a time below a minute, with their number in a second."""
+
+_WORKER: Final = re.compile(r"rank(\d+)(?:-r(\d+))?(?:-i\d+)?-\d+")
 
 _PHASE_LABELS: Final = {
     "data": "data loading",
@@ -123,6 +126,22 @@ def share(ratio: float) -> str:
 def phase_label(name: str) -> str:
     """Return the label of a phase or event: ``data loading`` for ``data``; the name itself if it has no label."""
     return _PHASE_LABELS.get(name, name.replace("_", " "))
+
+
+def worker_label(name: object) -> str:
+    """Return what a worker is called: ``rank 0``, ``rank 0, restart 1``; other names as they are."""
+    found = _WORKER.fullmatch(str(name))
+    if found is None:
+        return str(name)
+    rank, restart = found.groups()
+    return f"rank {rank}, restart {restart}" if restart else f"rank {rank}"
+
+
+def worker_labels(names: Iterable[str]) -> dict[str, str]:
+    """Return the label of each worker; of those that share one, as after a resume, the full names."""
+    labels = {name: worker_label(name) for name in names}
+    used = list(labels.values())
+    return {name: label if used.count(label) == 1 else name for name, label in labels.items()}
 
 
 def listed(names: Sequence[str]) -> str:

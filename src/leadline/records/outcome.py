@@ -91,6 +91,13 @@ class RunOutcome:
     """The rules that fired, in the order of ``ranked``."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended, but no problem."""
+    verdict: str = ""
+    """The headline without how the run ended, for a table that has the status and the steps in columns of their own."""
+
+    @property
+    def brief(self) -> str:
+        """The verdict, the first sign and what to try, in one line."""
+        return " ".join(_sentences(self.verdict or self.headline, self.first_sign, self.advice))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -109,9 +116,8 @@ class RunOutcome:
     def sentences(self) -> tuple[str, ...]:
         """Headline, first sign, what to try, and the remarks if there is no problem, each with its period."""
         remarks = () if self.level in ("fatal", "warning") else self.remarks
-        advice = f"Try: {self.advice}" if self.advice else ""
-        parts = (self.headline, self.first_sign, advice, *(f"Remark: {_cut(remark)}" for remark in remarks))
-        return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
+        texts = [f"Remark: {_cut(remark)}" for remark in remarks]
+        return _sentences(self.headline, self.first_sign, self.advice, *texts)
 
     @property
     def text(self) -> str:
@@ -133,6 +139,11 @@ class RunOutcome:
         }
 
 
+def _sentences(headline: str, first_sign: str, advice: str, *remarks: str) -> tuple[str, ...]:
+    parts = (headline, first_sign, f"Try: {advice}" if advice else "", *remarks)
+    return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
+
+
 def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[WorkerDocument]) -> RunOutcome:
     """Return the outcome of a run.
 
@@ -150,15 +161,18 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     fired, counts = ranked(summary.rules, stopped_by), count_rules(summary.rules)
     problems = [rule for rule in fired if rule.severity != "advice" or rule.name == stopped_by]
     head = _head(status, workers)
+    error = _error(workers) if status.status == "Failed" else ""
     if problems:
-        return _with_problems(head, problems, fired, counts, stopped_by)
+        outcome = _with_problems(head, problems, fired, counts, stopped_by)
+        return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
+    verdict = _verdict(status, summary, counts)
     if status.status == "Failed":
-        advice = "" if _error(workers) else _READ_OUTPUT
-        return RunOutcome(f"{head}{_verdict(status, summary, counts)}", "", advice, "", "fatal", counts, fired)
+        advice = "" if error else _READ_OUTPUT
+        return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
     cause, slow, advice = _performance(summary, fired)
     level: Level = "advice" if slow else "clear" if counts.clear else "unknown"
-    headline = f"{head}{_verdict(status, summary, counts)}" + (f"; {slow}" if slow else "")
-    return RunOutcome(headline, "", advice, cause, level, counts, fired)
+    headline = f"{head}{verdict}" + (f"; {slow}" if slow else "")
+    return RunOutcome(headline, "", advice, cause, level, counts, fired, verdict=slow or verdict.lstrip(",; "))
 
 
 def _with_problems(
@@ -171,18 +185,19 @@ def _with_problems(
     """Return the outcome of a run with findings that concern the model, the worst first."""
     worst = problems[0]
     root = next((rule for rule in fired if rule.name == worst.explained_by), worst)
-    chains = len({rule.explained_by or rule.name for rule in problems})
+    chains, message = len({rule.explained_by or rule.name for rule in problems}), _message(worst)
     found = f"{counted(chains, 'problem')} found{', the worst' * (chains > 1)} by {worst.name}"
     start = head if worst.name == stopped_by else f"{head}; {found}"
     first_sign = f"First sign at {_place(root) or 'the start'}: {_cut(root.message or '')}"
     return RunOutcome(
-        headline=f"{start}: {_message(worst)}",
+        headline=f"{start}: {message}",
         first_sign=first_sign if root is not worst else "",
         advice=_first_attempt(root.suggestion or ""),
         cause=root.name,
         level="fatal" if worst.severity == "fatal" else "warning",
         rules=counts,
         findings_ranked=fired,
+        verdict=f"{counted(chains, 'problem') + '; ' if chains > 1 else ''}{worst.name}: {message}",
     )
 
 
@@ -308,7 +323,8 @@ def _message(rule: SummarizedRule) -> str:
     message, place = _cut((rule.message or "fired").rstrip(".")), _place(rule)
     if not place or "since step" in message or f"step {rule.step}" in message or f"step {_step(rule):,}" in message:
         return message
-    return f"{message} ({'since ' if rule.is_open else ''}{place})"
+    since = f"{'since ' if rule.is_open else ''}{place}"
+    return f"{message}, {since}" if message.endswith(")") else f"{message} ({since})"
 
 
 def _place(rule: SummarizedRule) -> str:

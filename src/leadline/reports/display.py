@@ -83,6 +83,8 @@ def html_of(section: Section, level: int) -> Iterator[str]:
     """The heading and text of a section; texts are escaped."""
     yield f"<h{level}>{escape(section.title)}</h{level}>"
     yield from (f"<p>{escape(text)}</p>" for text in section.paragraphs)
+    if section.commands:
+        yield f"<pre>{escape(chr(10).join(section.commands))}</pre>"
     if section.why_empty:
         yield f"<p><i>{escape(section.why_empty)}</i></p>"
 

@@ -6,13 +6,14 @@ import base64
 import hashlib
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from html import unescape
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.errors import DamagedRunError, MissingExtraError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.reports.report import build
-from leadline.reports.section import Report, Section, format_cell
+from leadline.reports.section import Chapter, Report, Section, format_cell
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, replace_file
 
@@ -45,6 +46,19 @@ PRODUCTS: Final = {"profiling": ("profiling",), "xgboost": ("xgboost",), "report
 """The chapters of the products."""
 
 
+def _fold_empty(chapter: Chapter) -> Chapter:
+    """Put the empty sections of a chapter into one at its end, those with the same reason on a line."""
+    reasons: dict[str, list[str]] = {}
+    for section in chapter.sections:
+        if section.why_empty:
+            reasons.setdefault(section.why_empty, []).append(section.title)
+    if sum(map(len, reasons.values())) < 2:
+        return chapter
+    lines = tuple(f"{', '.join(titles)}: {why}" for why, titles in reasons.items())
+    folded = Section("not-available", "Not available for this run", lines)
+    return replace(chapter, sections=(*(part for part in chapter.sections if not part.why_empty), folded))
+
+
 def render(report: Report) -> str:
     """Render a report as a page that contains a part of Plotly, the styles and all data, and loads nothing else.
 
@@ -68,7 +82,7 @@ def render(report: Report) -> str:
     )
     page.filters.update(cell=format_cell, number=_is_number, cut=_cut)
     return page.get_template("report.html").render(
-        report=report,
+        report=replace(report, chapters=tuple(map(_fold_empty, report.chapters))),
         max_cell=_MAX_CELL,
         max_open_rows=_MAX_OPEN_ROWS,
         policy=_policy(scripts),

@@ -12,7 +12,7 @@ from leadline.charts import profile_charts, step_charts
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
-from leadline.records.formatting import duration, moment, phase_label, share
+from leadline.records.formatting import duration, moment, phase_label, share, worker_labels
 from leadline.reports.machine import (
     CPU,
     IO,
@@ -185,22 +185,24 @@ def step_durations(sources: Sources) -> Section:
 
 
 def _statistics(by_series: dict[str, dict[str, Any]]) -> Table:
-    rows = [
-        {"name": name, "count": stats["count"], **{key: 1e3 * stats[key] for key in _PERCENTILES}}
-        for name, stats in sorted(by_series.items(), key=lambda item: natural_sort_key(item[0]))
-    ]
-    columns: Columns = {"name": "worker/mode", "count": "steps", **{key: Column(key, "ms") for key in _PERCENTILES}}
+    rows, labels = [], worker_labels(name.rpartition("/")[0] for name in by_series)
+    for name, stats in sorted(by_series.items(), key=lambda item: natural_sort_key(item[0])):
+        worker, _, mode = name.rpartition("/")
+        times = {key: 1e3 * stats[key] for key in _PERCENTILES}
+        rows.append({"worker": labels[worker], "mode": mode, "count": stats["count"], **times})
+    percentiles = {key: Column(key, "ms") for key in _PERCENTILES}
+    columns: Columns = {"worker": "worker", "mode": "mode", "count": "steps", **percentiles}
     return table_of(rows, columns, title="Statistics")
 
 
 def _longest(table: Any, by_series: dict[str, dict[str, Any]]) -> Table:
     """The longest step of each bucket, if it takes more than three times the median of its worker and mode."""
-    rows = []
+    rows, labels = [], worker_labels(name.rpartition("/")[0] for name in by_series)
     for row in table.select(["worker", "mode", "longest_step", "longest_ns"]).to_pylist():
         median = by_series[f"{row['worker']}/{row['mode']}"]["p50"]
         seconds = row["longest_ns"] / 1e9
         if median > 0 and seconds > 3.0 * median:
-            rows.append({**row, "ms": 1e3 * seconds, "factor": seconds / median})
+            rows.append({**row, "worker": labels[row["worker"]], "ms": 1e3 * seconds, "factor": seconds / median})
     rows.sort(key=lambda row: -row["factor"])
     columns: Columns = {
         "worker": "worker",

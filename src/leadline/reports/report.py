@@ -9,7 +9,7 @@ from leadline.analysis.trees import is_boosted_run
 from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
-from leadline.records.formatting import duration, moment, share
+from leadline.records.formatting import duration, moment, phase_label, share
 from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
@@ -71,13 +71,14 @@ def _first_lines(sources: Sources) -> tuple[str, ...]:
 
 def _time(sources: Sources) -> str:
     breakdown = sources.summary["time"]
-    phases = [f"{phase['phase']} {share(phase['share'])}" for phase in breakdown["phases"][:_MAX_PHASES]]
+    phases = [f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in breakdown["phases"][:_MAX_PHASES]]
     if not phases:
         return f"Time: {duration(sources.job.seconds)}; no step was timed."
-    of_loop = f"{share(sources.job.loop_seconds / sources.job.seconds)} of {duration(sources.job.seconds)} in the loop"
+    whole = duration(sources.job.seconds)
+    of_loop = f"{share(sources.job.loop_seconds / sources.job.seconds)} of {whole} in the training loop"
     bottleneck = breakdown["bound"]
     bound = f"; {bottleneck['kind']}-bound: {bottleneck['message']}" if bottleneck else ""
-    return f"Time: {of_loop}, of the steps {', '.join(phases)}{bound}."
+    return f"Time: {of_loop}; step time: {', '.join(phases)}{bound}."
 
 
 def _not_evaluated(sources: Sources) -> str:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leadline.records.documents import RuleDocument
 from leadline.records.formatting import counted
-from leadline.reports.section import Column, Columns, Section, Table, empty, format_value, plain_prose, table_of
+from leadline.reports.section import Columns, Section, Table, empty, format_value, plain_prose, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
 from leadline.rules.registry import canonical
@@ -44,7 +44,7 @@ def rules_summary(sources: Sources) -> Section:
         return empty("rules-summary", "Rules summary", f"no profiler rules were evaluated in this run; {_MORE}")
     applicable = [row for row in rows if row["verdict"] != "not_applicable"]
     fired = [row for row in applicable if row["verdict"] == "fired"]
-    count = f"{len(fired) or 'None'} of {counted(len(applicable), 'rule')} fired."
+    count = f"{len(fired) or 'None'} of {counted(len(applicable), 'applicable rule')} fired."
     parts = tuple(map(_part, fired))
     others = tuple(table for table in (_table(row for row in rows if row["verdict"] != "fired"),) if table.rows)
     text = (count,) if _are_all(rows) else (count, f"Only the rules evaluated in this run are listed; {_MORE}.")
@@ -88,14 +88,19 @@ def _result(rule: dict[str, Any], document: RuleDocument) -> dict[str, Any]:
 
 def _table(rows: Iterable[dict[str, Any]]) -> Table:
     shown = [
-        {**row, "fires": _description(row["rule"]), "verdict": row["verdict"].replace("_", " "), "why": _why(row)}
+        {
+            **row,
+            "fires": _description(row["rule"]).removeprefix("Fires when "),
+            "verdict": row["verdict"].replace("_", " "),
+            "why": _why(row),
+        }
         for row in rows
     ]
     columns: Columns = {
         "rule": "rule",
         "fires": "fires when",
         "verdict": "verdict",
-        "moments": Column("data points", "evaluated steps"),
+        "moments": "evaluated steps",
         "why": "result",
     }
     return table_of(shown, columns, title="Rules that did not fire")
@@ -126,7 +131,10 @@ def _details(row: dict[str, Any]) -> tuple[Table, ...]:
         {"name": name, "value": _value(value), "about": about.get(name, "")}
         for name, value in row["parameters"].items()
     ]
-    evidence = [{"name": name, "value": _value(value)} for name, value in row["first"].get("evidence", {}).items()]
+    evidence = [
+        {"name": name.replace("_", " "), "value": _value(value)}
+        for name, value in row["first"].get("evidence", {}).items()
+    ]
     tables = []
     if evidence:
         tables.append(table_of(evidence, {"name": "evidence", "value": "value"}))

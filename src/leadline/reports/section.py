@@ -63,6 +63,8 @@ class Section:
     parts: tuple[Section, ...] = ()
     why_empty: str = ""
     """The reason why the section is empty, in one line; "" if it is not."""
+    commands: tuple[str, ...] = ()
+    """Shell commands below the text."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ from typing import Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leadline.analysis.trees import trains_trees
 from leadline.charts import marks, scalars, step_charts, tensor_charts, usage
 from leadline.charts.chart import ChartView
 from leadline.charts.theme import plain_text
 from leadline.records import describe
-from leadline.records.formatting import counted, moment, size
+from leadline.records.formatting import counted, moment, size, worker_labels
+from leadline.records.manifest import RuleSpec
 from leadline.records.names import MODES
 from leadline.records.plan import CaptureItem
 from leadline.reports.section import (
@@ -41,6 +43,8 @@ _LAYERS: Final = (
     ("gradients", "gradients", "Gradients over layers and steps", ("abs_mean", "l2", "abs_max")),
     ("weights", "weights", "Weights over layers and steps", ("update_ratio", "l2", "abs_mean")),
 )
+_OF_RULE: Final = "rule:"
+"""Before the name of the rule for which an item is captured."""
 _MAX_DETAILED: Final = 25
 """The maximum number of findings with details."""
 _MAX_FINDING_CHARTS: Final = 12
@@ -250,7 +254,7 @@ def _of_steps(sources: Sources, around: tuple[int, int]) -> Any:
 
 def _evidence(row: dict[str, Any]) -> tuple[Table, ...]:
     evidence = json.loads(row["evidence"] or "{}")
-    rows = [{"name": name, "value": format_value(value)} for name, value in evidence.items()]
+    rows = [{"name": name.replace("_", " "), "value": format_value(value)} for name, value in evidence.items()]
     return (table_of(rows, {"name": "evidence", "value": "value"}, limit=30),) if rows else ()
 
 
@@ -262,14 +266,19 @@ def configuration(sources: Sources) -> Section:
     """Preset, capture items, rules and actions as resolved."""
     manifest = sources.run.manifest
     budget = manifest.plan.budget
-    text = (
+    text: tuple[str, ...] = (
         f"Preset {manifest.preset}; system metrics every {manifest.interval_ms} ms; overhead budget "
         f"{'off' if budget is None else f'{100 * budget:g} %'}.",
     )
-    captured = [_item(item) for item in manifest.plan.items]
+    captured = [_item(item) for item in manifest.plan.items if not item.source.startswith(_OF_RULE)]
+    of_rules = len(manifest.plan.items) - len(captured)
+    text += (f"Rules add {counted(of_rules, 'capture item')} for what they evaluate.",) if of_rules else ()
+    plain = [spec.rule for spec in manifest.rules if _is_plain_default(spec)]
+    text += (f"Default rules with default parameters: {', '.join(plain)}.",) if plain else ()
     rules = [
         {"name": spec.alias, "rule": spec.rule, "parameters": _format(spec.parameters), "source": spec.source}
         for spec in manifest.rules
+        if not _is_plain_default(spec)
     ]
     actions = [
         {"rule": spec.rule, "statuses": ", ".join(spec.statuses), "action": str(spec)} for spec in manifest.actions
@@ -296,6 +305,10 @@ def configuration(sources: Sources) -> Section:
     return Section("configuration", "Configuration", text, (), tuple(table for table in tables if table.rows))
 
 
+def _is_plain_default(spec: RuleSpec) -> bool:
+    return spec.source == "default" and spec.alias == spec.rule and not spec.parameters
+
+
 def environment(sources: Sources) -> Section:
     """Versions, nodes and workers."""
     tables = [_versions(sources), _nodes(sources), _workers(sources)]
@@ -310,14 +323,16 @@ def environment(sources: Sources) -> Section:
 def reproduction(sources: Sources) -> Section:
     """Commands to repeat the run and the report."""
     manifest = sources.run.manifest
-    text = [
-        "Run the same training with the same configuration:",
+    text = (
+        "These commands repeat the training with the same configuration, and build this report again. Secrets in the "
+        "command are masked (****) and must be given again. Data, seeds and code are not recorded."
+    )
+    commands = (
         f"cd {shlex.quote(manifest.folder or '.')}",
         f"leadline run --config {shlex.quote(sources.run.uri)} -- {shlex.join(manifest.command)}",
-        "Secrets in the command are masked (****) and must be given again. Data, seeds and code are not recorded.",
-        f"Rebuild this report: leadline report {shlex.quote(sources.run.uri)}",
-    ]
-    return Section("reproduce", "How to reproduce", tuple(text))
+        f"leadline report {shlex.quote(sources.run.uri)}",
+    )
+    return Section("reproduce", "How to reproduce", (text,), commands=commands)
 
 
 def _item(item: CaptureItem) -> dict[str, Any]:
@@ -362,10 +377,12 @@ def _nodes(sources: Sources) -> Table:
 
 
 def _workers(sources: Sources) -> Table:
-    rows = []
-    for worker in sources.run.worker_documents().values():
+    rows, labels = [], worker_labels(sources.run.worker_documents())
+    for name, worker in sources.run.worker_documents().items():
         lists = {"optimizers": ", ".join(worker.optimizers), "notes": "; ".join(worker.notes)}
-        rows.append({**worker.fields(), "models": ", ".join(describe.models([worker])), **lists})
+        rows.append(
+            {**worker.fields(), "worker": labels[name], "models": ", ".join(describe.models([worker])), **lists}
+        )
     columns: Columns = {
         "worker": "worker",
         "node": "node",
@@ -394,5 +411,9 @@ SECTIONS: Final[tuple[Callable[[Sources], Section], ...]] = (
 
 
 def chapter(sources: Sources) -> Chapter:
-    """The chapter with its seven sections."""
-    return Chapter("training", "Training", tuple(make(sources) for make in SECTIONS))
+    """The chapter with its seven sections; boosted trees have no layers."""
+    sections = [make(sources) for make in SECTIONS]
+    if trains_trees(sources.run.path):
+        names = {name for name, *_ in _LAYERS}
+        sections = [section for section in sections if not (section.key in names and section.why_empty)]
+    return Chapter("training", "Training", tuple(sections))

@@ -10,6 +10,7 @@ from typing import Final
 from leadline.records import describe
 from leadline.records.documents import ManifestDocument, RuleSummary, SummarizedRule, WorkerDocument
 from leadline.records.formatting import counted, significant
+from leadline.records.names import JOB_ENDED
 from leadline.records.outcome import Problem, RunOutcome, run_outcome
 from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
@@ -19,7 +20,7 @@ _STYLE: Final = (
     ".leadline{font:13px/1.5 system-ui,sans-serif;max-width:60em;border-left:3px solid #8886;padding:.2em 0 .2em .9em}"
     ".leadline table{border-collapse:collapse;margin:.4em 0 0;background:transparent}"
     ".leadline td{padding:.15em 1em .15em 0;vertical-align:top;text-align:left;background:transparent;border:0}"
-    ".leadline .quiet{opacity:.65}"
+    ".leadline table{font-size:inherit}.leadline .nowrap{white-space:nowrap}.leadline .quiet{opacity:.65}"
     ".leadline .found{color:#d1242f}.leadline .clear{color:#1a7f37}.leadline .warning{color:#9a6700}"
     "@media(prefers-color-scheme:dark)"
     "{.leadline .found{color:#ff7b72}.leadline .clear{color:#56d364}.leadline .warning{color:#d29922}}"
@@ -29,8 +30,8 @@ _STYLE: Final = (
     "</style>"
 )
 """Text has the color of the notebook; only marked text has a color of ours, readable on light and dark backgrounds."""
-_STYLES: Final = {"fired": "found", "error": "warning", "undecided": "quiet", "clear": "clear"}
-"""The style of a rule's state; rules are shown in this order, and those that are not applicable are left out."""
+_OPEN: Final = {"error": "warning", "undecided": "quiet"}
+"""The style of the states of rules that get a row each, after those that fired; the clear ones share a row."""
 _LEVELS: Final = {"fatal": "found", "warning": "warning", "advice": "warning", "clear": "clear", "unknown": "quiet"}
 """The style of the outcome by its level."""
 
@@ -46,7 +47,7 @@ def verdict_html(run: str) -> str:
     if manifest is None:
         return _page(f"<b>{escape(name)}</b> <span class=warning>its directory was removed</span>")
     outcome = run_outcome(status, summary, workers)
-    foot = _quiet(f"leadline show {name} · leadline stop {name}")
+    foot = _quiet(f"leadline show {name}" + ("" if status.status in JOB_ENDED else f" · leadline stop {name}"))
     return _page(
         _head(manifest, outcome),
         _facts(workers),
@@ -88,21 +89,28 @@ def _warnings(workers: Sequence[WorkerDocument]) -> list[str]:
 def _rules(outcome: RunOutcome, rules: Sequence[SummarizedRule], planned: int) -> str:
     if not rules:
         return _quiet(f"{counted(planned, 'rule')}, not evaluated yet") if planned else ""
-    others = [Problem(rule) for state in _STYLES for rule in rules if describe.rule_state(rule) == state != "fired"]
-    return f"<table>{''.join(map(_row, [*outcome.problems, *others]))}</table>"
+    others = [Problem(rule) for state in _OPEN for rule in rules if describe.rule_state(rule) == state]
+    clear = [rule.name for rule in rules if describe.rule_state(rule) == "clear"]
+    rows = [*map(_row, [*outcome.problems, *others]), *([_clear_row(clear)] if clear else [])]
+    return f"<table>{''.join(rows)}</table>"
+
+
+def _clear_row(names: Sequence[str]) -> str:
+    what, listed = (counted(len(names), "rule"), ", ".join(names)) if len(names) > 1 else (names[0], "")
+    return f"<tr><td>{escape(what)}</td><td class=clear>clear</td><td>{_quiet(listed) if listed else ''}</td></tr>"
 
 
 def _row(problem: Problem) -> str:
     rule = problem.cause
-    style = _STYLES[describe.rule_state(rule)]
-    has_fired = style == "found"
+    has_fired = describe.rule_state(rule) == "fired"
+    style = _LEVELS[rule.severity] if has_fired else _OPEN[describe.rule_state(rule)]
     message = escape((rule.message if has_fired else rule.why) or "")
     if has_fired and rule.suggestion:
         message += f"<br>{_quiet(describe.advice(rule.suggestion))}"
     if problem.effects:
         message += f"<br>{_quiet(problem.explains)}"
     place = escape(describe.rule_place(rule))
-    return f"<tr><td>{escape(rule.name)}</td><td class={style}>{place}</td><td>{message}</td></tr>"
+    return f"<tr><td>{escape(rule.name)}</td><td class='{style} nowrap'>{place}</td><td>{message}</td></tr>"
 
 
 def _overhead(workers: Sequence[WorkerDocument]) -> str:

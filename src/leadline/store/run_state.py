@@ -258,6 +258,12 @@ def run_bytes(run: str) -> int:
     return sum(_size(os.path.join(folder, name)) for folder, _, names in os.walk(run) for name in names)
 
 
+def recorded_bytes(run: str) -> int:
+    """Return the size of what was recorded of a run, in bytes: without reports, which are made later."""
+    reports = os.path.join(run, layout.REPORTS)
+    return run_bytes(run) - run_bytes(reports) - _size(os.path.join(run, layout.RESERVE))
+
+
 def _size(path: str) -> int:
     try:
         return os.lstat(path).st_size

@@ -182,9 +182,9 @@ def test_what_bounds_a_healthy_run_is_told_once() -> None:
     shown = timed("input", rule("a"))
     assert shown[0].endswith("(1 rule clear); input-bound: 62 % of the step time is it.")
     assert shown[1] == "          Try: workers."
-    assert shown[3] == "leadline  time: data 62 %"
+    assert shown[3] == "leadline  time: data loading 62 %"
     assert timed("compute", rule("a"))[2:4] == [
-        "leadline  time: data 62 %; bottleneck: compute, 62 % of the step time is it",
+        "leadline  time: data loading 62 %; bottleneck: compute, 62 % of the step time is it",
         "                try: workers",
     ]
 
@@ -192,7 +192,7 @@ def test_what_bounds_a_healthy_run_is_told_once() -> None:
 def test_performance_advice_is_left_out_where_something_is_wrong_with_the_model() -> None:
     for kind in ("input", "compute"):
         shown = timed(kind, fired("a"))
-        assert "leadline  time: data 62 %" in shown
+        assert "leadline  time: data loading 62 %" in shown
         assert not any("workers" in line for line in shown)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
-from leadline.analysis.bottleneck import Bottleneck
+from leadline.analysis.bottleneck import Bottleneck, find_bottleneck
 from leadline.analysis.time_breakdown import TimeBreakdown, read_time_breakdown
+from leadline.reader.run import Run
+from leadline.records.formatting import phase_label
 from leadline.testing.runs import SECOND_NS, START_NS, Part, RunWriter
 
 HEALTHY = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
@@ -41,6 +43,14 @@ def test_the_largest_phase_is_reported(
 ) -> None:
     bottleneck = bottleneck_of(tmp_path, training([HEALTHY | changed] * 30))
     assert (bottleneck.kind, bottleneck.phase, bottleneck.message) == (kind, phase, message)
+
+
+def test_compute_is_no_bottleneck_beside_a_finding_of_waits_for_data(tmp_path) -> None:
+    breakdown = breakdown_of(tmp_path, training([HEALTHY] * 30))
+    assert breakdown.bottleneck is not None
+    assert breakdown.bottleneck.kind == "compute"
+    system = Run(str(tmp_path / "run")).system_metrics()
+    assert find_bottleneck(breakdown.steps, system, None, ["input_bound"]) is None
 
 
 PLAIN = {"host": 100.0, "forward": 2.0, "backward": 3.0, "optimizer": 1.0}
@@ -205,7 +215,7 @@ def test_a_slow_rank_is_named_with_its_phase(tmp_path, phase: str) -> None:
         tmp_path, training([fast] * 30, worker="rank0-5"), training([slow] * 30, worker="rank1-6")
     )
     assert (bottleneck.kind, bottleneck.phase) == ("communication", phase)
-    assert bottleneck.message == f"other ranks wait for rank 1: 40 ms lost per step in {phase}"
+    assert bottleneck.message == f"other ranks wait for rank 1: 40 ms lost per step in {phase_label(phase)}"
 
 
 def test_a_slow_rank_is_found_if_the_others_wait_in_backward(tmp_path) -> None:

@@ -197,7 +197,9 @@ def malicious(made: Made) -> dict[str, go.Figure]:
         "heat_map": usage.heat_map(gpus),
         "boxes": usage.boxes(distributions(gpus)),
         "durations": step_figures.durations(rows),
-        "step_histogram": step_figures.histogram({EVIL: next(iter(digest.step_durations().values()))}),
+        "step_histogram": step_figures.histogram(
+            dict.fromkeys((f"{EVIL}/train", "rank0-7/train"), next(iter(digest.step_durations().values())))
+        ),
         "lanes": phases.tracks(timeline),
         "progress": phases.progress(rows),
         "pie": phases.pie({EVIL: 1.0, "other": 2.0}, title="Phases"),

@@ -153,7 +153,7 @@ def test_nonfinite_values_are_marked_and_counted(made: Made) -> None:
     (marked,) = [each for each in fig.data if each.mode == "markers"]
     assert set(marked.x) == {150}
     assert marked.name == "not finite (NaN or infinite): 3"
-    loss = next(each for each in fig.data if "rank0-7" in each.name and each.mode == "lines")
+    loss = next(each for each in fig.data if "rank 0" in each.name and each.mode == "lines")
     assert np.isnan(loss.y[150])
     assert loss.y[10] == pytest.approx(3 / 11)
 
@@ -312,3 +312,12 @@ def test_linked_charts_show_messages_of_empty_parts() -> None:
     assert [each.text for each in fig.layout.annotations] == ["no disk was read; and 10 more series"]
     assert len(fig.data) == 20
     assert system_charts.linked([none], missing="nothing at all").layout.meta["empty"] == "nothing at all"
+
+
+def test_series_are_called_by_what_distinguishes_them(made: Made) -> None:
+    drawn = step_figures.durations(made.digest.steps()).data
+    assert {trace.name for trace in drawn if trace.mode == "lines"} >= {"rank 0", "rank 1"}
+    alone = step_figures.histogram(made.digest.step_durations("rank0-7", "train"))
+    assert alone.data[0].name.startswith("train: median ")
+    progress = phases.progress(made.digest.steps(mode="train"))
+    assert [trace.name for trace in progress.data] == [f"train, rank {rank}" for rank in range(3)]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from leadline.cli import ls
 from leadline.reader.find_runs import list_runs
+from leadline.records.outcome import RunOutcome
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 OUTCOME = "Completed: 1 step; no rules were evaluated."
@@ -26,15 +28,18 @@ def test_without_a_terminal_the_runs_are_plain_lines(root: Path, capsys: pytest.
     ls.ls(str(root))
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "ill?[2J", "a-longer-name", "first"]
-    assert len({line.index(OUTCOME) for line in lines[1:]} | {lines[0].index("OUTCOME")}) == 1
+    assert len({line.index("no rules were evaluated.") for line in lines[1:]} | {lines[0].index("OUTCOME")}) == 1
+    assert all(line.split()[1] == "Completed" for line in lines[1:])
 
 
 @pytest.mark.parametrize("width", [1, 60, 80, 200])
 def test_only_the_outcome_is_cut_to_the_width(root: Path, width: int) -> None:
-    lines = ls._table(list_runs(root), str(root), width).plain.splitlines()
+    outcome = RunOutcome("Completed: 1 step; a long story", verdict="a long story, of which only the start is shown")
+    runs = [replace(run, outcome=outcome) for run in list_runs(root)]
+    lines = ls._table(runs, str(root), width).plain.splitlines()
     assert [line.split()[0] for line in lines[1:]] == ["ill?[2J", "a-longer-name", "first"]
-    assert all(len(line) <= max(width, len(lines[0]) - len("OUTCOME") + 24) for line in lines)
-    assert all(line.endswith("…" if width < 100 else "evaluated.") for line in lines[1:])
+    assert all(len(line) <= max(width, len(lines[0]) - len("OUTCOME") + 20) for line in lines)
+    assert all(line.endswith("…" if width < 100 else "shown.") for line in lines[1:])
 
 
 def test_json_has_the_outcome(root: Path, capsys: pytest.CaptureFixture[str]) -> None:

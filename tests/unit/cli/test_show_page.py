@@ -113,7 +113,7 @@ def test_rules_with_findings_come_first_and_others_are_grouped() -> None:
     page = [re.sub(" +", " ", line).strip() for line in rendered(rule_block(rules, counts)).splitlines()]
     assert page == [
         "1 of 7 rules fired",
-        "bad IssuesFound step 7: NaN",
+        "bad fired step 7: NaN",
         "try: lower the rate",
         "2 rules clear a, c",
         "1 rule clear f: sampled every 200 steps",

@@ -190,9 +190,9 @@ def test_format_interval(interval: int, text: str) -> None:
     ("worker", "outcome", "text"),
     [
         ("agent-vm", "taken", "accepted by host vm"),
-        ("rank0-7", "taken: captures losses", "accepted by rank0-7: captures losses"),
-        ("rank0-7", "taken: a; refused: b", "accepted by rank0-7: a; refused: b"),
-        ("rank0-7", "refused: another profiler runs here", "refused by rank0-7: another profiler runs here"),
+        ("rank0-7", "taken: captures losses", "accepted by rank 0: captures losses"),
+        ("rank0-7", "taken: a; refused: b", "accepted by rank 0: a; refused: b"),
+        ("rank0-7", "refused: another profiler runs here", "refused by rank 0: another profiler runs here"),
         ("judge", "failed: no memory", "failed on judge: no memory"),
     ],
 )

@@ -118,4 +118,4 @@ def test_the_requested_number_of_last_steps_is_drawn(path: Path, open_dashboard:
 def test_step_times_are_drawn(path: Path, open_dashboard: Open) -> None:
     client = open_dashboard(path)
     assert "median 100" in chart(client, "step_histogram")["data"][0]["name"]
-    assert lines(chart(client, "step_durations")) == ["rank0-1/train"]
+    assert lines(chart(client, "step_durations")) == ["train"]

@@ -66,11 +66,22 @@ def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -
     states = {each.window: each.state for each in view.requested_profiles(Run(str(story)))}
     assert states == {"detailed-3": "recorded", "late": "refused", "soon": "taken", "alone": "waiting"}
     text = page(client, "windows")
-    windows = re.findall(r'<tr><td class="name" title="([^"]*)">', text)
+    windows = re.findall(r'<tr><td title="([^"]*)">', text)
     told = {window: row[2:] for window, row in zip(windows, cells(text, "requests-table"), strict=True)}
     assert told["late"][0] == "refused"
     assert "the training had ended" in told["late"][1]
     assert told["alone"][0] == "not applied"
+
+
+def test_choices_name_windows_by_steps_and_kind() -> None:
+    window = {"id": "detailed-40", "kind": "detailed", "part": "loop", "first_step": 40, "end_step": 42}
+    again = {**window, "id": "detailed-41"}
+    start = {**window, "id": "cprofile-start", "kind": "cprofile", "part": "start", "first_step": 0, "end_step": 1}
+    assert view.window_labels([window, window, again, start]) == {
+        "detailed-40": "steps 40 to 41 (operators)",
+        "detailed-41": "steps 40 to 41 (operators), detailed-41",
+        "cprofile-start": "start of process (Python functions, every call)",
+    }
 
 
 def test_an_invalid_request_does_not_hide_the_others(client: TestClient, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from timelines import merge_by_time, training
 
 from leadline.analysis.digest import Digest
-from leadline.analysis.ranks import Ranks
+from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.charts.step_charts import MAX_RANKS, charted_ranks, charted_workers
 from leadline.dashboard.pages.ranks import PAGE_ROWS, rank_page, replica_names
 from leadline.reader.run import Run
@@ -43,7 +43,7 @@ def test_the_straggler_is_named_with_its_slow_phase(tmp_path: Path, open_dashboa
     durations = client.get("/runs/first/charts/rank_durations.json").json()["data"]
     assert len(durations) == 4
     replicas = client.get("/runs/first/charts/replicas.json?tensor=loss&statistic=value").json()["data"]
-    assert [each["name"] for each in replicas] == [f"rank{rank}-{rank + 50}" for rank in range(4)]
+    assert [each["name"] for each in replicas] == [f"rank {rank}" for rank in range(4)]
 
 
 def test_even_ranks_have_no_straggler(tmp_path: Path, open_dashboard: Open) -> None:
@@ -64,6 +64,15 @@ def test_a_single_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -
 def test_no_worker_shows_a_message(tmp_path: Path, open_dashboard: Open) -> None:
     RunWriter(tmp_path / "first").write_all([])
     assert "No worker has started yet." in open_dashboard(tmp_path).get("/runs/first/ranks").text
+
+
+def test_the_straggler_is_first_although_all_ranks_take_the_same_time_for_a_step(run: Run) -> None:
+    waiting, slow = ({"step": 24.0, "host": host, "collective": 22.0 - host} for host in (0.1, 20.1))
+    ranks = Ranks({0: waiting, 1: slow, 2: waiting}, 10, SlowRank(1, "rank1-1", 11.0, 20.0, "host"))
+    page = rank_page(run, ranks, order="slowest", page=1)
+    assert [row.rank for row in page.rows] == [1, 0, 2]
+    assert [row.excess_ms for row in page.rows] == pytest.approx([20.0, 0.0, 0.0])
+    assert [row.rank for row in rank_page(run, ranks, order="quickest", page=1).rows] == [2, 0, 1]
 
 
 def ranks_of(count: int) -> Ranks:
@@ -90,7 +99,7 @@ def test_a_thousand_ranks_are_paged_and_charts_show_slowest_and_fastest(run: Run
     assert [each.rank for each in first.rows[:2]] == [999, 998]
     assert (len(first.rows), first.pages, first.parts) == (PAGE_ROWS, 1000 // PAGE_ROWS, ("data",))
     assert (first.rows[0].worker, first.rows[0].node) == ("rank999-999", "node-124")
-    assert first.rows[0].excess_ms == 499.0
+    assert first.rows[0].excess_ms == 500.0
     assert rank_page(run, ranks, order="quickest", page=1).rows[0].rank == 0
     last = rank_page(run, ranks, order="rank", page=99999)
     assert (last.page, last.rows[-1].rank) == (20, 999)

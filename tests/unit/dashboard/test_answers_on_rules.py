@@ -155,7 +155,7 @@ def test_evidence_is_a_sentence_with_units_and_a_chart_around_the_steps(tmp_path
     text = html.unescape(open_dashboard(tmp_path).get("/runs/story/rules", headers=PAGE).text)
     said = re.search(r"Measured: <[^>]*>([^<]*)<", text)
     assert said is not None
-    assert said[1] == "abs mean 6e-9, before step 3, change 0.25 %, gradient/a.weight NaN, limits 1, 2"
+    assert said[1] == "abs mean 6e-9, before step 3, change 0.25\u00a0%, gradient/a.weight NaN, limits 1, 2"
     (query,) = re.findall(r'data-chart="tensor" data-flags="none" data-query="([^"]*)"', text)
     assert parse_qs(query) == {
         "name": ["gradient/a.weight"],

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.hyperparameters import options_of
+from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
 from leadline.dashboard.pages.runs import PAGE_ROWS, RunQuery, select
-from leadline.dashboard.run_list import RunList, RunRow
+from leadline.dashboard.run_list import RunList, RunRow, shorten_command
 from leadline.dashboard.security import Access
 from leadline.reader.find_runs import list_runs
 from leadline.records.series import TensorInfo
@@ -62,6 +62,7 @@ def row(name: str, **changes: Any) -> RunRow:
         "rules": 0,
         "preset": "standard",
         "command": "python train.py",
+        "short_command": "python train.py",
         "loss": "0.5",
         "given": {},
         "notes": RunNotes(),
@@ -77,6 +78,19 @@ def test_a_row_matches_the_documents(tmp_path: Path) -> None:
     assert (found.name, found.status, found.is_over) == ("first", "Completed", True)
     assert (found.worst, found.fired, found.rules) == ("IssuesFound", ("exploding_tensor",), 3)
     assert found.command == "python train.py"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        ((), ""),
+        (("/opt/venv/bin/python", "/home/me/project/train.py", "--lr", "/data/x"), "python train.py --lr /data/x"),
+        (("/usr/bin/python", "-m", "torch.distributed.run", "a/ddp.py"), "python -m torch.distributed.run a/ddp.py"),
+        (("train",), "train"),
+    ],
+)
+def test_a_command_is_shown_without_the_folders_of_interpreter_and_script(command, shown: str) -> None:
+    assert shorten_command(command) == shown
 
 
 def test_rows_are_those_of_the_terminals_list(tmp_path: Path) -> None:
@@ -207,7 +221,7 @@ def test_loss_sparklines_are_numbers(tmp_path: Path, open_dashboard: Callable[..
     writer.write_all([Capture(step, {"loss": {"value": each}}) for step, each in enumerate(losses)]).end()
     write_run(tmp_path, "other")
     client = open_dashboard(tmp_path)
-    found = client.get("/courses.json", params=[("run", "first"), ("run", "../first"), ("run", "nobody")]).json()
+    found = client.get("/sparklines.json", params=[("run", "first"), ("run", "../first"), ("run", "nobody")]).json()
     assert list(found) == ["first"]
     assert [each for each in found["first"]["values"] if each is not None] == [1.0, 0.5, 0.25]
 
@@ -353,3 +367,8 @@ def test_a_read_only_dashboard_changes_no_run(
     assert post_from_page(client, "/runs/first/notes", {"note": "x"}).status_code == 403
     assert post_from_page(client, "/runs/first/delete", {"name": "first"}).status_code == 403
     assert "Delete" not in client.get("/runs/first/notes").text
+
+
+@pytest.mark.parametrize(("value", "text"), [(1e-8, "1e-8"), (1e6, "1e6"), (0.002, "0.002"), (3.0, "3"), (7, "7")])
+def test_hyperparameters_are_written_as_people_write_them(value: float, text: str) -> None:
+    assert format_hyperparameter(value) == text

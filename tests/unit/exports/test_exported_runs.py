@@ -143,7 +143,7 @@ def test_a_counter_with_many_samples_is_downsampled_and_reported(
     monkeypatch.setattr(perfetto.downsample, "__defaults__", (4,))
     trace = read_trace(str(export("trace.json")))
     assert trace["otherData"]["system_metrics"]["written"] == 4 + 2
-    assert "2 counters have more than 4 samples" in trace["otherData"]["system_metrics"]["thinned"]
+    assert "2 counters have more than 4 samples" in trace["otherData"]["system_metrics"]["downsampled"]
     assert "2 counters" in capfd.readouterr().err
 
 

@@ -87,6 +87,23 @@ def test_performance_is_the_headline_only_where_nothing_is_wrong_with_the_model(
     assert "bound" not in text(DONE, rule("a"), time=own), "the overhead is told beside the outcome"
 
 
+def brief(status: RunStatus, *rules: SummarizedRule, workers: Any = (WORKER,), **changes: Any) -> str:
+    return run_outcome(status, RuleSummary(complete=True, rules=rules, **changes), list(workers)).brief
+
+
+def test_beside_status_and_steps_the_outcome_is_brief() -> None:
+    assert brief(DONE, NAN, *CLEAR) == "exploding_tensor: loss is NaN (since step 600). Try: this."
+    assert brief(DONE, VANISHING, SPIKE, NAN).startswith("2 problems; exploding_tensor: loss is NaN (since step 600).")
+    assert brief(DONE, *CLEAR) == "no problem found (12 rules clear, 1 undecided)."
+    bound = "input-bound: 64 % of the step time is waiting for data. Try: workers."
+    assert brief(DONE, *CLEAR, time=TimeSummary(bound=INPUT)) == bound
+    worker = WorkerDocument(steps={"train": 601}, error="ValueError: bad batch")
+    failed = RunStatus("Failed", exit_status=1)
+    assert brief(failed, *CLEAR, workers=[worker]) == "ValueError: bad batch."
+    assert brief(failed, NAN, workers=[worker]).startswith("ValueError: bad batch; exploding_tensor: loss is NaN")
+    assert brief(failed, *CLEAR).startswith("Failed with exit status 1 at step 603")
+
+
 def test_an_overloaded_machine_is_told_beside_what_bounds_the_run() -> None:
     overload = {"message": "the machine is overloaded", "try": "fewer processes"}
     bound = "input-bound: 64 % of the step time is waiting for data"
@@ -196,6 +213,8 @@ def test_of_equally_severe_findings_the_cause_comes_first() -> None:
 def test_a_step_that_the_message_names_is_not_repeated() -> None:
     assert "(step" not in text(DONE, fired("nonfinite_origin", 1600, "from the backward pass, at step 1600"))
     assert text(DONE, fired("memory_growth", -1, "memory grows")).endswith("memory_growth: memory grows. Try: this.")
+    low = fired("learning_rate", 100, "below 1e-6 (nearest 1.58e-7)", is_open=True)
+    assert text(DONE, low).endswith("by learning_rate: below 1e-6 (nearest 1.58e-7), since step 100. Try: this.")
     dead = fired("no_gradient", 70, "every gradient is exactly 0 since step 20", is_open=True)
     assert text(DONE, dead).endswith("by no_gradient: every gradient is exactly 0 since step 20. Try: this.")
 

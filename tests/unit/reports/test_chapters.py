@@ -122,10 +122,10 @@ def test_uneven_gpus_are_named(sources: Sources) -> None:
 
 def test_an_outlier_of_the_steps_is_listed(sources: Sources) -> None:
     durations = section(profiling.chapter(sources), "step-durations")
-    assert {(row["worker"], row["step"]) for row in rows(durations.tables[1])} >= {("rank0-1", 77), ("rank1-2", 77)}
-    statistics = {row["worker/mode"]: row for row in rows(durations.tables[0])}
-    assert statistics["rank0-1/train"]["steps"] == 100
-    assert statistics["rank0-1/train"]["max"] == pytest.approx(1005.0)
+    assert {(row["worker"], row["step"]) for row in rows(durations.tables[1])} >= {("rank 0", 77), ("rank 1", 77)}
+    statistics = {(row["worker"], row["mode"]): row for row in rows(durations.tables[0])}
+    assert statistics["rank 0", "train"]["steps"] == 100
+    assert statistics["rank 0", "train"]["max"] == pytest.approx(1005.0)
 
 
 def test_first_and_last_values_of_losses(sources: Sources) -> None:

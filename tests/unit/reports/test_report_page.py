@@ -136,3 +136,13 @@ def test_a_file_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
         write_whole(str(path), "no bytes")  # type: ignore[arg-type]
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["r.html"]
+
+
+def test_empty_sections_are_one_with_a_line_for_each_reason() -> None:
+    missing = [empty(key, key.upper(), "labels were not captured" if key < "c" else "no GPU") for key in "abc"]
+    kept = Section("kept", "Kept", ("text",))
+    page = Outline(render(Report("x", "X", (Chapter("c", "C", (missing[0], kept, *missing[1:])),))))
+    assert page.ids == ["c", "c-kept", "c-not-available"]
+    text = " ".join(page.text)
+    assert "A, B: labels were not captured" in text
+    assert "C: no GPU" in text

@@ -27,10 +27,10 @@ def test_fires_at_the_tenth_in_a_row_on_either_side() -> None:
     results = judge(*[0.5] * 9, 0.01, *[0.5] * 10)
     assert [type(value) for value in results] == [Undecided] * 9 + [Clear] * 10 + [Fired]
     assert results[-1].message.startswith("median update ratio 0.5, above 0.1 for 10 captured steps in a row")
-    assert "lower by about 10^3" in results[-1].suggestion
+    assert "lower by a factor of about 1,000" in results[-1].suggestion
     low = judge(*[1e-7] * 10)[-1]
     assert isinstance(low, Fired)
-    assert "higher by about 10^4" in low.suggestion
+    assert "higher by a factor of about 10,000" in low.suggestion
     vanishing = judge(*[1e-9] * 10)[-1]
     assert isinstance(vanishing, Fired)
     assert "gradient norms" in vanishing.suggestion

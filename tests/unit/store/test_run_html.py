@@ -72,6 +72,7 @@ def test_a_run_that_has_just_started(run: Path) -> None:
     text = shown(run).text
     assert "a-run Starting.no step yet" in text
     assert "1 rule, not evaluated yet" in text
+    assert "leadline stop a-run" in text
 
 
 def test_it_shows_status_steps_losses_and_rules(run: Path) -> None:
@@ -80,6 +81,7 @@ def test_it_shows_status_steps_losses_and_rules(run: Path) -> None:
     rules(
         run,
         {"name": "clear_one", "status": "NoIssuesFound", "verdict": "clear", "why": ""},
+        {"name": "clear_two", "status": "NoIssuesFound", "verdict": "clear", "why": ""},
         {"name": "waiting", "status": "InProgress", "verdict": "undecided", "why": "no gradients yet"},
         {"name": "straggler", "status": "NoIssuesFound", "verdict": "not_applicable", "why": "single process"},
         {"name": "broken", "status": "Error", "verdict": None, "why": "ValueError: x"},
@@ -101,6 +103,8 @@ def test_it_shows_status_steps_losses_and_rules(run: Path) -> None:
     assert "straggler" not in text
     order = [text.index(name) for name in ("exploding_tensorstep", "broken", "waiting", "clear_one")]
     assert order == sorted(order)
+    assert "2 rulesclearclear_one, clear_two" in text
+    assert "leadline stop" not in text
 
 
 def test_data_of_a_run_is_escaped(run: Path) -> None:

@@ -28,7 +28,7 @@ _RUN: Final = "/runs/{run}"
 
 ROUTES: Final = [
     Route("/", runs.runs),
-    Route("/courses.json", runs.sparklines),
+    Route("/sparklines.json", runs.sparklines),
     Route("/columns", runs.columns),
     Route("/compare", compare.compare),
     Route(_RUN, overview.overview),

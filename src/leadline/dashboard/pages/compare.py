@@ -112,7 +112,7 @@ def _facts(run: Run) -> dict[str, str]:
     if ended is None and run.status in JOB_ENDED:  # its agent is gone: the last sign of life
         ended = max((worker.time_ns for worker in workers.values()), default=None)
     return {
-        "outcome": outcome_of(run).text,
+        "outcome": outcome_of(run).brief,
         "status": run.status,
         "started": iso(started) or "–",
         "duration": _format_duration(run.status, started, ended),

@@ -34,6 +34,7 @@ VIEWS: Final = {
 }
 _DEFAULT_GROUPS: Final = ("phase", "module", "operator")
 _PARAMETERS: Final = ("window", "worker", "step", "mode", "phase", "between", "start_ns", "end_ns", "words", "function")
+_COMPARED_KINDS: Final = ("detailed", "cprofile", "pyinstrument")
 _PROFILERS: Final = ("pyinstrument", "cprofile:total", "cprofile:cpu", "cprofile:off_cpu")
 TOP: Final = 200
 """Maximum number of table rows."""
@@ -55,6 +56,7 @@ def profiles(request: Request) -> Response:
     with opened.lock:
         shown = {key: label for key, label in VIEWS.items() if key == part or _is_shown(opened.run, key)}
         context: dict[str, Any] = {"view": part, "views": shown, "missing": "", "top": TOP, "kinds": KINDS}
+        context["window_labels"] = window_labels(recorded_windows(opened.run))
         try:
             context |= _PARTS[str(part)](opened.run, parameters)
         except LeadlineError as error:
@@ -63,9 +65,12 @@ def profiles(request: Request) -> Response:
 
 
 def _is_shown(run: Run, view: str) -> bool:
-    """Return whether a view has a tab: those of rare events only where there is one."""
+    """Return whether a view has a tab: those of rare events, and what compares two windows, only where they are."""
     if view == "memory":
         return bool(run.out_of_memory())
+    if view == "difference":
+        kinds = [window["kind"] for window in recorded_windows(run, *_COMPARED_KINDS)]
+        return len(kinds) > len(set(kinds))
     return has_horovod(run.path) if view == "horovod" else True
 
 
@@ -188,7 +193,7 @@ def _horovod(run: Run, parameters: QueryParams) -> dict[str, Any]:
 
 def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
     """Compare two windows of one kind."""
-    windows = recorded_windows(run, "detailed", "cprofile", "pyinstrument")
+    windows = recorded_windows(run, *_COMPARED_KINDS)
     ids = [window["id"] for window in windows]
     after = parameters.get("after") if parameters.get("after") in ids else (ids[0] if ids else "")
     kind = next((window["kind"] for window in windows if window["id"] == after), "")
@@ -293,6 +298,19 @@ def recorded_windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
     """
     rows = [{**row, "length_ns": row["end_ns"] - row["start_ns"]} for row in run.profiles().to_pylist()]
     return [row for row in reversed(rows) if not kinds or row["kind"] in kinds]
+
+
+def window_labels(windows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return how each window is called in a list of choices: ``steps 40 to 41 (operators)``; with its ID if need be."""
+    labels: dict[str, str] = {}
+    for window in windows:
+        first, last = window["first_step"], window["end_step"] - 1
+        steps = f"steps {first:,} to {last:,}" if last > first else f"step {first:,}"
+        place = steps if window["part"] == "loop" else f"{window['part']} of process"
+        label = f"{place} ({KINDS.get(window['kind'], window['kind'])})"
+        is_taken = any(known == label for other, known in labels.items() if other != window["id"])
+        labels[window["id"]] = f"{label}, {window['id']}" if is_taken else label
+    return labels
 
 
 @dataclass(frozen=True, slots=True)

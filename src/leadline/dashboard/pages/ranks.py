@@ -68,7 +68,7 @@ class RankRow:
     node: str
     step_ms: float
     excess_ms: float
-    """Step time above the median rank."""
+    """Time outside collectives above that of the median rank."""
     parts: tuple[float, ...]
     is_straggler: bool
 
@@ -92,14 +92,14 @@ def rank_page(run: Run, ranks: Ranks, *, order: str, page: int) -> RankPage:
     pages = max(1, -(-len(ordered_ranks) // PAGE_ROWS))
     page = min(max(page, 1), pages)
     documents = documents_by_rank(run)
-    median_ms = sorted(times["step"] for times in ranks.by_rank.values())[len(ranks.by_rank) // 2]
+    median_ms = sorted(map(ranks.own_ms, ranks.by_rank))[(len(ranks.by_rank) - 1) // 2]
     straggler = ranks.straggler.rank if ranks.straggler else None
     rows = tuple(
         RankRow(
             rank,
             *documents.get(rank, ("", "")),
             times["step"],
-            times["step"] - median_ms,
+            ranks.own_ms(rank) - median_ms,
             tuple(times.get(part, 0.0) for part in parts),
             rank == straggler,
         )
@@ -132,5 +132,5 @@ def _ordered(ranks: Ranks, order: str) -> list[int]:
     if order == "rank":
         return sorted(ranks.by_rank)
     if order == "quickest":
-        return sorted(sorted(ranks.by_rank), key=lambda rank: ranks.by_rank[rank]["step"])
+        return slowest_first(ranks)[::-1]
     return slowest_first(ranks)

@@ -41,6 +41,7 @@ def rules(request: Request) -> Response:
         {
             "rules": views,
             "selected": selected,
+            "inapplicable": [] if verdict in VERDICTS else [view for view in views if view.verdict == "not_applicable"],
             "findings": _by_rule(findings[first : first + PAGE_FINDINGS]),
             "shown": len(findings[first : first + PAGE_FINDINGS]),
             "first": first,

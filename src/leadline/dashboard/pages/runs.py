@@ -193,7 +193,7 @@ class _Values:
 
 
 def sparklines(request: Request) -> Response:
-    """Serve ``/courses.json?run=NAME&run=NAME``: the loss sparklines of a few runs."""
+    """Serve ``/sparklines.json?run=NAME&run=NAME``: the loss sparklines of a few runs."""
     state, response = site(request), {}
     versions = {row.name: row.version for row in state.run_list.rows()}
     for name in request.query_params.getlist("run")[:_MAX_SPARKLINES]:

@@ -16,6 +16,7 @@ from leadline.dashboard.page import open_run, parse_integer, render
 from leadline.dashboard.rule_view import finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import NotCapturedError, NotYetError
+from leadline.records.names import FEATURE_COLLECTIONS
 
 PAGE_ROWS: Final = 1000
 """Tensors per page of the list."""
@@ -83,6 +84,7 @@ def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
     query = urlencode({"of": of, "by": statistic, "mode": mode, "worker": parameters.get("worker", "")})
     all_statistics = list(dict.fromkeys(name for names in statistics_by_collection.values() for name in names))
     return {
+        "title": "Feature heat map" if of in FEATURE_COLLECTIONS else "Layer heat map",
         "collections": list(statistics_by_collection),
         "of": of,
         "statistics": view.order_statistics(all_statistics),

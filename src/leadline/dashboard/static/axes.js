@@ -21,6 +21,11 @@ export class Axis extends EventTarget {
     return this.range ?? this.extent;
   }
 
+  // The length of the visible range; 0: nothing is visible.
+  get length() {
+    return this.visible ? this.visible.to - this.visible.from : 0;
+  }
+
   set(range, { follows = false } = {}) {
     const widened = range && this.#widen(range);
     if (same(widened, this.range) && follows === this.follows) return;

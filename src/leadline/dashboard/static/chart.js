@@ -9,6 +9,7 @@ const CONFIG = {
   showSendToCloud: false,
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", "zoomIn2d", "zoomOut2d"],
 };
+const FEW_STEPS = 8;
 const HEIGHT = 280;
 const DEBOUNCE_MS = 150;
 const MIN_REFRESH_MS = 2000;
@@ -151,6 +152,7 @@ export class Chart {
   #applyAxis(layout) {
     for (const key of this.axis.keys(layout)) {
       if (this.axis.visible) Object.assign(layout[key], { range: this.axis.toPlot(this.axis.visible), autorange: false });
+      if (this.axis.length > FEW_STEPS) delete layout[key].dtick; // it was chosen for the data of this chart alone
     }
     for (const key of Object.keys(layout)) if (/^yaxis\d*$/.test(key)) layout[key].fixedrange = true;
     layout.dragmode = "zoom";

@@ -45,7 +45,7 @@ async function loadSparklines() {
   isLoading = true;
   const query = new URLSearchParams(outdated.slice(0, BATCH_SIZE).map((cell) => ["run", cell.dataset.sparkline]));
   try {
-    const response = await fetch(`/courses.json?${query}`);
+    const response = await fetch(`/sparklines.json?${query}`);
     if (!response.ok) return;
     const sparklinesByRun = await response.json();
     for (const cell of outdated.slice(0, BATCH_SIZE)) {

@@ -87,7 +87,7 @@ def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Seq
             if getattr(block, "_active", False) and len(list(_blocks(block))) > 1:
                 gaps[block.name] = (
                     "it is hybridized: only its own inputs and outputs are captured; blocks inside it if they are "
-                    "asked for by name, as in --capture 'layers:regex=dense0_output'"
+                    "selected by name, as in --capture 'layers:regex=dense0_output'"
                 )
                 break
     for trainer in trainers:

@@ -129,7 +129,7 @@ class Tracing:
             facts.batches = sum(operation.type == "IteratorGetNext" for operation in concrete.graph.get_operations())
             facts.loss_outputs = _positions_of_losses(concrete, facts.losses)
             if isinstance(function, RestoredFunction) and any(map(_updates_variable, nodes_of(concrete))):
-                facts.refusal = "restored from a SavedModel, it computes no gradients in Python; build the model anew"
+                facts.refusal = "restored from a SavedModel, it computes no gradients in Python; rebuild the model"
         except Exception:  # noqa: BLE001 - the script's own call raises it again
             function._created_variables, function._variable_creation_config = before
         finally:

@@ -1,7 +1,7 @@
 "use strict";
 (() => {
   const HEIGHT = 320;
-  const PRINTED_WIDTHS = { third: 328, half: 496, full: 1000 }; // px on A4 landscape, as in the style sheet
+  const PRINTED_WIDTHS = { third: 232, half: 352, full: 712 }; // px on A4, as in the style sheet
   const AXIS = /^(x|y|z)axis\d*$/;
   const figures = Array.from(document.querySelectorAll("figure.chart"));
 

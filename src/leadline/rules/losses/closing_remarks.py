@@ -88,7 +88,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         NaN and infinity are left out.
     Blind spots:
         The labels of the validation may be distributed differently. Rounds of boosting are not counted as updates.
-        Metrics that the script computes itself are known by their names (``val_acc``). A training that goes on from a
+        Metrics that the script computes itself are known by their names (``val_acc``). A training that continues from a
         good start may move its weights but little.
     Args:
         updates: Train steps below which a training is short, >= 1.

@@ -204,16 +204,18 @@ class LearningRate(Rule, frozen=True, kw_only=True):
                 "vanish on their way back, or the learning rate is nearly 0"
             )
         return (
-            f"a learning rate higher by {_factor(latest)}, or a check of the schedule and of weight decay; usually the "
-            "rate is too low, or the schedule has ended"
+            f"a learning rate higher by {_factor(latest)}, or a check of the schedule, of weight decay, and of "
+            "gradients that vanish towards the input (leadline judge --rule vanishing_gradient); usually the rate is "
+            "too low, or the schedule has ended"
         )
 
 
 def _factor(ratio: float) -> str:
-    """Format the distance from the usual ratio of 1e-3, as a power of ten."""
+    """Format the distance from the usual ratio of 1e-3, as a power of ten: ``a factor of about 100,000``."""
     if not 0 < ratio < math.inf:
         return "a factor of ten"
-    return f"about 10^{max(1, round(abs(math.log10(ratio / 1e-3))))}"
+    exponent = max(1, round(abs(math.log10(ratio / 1e-3))))
+    return f"a factor of about {f'{10**exponent:,}' if exponent < 7 else f'1e{exponent}'}"
 
 
 def _medians(window: Window) -> dict[str, float]:

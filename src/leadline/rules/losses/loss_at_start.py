@@ -82,7 +82,7 @@ class _Start:
 
 
 class LossAtStart(Rule, frozen=True, kw_only=True):
-    """Fires when the first losses are far above the loss of guessing, or stay above the first one.
+    """Fires when the first losses are far above that of random guessing, or stay above the first one.
 
     Why it matters:
         An untrained classifier of C classes with evenly spread predictions has a cross entropy of ln C, a regression

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class LossInput(Rule, frozen=True, kw_only=True):
-    """Fires when a loss is given something that it cannot learn from as meant.
+    """Fires when the inputs of a loss do not fit it, so that the model cannot learn as intended.
 
     Why it matters:
         Most of these mistakes raise no error: the loss is computed, gradients flow, and the training is slow, stays at

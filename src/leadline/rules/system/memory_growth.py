@@ -116,7 +116,7 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
     Blind spots:
         A cache or replay buffer that fills up on purpose looks the same until it is full. A leak that is freed at the
         end of each epoch goes up and down. Other processes of the job, such as data loader workers, are not
-        evaluated: the memory of the job is in the system metrics. Boosted trees do not record their memory.
+        evaluated: the job memory (RSS) is a system metric. Boosted trees do not record their memory.
     Args:
         percent: Percent per 100 steps or per minute, > 0.
         bytes: Bytes over the second half of the steps, >= 0.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.formatting import significant
+from leadline.records.formatting import phase_label, significant
 from leadline.records.names import PHASES, Severity, rank_of
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
@@ -155,7 +155,7 @@ class Straggler(Rule, frozen=True, kw_only=True):
         return Fired(
             f"rank {rank} takes {times:.2f} times as long as the median rank, {significant(lost_ms)} "
             "ms more per step, most of "
-            f"it in {phase}{and_more(len(slow) - 1, 'rank')}",
+            f"it in {phase_label(phase)}{and_more(len(slow) - 1, 'rank')}",
             tensors=tuple(loss.worker for _, loss in sorted(slow.items())),
             evidence={
                 "rank": rank,

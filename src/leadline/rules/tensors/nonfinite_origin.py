@@ -148,7 +148,8 @@ def _from_earlier_step(last: TensorReading) -> _Origin:
         last,
         "earlier step",
         f"from an earlier step: {_share(last)} in {last.tensor} before the forward pass",
-        "the last checkpoint before this step, and exploding_tensor=stop_training so that every step is captured; "
+        "the last checkpoint before this step, and leadline run --on exploding_tensor=stop_training, which captures "
+        "every step and finds the origin; "
         "usually an earlier gradient was not finite while its loss was",
     )
 

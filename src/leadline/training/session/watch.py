@@ -66,7 +66,7 @@ def watch(
         budget: The share of the step time that preset and rules may take, ``2%``, or ``off``.
     Returns:
         The run directory; None if nothing is captured, for example because the run cannot be written there: a line on
-        standard error says so, and the training goes on.
+        standard error says so, and the training continues.
     Raises:
         ConfigurationError: An option is invalid; the message is that of the command line.
     """

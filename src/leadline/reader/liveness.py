@@ -11,8 +11,9 @@ from typing import Final
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.folder_watch import FolderTree
+from leadline.store.folder_watch import FolderTree, names_in
 from leadline.store.incarnations import read_incarnations
+from leadline.store.presence import SIGN_SECONDS, node_name
 from leadline.store.run_state import read_nodes, read_status, read_workers, recorded_end
 
 _PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)
@@ -21,6 +22,7 @@ SILENT_SECONDS = 30.0
 """A node on another host that has not written for this long is considered gone."""
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _START_TOLERANCE_SECONDS = 2.0
+_POLL_SECONDS = 0.2
 
 
 def is_process_alive(pid: int | None, known_at_ns: int | None = None) -> bool:
@@ -93,6 +95,33 @@ def effective_document(run: str) -> RunStatus:
     return replace(document, status=status, exit_status=end.exit_status, ended_ns=ended_ns)
 
 
+def status_to_join(run: str) -> str:
+    """Return the job's status as a process sees it that joins the run, on any node.
+
+    A run of another node that seems to have been silent for a while is watched for a moment: the clocks of machines
+    may differ by minutes.
+    """
+    document = effective_document(run)
+    is_derived = document.status in JOB_ENDED and document != read_status(run)
+    return "InProgress" if is_derived and not is_here(document.node) and _gives_signs(run) else document.status
+
+
+def _gives_signs(run: str) -> bool:
+    """Return whether the agent of a node gives a sign of life within the next seconds."""
+    before, end = _signs(run), time.monotonic() + 2 * SIGN_SECONDS
+    while before and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+        if _signs(run) != before:
+            return True
+    return False
+
+
+def _signs(run: str) -> list[tuple[str, int]]:
+    nodes = [name.removesuffix(".json") for name in names_in(os.path.join(run, layout.NODES)) if name.endswith(".json")]
+    paths = [os.path.join(run, layout.node_sign(node)) for node in nodes]
+    return [(path, os.stat(path).st_mtime_ns) for path in paths if os.path.exists(path)]
+
+
 def why_derived(run: str) -> str:
     """Return why the status of a run is not that of its agent, and what is unknown of its end; empty: it is."""
     document = effective_document(run)
@@ -117,7 +146,7 @@ def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) 
 
 def is_here(node: str | None) -> bool:
     """Return whether a node is this host."""
-    return bool(node == (os.uname().nodename.replace("/", "_") or "node"))
+    return node == node_name()
 
 
 class RunWatch:

@@ -9,12 +9,14 @@ from typing import Final
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, append_line, make_folder, read_lines
 
+SIGN_SECONDS: Final = 3.0
+"""How often an agent gives a sign of life."""
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
 def node_name() -> str:
-    """Return this machine's host name as a valid file name."""
-    return os.uname().nodename.replace("/", "_") or "node"
+    """Return this machine's host name, or ``$LEADLINE_NODE_NAME``, as a valid file name."""
+    return (os.environ.get("LEADLINE_NODE_NAME") or os.uname().nodename).replace("/", "_") or "node"
 
 
 def acquire_lock(path: str) -> int | None:

@@ -118,7 +118,7 @@ def test_what_failed_is_uploaded_later_and_nothing_twice(writer: RunWriter) -> N
 
 
 def test_files_of_this_machine_are_not_uploaded(writer: RunWriter) -> None:
-    for name in ("agent.lock", "nodes/node.lock", ".reserve", "upload.json", "x.json.abc.part"):
+    for name in ("nodes/node.alive", "nodes/node.lock", ".reserve", "upload.json", "x.json.abc.part"):
         Path(writer.path, name).write_bytes(b"{}")
     Path(writer.path, "compact").mkdir()
     Path(writer.path, "compact", "part.parquet").write_bytes(b"derived")

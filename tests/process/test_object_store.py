@@ -6,6 +6,7 @@ import filecmp
 import os
 import shutil
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,12 +32,15 @@ from launching import (
 )
 
 import leadline
+from leadline.reader.run import Run
 from leadline.records.formatting import counted
 from leadline.remote.objects import is_uploaded
 from leadline.store.upload_state import UploadState, read_upload
 
 BUCKET = "training-runs"
 ROOT = f"s3://{BUCKET}/team"
+OUTAGE_SECONDS = float(os.environ.get("LEADLINE_OUTAGE_SECONDS", "8"))
+"""For how long the store is away, at least."""
 
 
 class Server:
@@ -91,6 +95,13 @@ class Place:
         variables = self.variables | {"LEADLINE_CACHE": str(other / "cache")}
         return finish([CONSOLE_SCRIPT, *words], other, env=environment(**variables))
 
+    def follow(self, *words: str) -> subprocess.Popen[str]:
+        """Start a command elsewhere that goes on until the run ends."""
+        other = self.folder / "elsewhere"
+        variables = self.variables | {"LEADLINE_CACHE": str(other / "cache")}
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        return subprocess.Popen([CONSOLE_SCRIPT, *words], cwd=other, env=environment(**variables), text=True, **streams)
+
     def start(self, name: str, *options: str, job: str) -> subprocess.Popen[str]:
         words = [*LEADLINE, "run", "--out", ROOT, "--name", name, "--budget", "off", *options, script(job)]
         env = environment(**self.variables)
@@ -142,31 +153,41 @@ def contents(run: Path) -> set[str]:
     return {name for name in names if is_uploaded(name)}
 
 
+def train_through_outage(server: Server, place: Place, watching: Run) -> None:
+    """Stop the server, and let the training make steps until the outage has lasted long enough."""
+    seen = watching.wait_for_step(50, timeout=PATIENCE) or watching.steps()
+    assert seen[:51] == list(range(51))
+    server.stop()
+    back_at = time.monotonic() + OUTAGE_SECONDS
+    (place.folder / "go").touch()
+    wait_for(lambda: place.upload("away").error, "a failed upload")
+    waiting = show(place.folder / "leadline-runs" / "away")["upload"]
+    assert "not uploaded for" in waiting
+    assert "the store cannot be reached" in waiting
+    assert watching.refresh().steps()[:51] == seen[:51]
+    wait_for(lambda: "cannot be reached" in (show(watching.refresh().path)["upload"] or ""), "an error of the mirror")
+    local = leadline.open_run(place.folder / "leadline-runs" / "away")
+    wait_for(lambda: local.refresh().steps()[-1] >= 298, "steps while the store is away")
+    time.sleep(max(0.0, back_at - time.monotonic()))
+    assert max(watching.refresh().steps()) < 200
+
+
 @pytest.mark.slow
 def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: Place) -> None:
-    (place.folder / "go").touch()
+    for file in ("go", "back"):
+        (place.folder / file).touch()
     expected = bare("uploaded.py", folder=place.folder)
-    (place.folder / "go").unlink()
+    for file in ("go", "back"):
+        (place.folder / file).unlink()
     process = place.start("away", job="uploaded.py")
     try:
         wait_for(lambda: any(key.startswith("series/") for key in keys(server, "away")), "captured data in the store")
         watching = leadline.open_run(f"{ROOT}/away")
         assert watching.status == "InProgress"
-        seen = watching.wait_for_step(50, timeout=PATIENCE) or watching.steps()
-        assert seen[:51] == list(range(51))
-
-        server.stop()
-        (place.folder / "go").touch()
-        wait_for(lambda: place.upload("away").error, "a failed upload")
-        waiting = show(place.folder / "leadline-runs" / "away")["upload"]
-        assert "not uploaded for" in waiting
-        assert "the store cannot be reached" in waiting
-        assert watching.refresh().steps()[:51] == seen[:51]
-        wait_for(
-            lambda: "cannot be reached" in (show(watching.refresh().path)["upload"] or ""), "an error of the mirror"
-        )
+        train_through_outage(server, place, watching)
     finally:
         server.start()
+        (place.folder / "back").touch()
         try:
             out, err = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -188,22 +209,20 @@ def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: 
         assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes(), path
 
 
-@pytest.mark.slow
-def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, place: Place) -> None:
-    uri = f"{ROOT}/steered"
-    process = place.start("steered", job="steered.py")
-    try:
-        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "steered")), "captured data")
-        listed = place.elsewhere("ls", ROOT)
-        assert any(line.startswith("steered") and "Running" in line for line in listed.lines), listed
-        asked = place.elsewhere("stop", uri)
-        assert asked.status == 0, asked.err
-        _, err = process.communicate(timeout=PATIENCE)
-    finally:
-        if process.poll() is None:
-            end_all(process)
-    assert process.returncode == 10, err
+def control_from_elsewhere(place: Place, uri: str) -> None:
+    """Change, profile, report and show a live run with only its URI."""
+    changed = place.elsewhere("set", uri, "interval-ms=1000", "capture=gradients:every=2")
+    assert (changed.status, "gradients every 2 steps" in changed.out) == (0, True), changed
+    profiled = place.elsewhere("profile", uri, "--python", "cprofile", "--for", "2")
+    assert (profiled.status, "cprofile" in profiled.out) == (0, True), profiled
+    reported = place.elsewhere("report", uri, "-o", "live.html")
+    assert reported.status == 0, reported.err
+    with served(place, uri) as page:
+        assert "Running" in page
 
+
+def read_from_elsewhere(place: Place, uri: str) -> None:
+    """Read a run that has ended with only its URI, by every command."""
     shown = place.elsewhere("show", uri)
     assert "Stopped by user" in shown.out
     assert uri in shown.out.replace("\n", "")
@@ -224,6 +243,31 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
     assert place.elsewhere("export", uri, "--to", "csv", "-o", "tables").status == 0
     with served(place, uri) as page:
         assert "Stopped" in page
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, place: Place) -> None:
+    uri = f"{ROOT}/steered"
+    process, following = place.start("steered", job="steered.py"), None
+    try:
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "steered")), "captured data")
+        listed = place.elsewhere("ls", ROOT)
+        assert any(line.startswith("steered") and "Running" in line for line in listed.lines), listed
+        following = place.follow("show", uri, "--follow")
+        control_from_elsewhere(place, uri)
+        asked = place.elsewhere("stop", uri)
+        assert asked.status == 0, asked.err
+        _, err = process.communicate(timeout=PATIENCE)
+        followed, _ = following.communicate(timeout=PATIENCE)
+    finally:
+        for started in filter(None, (process, following)):
+            if started.poll() is None:
+                end_all(started)
+    assert process.returncode == 10, err
+    assert followed.startswith("steered"), "a line while it runs"
+    assert "Stopped by user" in followed, "the page at the end"
+    assert leadline.open_run(uri).verify() == []
+    read_from_elsewhere(place, uri)
     refused = place.elsewhere("rm", "--yes", uri)
     assert (refused.status, len(refused.err.splitlines())) == (2, 1)
     late = place.elsewhere("stop", uri)

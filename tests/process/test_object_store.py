@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import shutil
 import subprocess
@@ -35,6 +36,7 @@ import leadline
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
 from leadline.remote.objects import is_uploaded
+from leadline.store.documents import read_document
 from leadline.store.upload_state import UploadState, read_upload
 
 BUCKET = "training-runs"
@@ -330,8 +332,6 @@ def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Ser
     assert begun.status == 137, begun.err
     reading = leadline.open_run(f"{ROOT}/again")
     assert reading.steps() == list(range(18))
-    refused = place.run("run", "--resume", f"{ROOT}/again", job, "30", "-1", "Adam")
-    assert (refused.status, "local run directory" in refused.err) == (2, True)
     resumed = place.run("run", "--out", ROOT, "--resume", "again", job, "30", "-1", "Adam")
     assert resumed.status == 0, resumed.err
     assert place.upload("again").is_complete
@@ -348,3 +348,29 @@ def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Ser
     )
     assert len(reading.archive.stored[name]) == 30
     assert len(local.archive.stored.get(name, ())) < 30
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_on_a_machine_that_has_only_its_uri(server: Server, place: Place) -> None:
+    job, uri = script("resumed.py"), f"{ROOT}/moved"
+    begun = place.run("run", "--out", ROOT, "--name", "moved", "--budget", "off", job, "30", "18", "Adam")
+    assert begun.status == 137, begun.err
+    local = place.folder / "leadline-runs" / "moved"
+    ended = read_document(str(local / "status.json")) or {}
+    taken_away = ended | {"status": "InProgress", "ended_ns": None, "node": "taken-away", "exit_status": None}
+    body = json.dumps(taken_away).encode()  # what the store has of a machine that was taken away at once
+    client("s3", server.address).put_object(Bucket=BUCKET, Key="team/moved/status.json", Body=body)
+
+    (place.folder / "elsewhere").mkdir()
+    shutil.copy(place.folder / "checkpoint.pt", place.folder / "elsewhere")
+    again = place.elsewhere("run", "--resume", uri, job, "30", "23", "Adam")
+    assert again.status == 137, again.err
+    resumed = place.elsewhere("run", "--resume", uri, job, "30", "-1", "Adam")
+    assert resumed.status == 0, resumed.err
+    reading = leadline.open_run(uri)
+    assert (reading.status, reading.steps()) == ("Completed", list(range(30)))
+    assert [what.resumed_step for what in reading.interruptions()] == [15, 20]
+    assert [what.status for what in reading.interruptions()] == ["Interrupted", "Failed"]
+    late = place.run("run", "--resume", uri, job, "30", "-1", "Adam")
+    assert (late.status, "was resumed on another machine since" in late.err) == (2, True), late.err
+    assert reading.verify() == []

@@ -19,6 +19,7 @@ from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.reader.find_runs import find_run
 from leadline.records.names import SMDEBUG
+from leadline.remote.restore import restore_run
 from leadline.training.bootstrap import SITE
 
 
@@ -152,12 +153,11 @@ def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignore
     """
     if replace(options, out=None) != RunConfig.from_options():
         raise ConfigurationError("--resume continues a run as it was configured; leave out the other options")
-    if is_uri(parse_place(place)):
-        raise ConfigurationError(
-            f"--resume {place}: a run is resumed from its local run directory; give its name or path"
-        )
-    root = runs_root(options.out, can_be_remote=True)
-    run = find_run(place, spool_root() if is_uri(root) else root)
+    if is_uri(parsed := parse_place(place)):
+        run = restore_run(parsed, spool_root())
+    else:
+        root = runs_root(options.out, can_be_remote=True)
+        run = find_run(place, spool_root() if is_uri(root) else root)
     resume_run(run, step=step, is_stop_ignored=is_stop_ignored)
     return run
 

@@ -87,9 +87,18 @@ def effective_document(run: str) -> RunStatus:
         return document
     if not workers and not is_away and not _is_gone(document.node, document.job_pid):
         return document
-    end = recorded_end(run, workers, document.job_pid)
-    if end.is_pending and any(not _is_gone(worker.node, worker.pid) for worker in workers.values()):
+    is_pending = recorded_end(run, workers, document.job_pid).is_pending
+    if is_pending and any(not _is_gone(worker.node, worker.pid) for worker in workers.values()):
         return document
+    return ended_document(run)
+
+
+def ended_document(run: str) -> RunStatus:
+    """Return the status document of a run without running processes, with the end that its workers recorded."""
+    document, workers = read_status(run), read_workers(run)
+    if document.status in JOB_ENDED:
+        return document
+    end = recorded_end(run, workers, document.job_pid)
     ended_ns = max((worker.ended_ns or worker.time_ns for worker in workers.values()), default=None)
     status = end.status if workers and end.status else "Interrupted"
     return replace(document, status=status, exit_status=end.exit_status, ended_ns=ended_ns)

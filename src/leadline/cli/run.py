@@ -14,12 +14,12 @@ from leadline.cli.arguments import complete_collection, complete_preset, complet
 from leadline.config.join import prepare_found, prepare_joint
 from leadline.config.launcher import job_name
 from leadline.config.resolve import become_agent, prepare, resume_run
+from leadline.config.restore import restore_run
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.reader.find_runs import find_run
 from leadline.records.names import SMDEBUG
-from leadline.remote.restore import restore_run
 from leadline.training.bootstrap import SITE
 
 

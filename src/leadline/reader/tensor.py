@@ -316,7 +316,10 @@ class Tensor:
         """Return what was captured of the shards of the tensor at a step; None: it has none, or a worker is given."""
         if worker is not None or self._info is None or self._info.shard is None:
             return None
-        rows = ((stream.worker, stream.info_of(self.name), *row) for stream, *row in self._rows_at(step, None, mode))
+        rows = (
+            (stream.worker, stream.info_of(self.name), columns, values)
+            for stream, columns, values in self._rows_at(step, None, mode)
+        )
         return whole_tensor(rows, self._stored_at(step, None, mode))
 
     def _of_whole(self, whole: WholeTensor, name: str, step: int, mode: str) -> float:

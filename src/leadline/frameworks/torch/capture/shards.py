@@ -18,7 +18,7 @@ def shard_of(tensor: torch.Tensor) -> Shard | None:
     if mesh is None or coordinates is None:
         return None
     offset, shape = [0] * tensor.dim(), list(tensor.shape)
-    for axis, placement in enumerate(tensor.placements):  # type: ignore[attr-defined]  # of a DTensor
+    for axis, placement in enumerate(tensor.placements):
         if placement.is_replicate():
             continue
         if type(placement).__name__ != "Shard":  # partial sums, and shards in an order of their own

@@ -33,8 +33,11 @@ from launching import (
 )
 
 import leadline
+from leadline.reader.find_runs import list_runs
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
+from leadline.remote.catalogue import entry_tags, fetch_entries, publish, write_index
+from leadline.remote.object_store import ObjectStore
 from leadline.remote.objects import is_uploaded
 from leadline.store.documents import read_document
 from leadline.store.upload_state import UploadState, read_upload
@@ -281,6 +284,45 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
     taken = place.run("run", "--out", ROOT, "--name", "steered", script("steered.py"))
     assert taken.err.splitlines() == [f"leadline: a run already exists at {uri}; choose another --name"]
     assert not (place.folder / "leadline-runs" / "steered").exists()
+
+
+@pytest.mark.slow
+def test_a_list_of_runs_that_have_ended_takes_few_requests(
+    server: Server, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = f"s3://{BUCKET}/many"
+    words = [*LEADLINE, "run", "--out", root, "--name", "listed", "--budget", "off", script("resumed.py")]
+    ended = finish([*words, "8", "-1", "Adam"], place.folder, env=environment(**place.variables))
+    assert ended.status == 0, ended.err
+    (local,) = list_runs(str(place.folder / "leadline-runs"))
+    store = ObjectStore(root)
+    (entry,) = fetch_entries(store, entry_tags(store)).values()
+    names = [f"run-{number}" for number in range(60)]
+    for name in names:
+        store.put(f"{name}/manifest.json", b"not read")
+        publish(store, name, entry)
+    assert write_index(store) == 61
+
+    seen: list[str] = []
+    get, objects = ObjectStore.get, ObjectStore.objects
+    monkeypatch.setattr(ObjectStore, "get", lambda self, name, *rest: seen.append(name) or get(self, name, *rest))
+    monkeypatch.setattr(ObjectStore, "objects", lambda self: seen.append(self.uri) or objects(self))
+    listed = list_runs(root)
+    assert seen == [".catalogue/index.json.gz"]
+    assert sorted(os.path.basename(run.path) for run in listed) == sorted(["listed", *names])
+    assert {(run.outcome.text, run.train_steps, run.loss) for run in listed} == {
+        (local.outcome.text, local.train_steps, local.loss)
+    }
+    assert len(list_runs(root)) == 61
+    assert seen == [".catalogue/index.json.gz"], "nothing has changed"
+    assert leadline.open_run(f"{root}/listed").steps() == list(range(8))
+
+    store.delete([f".catalogue/runs/{name}.json" for name in ["listed", *names]])
+    for name in names:
+        store.delete([f"{name}/manifest.json"])
+    rebuilt = place.elsewhere("ls", root, "--rebuild")
+    assert (rebuilt.status, len(rebuilt.lines)) == (0, 2), rebuilt.err
+    assert fetch_entries(store, entry_tags(store)) == {"listed": entry}
 
 
 @pytest.mark.slow

@@ -160,7 +160,7 @@ def test_the_state_tells_what_waits_and_why(writer: RunWriter) -> None:
     write_upload(writer.path, UploadState(URI))
     writer.write_all(captures(range(3)))
     now = [1_000_000_000]
-    upload = Upload(writer.path, store, clock=lambda: now[0])
+    upload = Upload(writer.path, store, ObjectStore("s3://bucket/runs", MemoryStore()), clock=lambda: now[0])
     store.fails_after = 0
     assert not upload.advance(is_final=False)
     assert upload.backoff_seconds == 1.0

@@ -100,13 +100,13 @@ def test_the_judge_of_a_dead_node_is_replaced_and_verdicts_stay_the_same(tmp_pat
     assert took_seconds < TAKEOVER_SECONDS
 
 
-def command(folder: Path, name: str, *words: str, run: str = "job") -> subprocess.Popen[str]:
-    """Start any command on a node."""
-    options = ("--join", run, "--out", str(folder / "runs"), "--no-default-rules", "--preset", "light")
+def command(folder: Path, name: str, *words: str, run: str | None = "job", **changes: str) -> subprocess.Popen[str]:
+    """Start any command on a node; without a name of a run, the launcher tells it."""
+    options = ("--out", str(folder / "runs"), "--no-default-rules", "--preset", "light")
     return subprocess.Popen(
-        [*LEADLINE, "run", *options, "--", *words],
+        [*LEADLINE, "run", *options, *(("--join", run) if run else ()), "--", *words],
         cwd=folder,
-        env=environment(LEADLINE_NODE_NAME=name),
+        env=environment(LEADLINE_NODE_NAME=name, **changes),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -152,3 +152,23 @@ def test_the_run_is_closed_after_the_last_node_and_failed_if_any_did(tmp_path: P
     assert refused.returncode == 2
     over = tmp_path / "runs" / "over"
     assert err == f"leadline: the run at {over} has ended (Completed) and cannot be joined; give another name\n"
+
+
+def test_the_nodes_of_a_job_of_slurm_find_their_run(tmp_path: Path) -> None:
+    srun = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
+    go = tmp_path / "go"
+    waits = ("sh", "-c", f"while [ ! -e {go} ]; do sleep 0.1; done")
+    nodes = [command(tmp_path, name, *waits, run=None, **srun) for name in "ab"]  # both may be the first
+    try:
+        wait_for(lambda: len(documents(tmp_path / "runs" / "slurm-17-0" / layout.NODES)) == 2, "two nodes")
+        go.touch()
+        outputs = [process.communicate(timeout=PATIENCE) for process in nodes]
+    finally:
+        for process in nodes:
+            if process.poll() is None:
+                end_all(process)
+    assert [process.returncode for process in nodes] == [0, 0], outputs
+    assert show(tmp_path / "runs" / "slurm-17-0")["status"] == "Completed"
+    again = command(tmp_path, "a", "true", run=None, **srun)
+    assert again.communicate(timeout=PATIENCE)[0] == ""
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["slurm-17-0", "slurm-17-0-2"]

@@ -16,9 +16,10 @@ from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify
+from leadline.records.documents import NodeDocument
 from leadline.store import layout
-from leadline.store.documents import make_folder
-from leadline.store.presence import acquire_lock, mark_ready, node_name, register_process, release_lock
+from leadline.store.documents import make_folder, read_with_retries
+from leadline.store.presence import acquire_lock, break_lock, mark_ready, node_name, register_process, release_lock
 
 USAGE: Final = "usage: python -m leadline.agent RUN ([--quiet] -- COMMAND… | --attach PID [--lock DESCRIPTOR])"
 WRONG_USE: Final = 2
@@ -74,6 +75,9 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
     try:
         make_folder(os.path.dirname(path))
         lock = acquire_lock(path)
+        if lock is None and _is_abandoned(parsed.run, node):
+            break_lock(path)
+            lock = acquire_lock(path)
     except OSError:  # a full disk: no other agent can join here
         return _launch(parsed, SignalGate(), node, judge)
     if lock is None:
@@ -83,6 +87,13 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
         return _launch(parsed, SignalGate(), node, judge)
     finally:
         release_lock(lock, path)
+
+
+def _is_abandoned(run: str, node: str) -> bool:
+    """Return whether the agent that recorded this node is gone: not every file system releases its lock."""
+    document = read_with_retries(os.path.join(run, layout.node_document(node)))
+    pid = None if document is None else NodeDocument.from_dict(document).agent_pid
+    return pid is not None and identify(pid) is None
 
 
 def _run_beside_agent(command: list[str], run: str, node: str) -> int:

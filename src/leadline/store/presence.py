@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import Final
 
 from leadline.store import layout
@@ -76,6 +77,12 @@ def release_lock(descriptor: int, path: str) -> None:
         except OSError:
             continue
     os.close(descriptor)
+
+
+def break_lock(path: str) -> None:
+    """Release a lock by creation whose holder is gone; other locks end with their holder."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{path}.held")
 
 
 def register_process(run: str, node: str) -> None:

@@ -28,5 +28,5 @@ def shard_of(tensor: torch.Tensor) -> Shard | None:
         start = min(coordinates[axis] * chunk, length)
         offset[placement.dim] += start
         shape[placement.dim] = min(chunk, length - start)
-    is_exact = tuple(shape) == tuple(local(tensor).shape)
+    is_exact = tuple(shape) == tuple(local(tensor.detach()).shape)
     return Shard(tuple(offset), tuple(shape)) if is_exact and shape != list(tensor.shape) else None

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
-from leadline.store.folder_watch import FolderTree, names_in
+from leadline.store.folder_watch import FolderTree
 from leadline.store.incarnations import read_incarnations
 from leadline.store.presence import SIGN_SECONDS, node_name
-from leadline.store.run_state import read_nodes, read_status, read_workers, recorded_end
+from leadline.store.run_state import document_paths, read_nodes, read_status, read_workers, recorded_end
 
 _PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)
 
@@ -125,10 +126,13 @@ def _gives_signs(run: str) -> bool:
     return False
 
 
-def _signs(run: str) -> list[tuple[str, int]]:
-    nodes = [name.removesuffix(".json") for name in names_in(os.path.join(run, layout.NODES)) if name.endswith(".json")]
-    paths = [os.path.join(run, layout.node_sign(node)) for node in nodes]
-    return [(path, os.stat(path).st_mtime_ns) for path in paths if os.path.exists(path)]
+def _signs(run: str) -> dict[str, int]:
+    """Return when each node gave its last sign of life; an agent that ends removes its file."""
+    found: dict[str, int] = {}
+    for node in document_paths(run, layout.NODES):
+        with suppress(FileNotFoundError):
+            found[node] = os.stat(os.path.join(run, layout.node_sign(node))).st_mtime_ns
+    return found
 
 
 def why_derived(run: str) -> str:

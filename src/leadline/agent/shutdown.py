@@ -95,7 +95,8 @@ class Shutdown:
             parts.removal.finish()
         elif parts.job.is_ours:
             node, primary = parts.documents.node, parts.election.primary
-            parts.terminal.message(f"the command has ended with exit {final} on {node}; the run goes on at {primary}")
+            place = "other nodes" if primary == node else primary
+            parts.terminal.message(f"the command has ended with exit {final} on {node}; the run goes on at {place}")
         parts.write_node(has_ended=True, exit_status=None if parts.job.exit_status is None else final)
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -172,3 +173,30 @@ def test_the_nodes_of_a_job_of_slurm_find_their_run(tmp_path: Path) -> None:
     again = command(tmp_path, "a", "true", run=None, **srun)
     assert again.communicate(timeout=PATIENCE)[0] == ""
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["slurm-17-0", "slurm-17-0-2"]
+
+
+def test_ctrl_c_leaves_the_run_to_the_other_nodes(tmp_path: Path) -> None:
+    run, go = tmp_path / "runs" / "job", tmp_path / "go"
+    first = command(tmp_path, "a", "sleep", "4")
+    second = None
+    try:
+        wait_for(lambda: latest_term(str(run)).node == "a", "the first term")
+        second = command(tmp_path, "b", "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.1; done")
+        wait_for(lambda: (run / layout.node_document("b")).exists(), "the second node")
+        assert first.stderr is not None
+        lines = iter(first.stderr.readline, "")
+        assert any("waiting for the end of the run on b" in line for line in lines)
+        first.send_signal(signal.SIGINT)
+        _, err = first.communicate(timeout=PATIENCE)
+        wait_for(lambda: latest_term(str(run)).node == "b", "another primary agent")
+        wait_for(lambda: (read_document(str(run / layout.STATUS)) or {})["node"] == "b", "its status")
+        assert (read_document(str(run / layout.STATUS)) or {})["status"] == "InProgress"
+        go.touch()
+        second.communicate(timeout=PATIENCE)
+    finally:
+        for process in filter(None, (first, second)):
+            if process.poll() is None:
+                end_all(process)
+    assert "the run goes on at other nodes" in err
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert show(run)["status"] == "Completed"

@@ -21,7 +21,14 @@ tensors with up to 16,384 elements, in float64. Integers and booleans are read a
 types as float32 at least. Complex numbers are replaced by their absolute values, except for `checksum` and statistics
 that compare two tensors. Sparse tensors include their implicit zeros. For an empty tensor every statistic is absent,
 except the counts, which are 0. Nested, quantized and meta tensors are not read, which is reported as a note of the
-worker. Of a tensor that is sharded over processes each worker has its own part.
+worker.
+
+Of a parameter that is sharded over processes (DTensor: FSDP2, hybrid sharding, tensor parallel) each worker captures
+its own shard, without communication; rules see shards. A reader that names no worker gets the whole:
+`run.tensor(name).value(step)` assembles it, and `.statistic(name, step)` combines sums, counts, norms, extrema, means
+and, if the means were captured, standard deviations. Other statistics of the whole are computed if all shards were
+stored as raw tensors. Flat parameters of FSDP1, and FSDP2 over a dimension that tensor parallelism shards already, are
+read per worker only.
 
 If only the raw tensor was stored (`raw=true`), the reader computes its statistics exactly:
 `run.tensor("fc.weight").statistic("p99.9", 100)`, `.statistic_array("unit_mean", 100)`.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import filecmp
+import json
 import os
 import shutil
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,12 +33,19 @@ from launching import (
 )
 
 import leadline
+from leadline.reader.find_runs import list_runs
+from leadline.reader.run import Run
 from leadline.records.formatting import counted
+from leadline.remote.catalogue import entry_tags, fetch_entries, publish, write_index
+from leadline.remote.object_store import ObjectStore
 from leadline.remote.objects import is_uploaded
+from leadline.store.documents import read_document
 from leadline.store.upload_state import UploadState, read_upload
 
 BUCKET = "training-runs"
 ROOT = f"s3://{BUCKET}/team"
+OUTAGE_SECONDS = float(os.environ.get("LEADLINE_OUTAGE_SECONDS", "8"))
+"""For how long the store is away, at least."""
 
 
 class Server:
@@ -91,6 +100,13 @@ class Place:
         variables = self.variables | {"LEADLINE_CACHE": str(other / "cache")}
         return finish([CONSOLE_SCRIPT, *words], other, env=environment(**variables))
 
+    def follow(self, *words: str, **changes: str) -> subprocess.Popen[str]:
+        """Start a command elsewhere that goes on until the run ends."""
+        other = self.folder / "elsewhere"
+        variables = self.variables | {"LEADLINE_CACHE": str(other / "cache")} | changes
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        return subprocess.Popen([CONSOLE_SCRIPT, *words], cwd=other, env=environment(**variables), text=True, **streams)
+
     def start(self, name: str, *options: str, job: str) -> subprocess.Popen[str]:
         words = [*LEADLINE, "run", "--out", ROOT, "--name", name, "--budget", "off", *options, script(job)]
         env = environment(**self.variables)
@@ -142,31 +158,41 @@ def contents(run: Path) -> set[str]:
     return {name for name in names if is_uploaded(name)}
 
 
+def train_through_outage(server: Server, place: Place, watching: Run) -> None:
+    """Stop the server, and let the training make steps until the outage has lasted long enough."""
+    seen = watching.wait_for_step(50, timeout=PATIENCE) or watching.steps()
+    assert seen[:51] == list(range(51))
+    server.stop()
+    back_at = time.monotonic() + OUTAGE_SECONDS
+    (place.folder / "go").touch()
+    wait_for(lambda: place.upload("away").error, "a failed upload")
+    waiting = show(place.folder / "leadline-runs" / "away")["upload"]
+    assert "not uploaded for" in waiting
+    assert "the store cannot be reached" in waiting
+    assert watching.refresh().steps()[:51] == seen[:51]
+    wait_for(lambda: "cannot be reached" in (show(watching.refresh().path)["upload"] or ""), "an error of the mirror")
+    local = leadline.open_run(place.folder / "leadline-runs" / "away")
+    wait_for(lambda: local.refresh().steps()[-1] >= 298, "steps while the store is away")
+    time.sleep(max(0.0, back_at - time.monotonic()))
+    assert max(watching.refresh().steps()) < 200
+
+
 @pytest.mark.slow
 def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: Place) -> None:
-    (place.folder / "go").touch()
+    for file in ("go", "back"):
+        (place.folder / file).touch()
     expected = bare("uploaded.py", folder=place.folder)
-    (place.folder / "go").unlink()
+    for file in ("go", "back"):
+        (place.folder / file).unlink()
     process = place.start("away", job="uploaded.py")
     try:
         wait_for(lambda: any(key.startswith("series/") for key in keys(server, "away")), "captured data in the store")
         watching = leadline.open_run(f"{ROOT}/away")
         assert watching.status == "InProgress"
-        seen = watching.wait_for_step(50, timeout=PATIENCE) or watching.steps()
-        assert seen[:51] == list(range(51))
-
-        server.stop()
-        (place.folder / "go").touch()
-        wait_for(lambda: place.upload("away").error, "a failed upload")
-        waiting = show(place.folder / "leadline-runs" / "away")["upload"]
-        assert "not uploaded for" in waiting
-        assert "the store cannot be reached" in waiting
-        assert watching.refresh().steps()[:51] == seen[:51]
-        wait_for(
-            lambda: "cannot be reached" in (show(watching.refresh().path)["upload"] or ""), "an error of the mirror"
-        )
+        train_through_outage(server, place, watching)
     finally:
         server.start()
+        (place.folder / "back").touch()
         try:
             out, err = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -188,22 +214,20 @@ def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: 
         assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"].encode() not in path.read_bytes(), path
 
 
-@pytest.mark.slow
-def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, place: Place) -> None:
-    uri = f"{ROOT}/steered"
-    process = place.start("steered", job="steered.py")
-    try:
-        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "steered")), "captured data")
-        listed = place.elsewhere("ls", ROOT)
-        assert any(line.startswith("steered") and "InProgress" in line for line in listed.lines), listed
-        asked = place.elsewhere("stop", uri)
-        assert asked.status == 0, asked.err
-        _, err = process.communicate(timeout=PATIENCE)
-    finally:
-        if process.poll() is None:
-            end_all(process)
-    assert process.returncode == 10, err
+def control_from_elsewhere(place: Place, uri: str) -> None:
+    """Change, profile, report and show a live run with only its URI."""
+    changed = place.elsewhere("set", uri, "interval-ms=1000", "capture=gradients:every=2")
+    assert (changed.status, "gradients every 2 steps" in changed.out) == (0, True), changed
+    profiled = place.elsewhere("profile", uri, "--python", "cprofile", "--for", "2")
+    assert (profiled.status, "cprofile" in profiled.out) == (0, True), profiled
+    reported = place.elsewhere("report", uri, "-o", "live.html")
+    assert reported.status == 0, reported.err
+    with served(place, uri) as page:
+        assert "Running" in page
 
+
+def read_from_elsewhere(place: Place, uri: str) -> None:
+    """Read a run that has ended with only its URI, by every command."""
     shown = place.elsewhere("show", uri)
     assert "Stopped by user" in shown.out
     assert uri in shown.out.replace("\n", "")
@@ -224,6 +248,31 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
     assert place.elsewhere("export", uri, "--to", "csv", "-o", "tables").status == 0
     with served(place, uri) as page:
         assert "Stopped" in page
+
+
+@pytest.mark.slow
+def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, place: Place) -> None:
+    uri = f"{ROOT}/steered"
+    process, following = place.start("steered", job="steered.py"), None
+    try:
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "steered")), "captured data")
+        listed = place.elsewhere("ls", ROOT)
+        assert any(line.startswith("steered") and "InProgress" in line for line in listed.lines), listed
+        following = place.follow("show", uri, "--follow")
+        control_from_elsewhere(place, uri)
+        asked = place.elsewhere("stop", uri)
+        assert asked.status == 0, asked.err
+        _, err = process.communicate(timeout=PATIENCE)
+        followed, _ = following.communicate(timeout=PATIENCE)
+    finally:
+        for started in filter(None, (process, following)):
+            if started.poll() is None:
+                end_all(started)
+    assert process.returncode == 10, err
+    assert followed.startswith("steered"), "a line while it runs"
+    assert "Stopped by user" in followed, "the page at the end"
+    assert leadline.open_run(uri).verify() == []
+    read_from_elsewhere(place, uri)
     refused = place.elsewhere("rm", "--yes", uri)
     assert (refused.status, len(refused.err.splitlines())) == (2, 1)
     late = place.elsewhere("stop", uri)
@@ -235,6 +284,66 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
     taken = place.run("run", "--out", ROOT, "--name", "steered", script("steered.py"))
     assert taken.err.splitlines() == [f"leadline: a run already exists at {uri}; choose another --name"]
     assert not (place.folder / "leadline-runs" / "steered").exists()
+
+
+@pytest.mark.slow
+def test_nodes_with_one_spool_share_a_run_in_a_store(server: Server, place: Place) -> None:
+    (place.folder / "elsewhere").mkdir()
+    spool, go = str(place.folder / "spool"), place.folder / "go"
+    words = ("run", "--out", ROOT, "--join", "joint", "--", "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.1; done")
+    nodes = [place.follow(*words, LEADLINE_SPOOL=spool, LEADLINE_NODE_NAME=name) for name in "ab"]
+    try:
+        wait_for(lambda: {"nodes/a.json", "nodes/b.json"} <= set(keys(server, "joint")), "both nodes in the store")
+        alone = place.run(*words)
+        go.touch()
+        outputs = [process.communicate(timeout=PATIENCE) for process in nodes]
+    finally:
+        for process in nodes:
+            if process.poll() is None:
+                end_all(process)
+    assert [process.returncode for process in nodes] == [0, 0], outputs
+    told = leadline.open_run(f"{ROOT}/joint")
+    assert (told.status, sorted(node["node"] for node in told.manifest.nodes)) == ("Completed", ["a", "b"])
+    assert (alone.status, "set LEADLINE_SPOOL to a folder that all nodes see" in alone.err) == (2, True), alone.err
+
+
+@pytest.mark.slow
+def test_a_list_of_runs_that_have_ended_takes_few_requests(
+    server: Server, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = f"s3://{BUCKET}/many"
+    words = [*LEADLINE, "run", "--out", root, "--name", "listed", "--budget", "off", script("resumed.py")]
+    ended = finish([*words, "8", "-1", "Adam"], place.folder, env=environment(**place.variables))
+    assert ended.status == 0, ended.err
+    (local,) = list_runs(str(place.folder / "leadline-runs"))
+    store = ObjectStore(root)
+    (entry,) = fetch_entries(store, entry_tags(store)).values()
+    names = [f"run-{number}" for number in range(60)]
+    for name in names:
+        store.put(f"{name}/manifest.json", b"not read")
+        publish(store, name, entry)
+    assert write_index(store) == 61
+
+    seen: list[str] = []
+    get, objects = ObjectStore.get, ObjectStore.objects
+    monkeypatch.setattr(ObjectStore, "get", lambda self, name, *rest: seen.append(name) or get(self, name, *rest))
+    monkeypatch.setattr(ObjectStore, "objects", lambda self: seen.append(self.uri) or objects(self))
+    listed = list_runs(root)
+    assert seen == [".catalogue/index.json.gz"]
+    assert sorted(os.path.basename(run.path) for run in listed) == sorted(["listed", *names])
+    assert {(run.outcome.text, run.train_steps, run.loss) for run in listed} == {
+        (local.outcome.text, local.train_steps, local.loss)
+    }
+    assert len(list_runs(root)) == 61
+    assert seen == [".catalogue/index.json.gz"], "nothing has changed"
+    assert leadline.open_run(f"{root}/listed").steps() == list(range(8))
+
+    store.delete([f".catalogue/runs/{name}.json" for name in ["listed", *names]])
+    for name in names:
+        store.delete([f"{name}/manifest.json"])
+    rebuilt = place.elsewhere("ls", root, "--rebuild")
+    assert (rebuilt.status, len(rebuilt.lines)) == (0, 2), rebuilt.err
+    assert fetch_entries(store, entry_tags(store)) == {"listed": entry}
 
 
 @pytest.mark.slow
@@ -286,8 +395,6 @@ def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Ser
     assert begun.status == 137, begun.err
     reading = leadline.open_run(f"{ROOT}/again")
     assert reading.steps() == list(range(18))
-    refused = place.run("run", "--resume", f"{ROOT}/again", job, "30", "-1", "Adam")
-    assert (refused.status, "local run directory" in refused.err) == (2, True)
     resumed = place.run("run", "--out", ROOT, "--resume", "again", job, "30", "-1", "Adam")
     assert resumed.status == 0, resumed.err
     assert place.upload("again").is_complete
@@ -304,3 +411,29 @@ def test_a_run_in_a_store_is_resumed_from_its_spool_and_reads_as_one(server: Ser
     )
     assert len(reading.archive.stored[name]) == 30
     assert len(local.archive.stored.get(name, ())) < 30
+
+
+@pytest.mark.slow
+def test_a_run_is_resumed_on_a_machine_that_has_only_its_uri(server: Server, place: Place) -> None:
+    job, uri = script("resumed.py"), f"{ROOT}/moved"
+    begun = place.run("run", "--out", ROOT, "--name", "moved", "--budget", "off", job, "30", "18", "Adam")
+    assert begun.status == 137, begun.err
+    local = place.folder / "leadline-runs" / "moved"
+    ended = read_document(str(local / "status.json")) or {}
+    taken_away = ended | {"status": "InProgress", "ended_ns": None, "node": "taken-away", "exit_status": None}
+    body = json.dumps(taken_away).encode()  # what the store has of a machine that was taken away at once
+    client("s3", server.address).put_object(Bucket=BUCKET, Key="team/moved/status.json", Body=body)
+
+    (place.folder / "elsewhere").mkdir()
+    shutil.copy(place.folder / "checkpoint.pt", place.folder / "elsewhere")
+    again = place.elsewhere("run", "--resume", uri, job, "30", "23", "Adam")
+    assert again.status == 137, again.err
+    resumed = place.elsewhere("run", "--resume", uri, job, "30", "-1", "Adam")
+    assert resumed.status == 0, resumed.err
+    reading = leadline.open_run(uri)
+    assert (reading.status, reading.steps()) == ("Completed", list(range(30)))
+    assert [what.resumed_step for what in reading.interruptions()] == [15, 20]
+    assert [what.status for what in reading.interruptions()] == ["Interrupted", "Failed"]
+    late = place.run("run", "--resume", uri, job, "30", "-1", "Adam")
+    assert (late.status, "was resumed on another machine since" in late.err) == (2, True), late.err
+    assert reading.verify() == []

@@ -154,5 +154,4 @@ def test_what_cannot_be_resumed_is_refused_in_one_line(trainings: Trainings) -> 
     assert "--resume-step -1" in refused("--resume", "training", "--resume-step", "-1")
     assert "leave out the other options" in refused("--resume", "training", "--preset", "light")
     assert "--resume RUN" in refused("--resume-step", "7")
-    assert "local run directory" in refused("--resume", "s3://bucket/run")
     assert read_document(f"{trainings.resumed.path}/incarnations.json") == before

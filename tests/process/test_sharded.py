@@ -73,6 +73,15 @@ def test_statistics_and_tensors_are_those_of_the_shard_of_the_rank(watch: Ended,
             assert tensor.statistic("l2", first + 2, worker=worker) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
 
 
+def test_shards_make_up_the_whole_tensor(watch: Ended) -> None:
+    run, told = watch.run, [diary(watch.root.parent, "sharded", rank)["weights"] for rank in (0, 1)]
+    for name in told[0]:
+        for step in range(EACH):
+            expected = np.concatenate([shards[name][str(step)] for shards in told]).astype(np.float32)
+            np.testing.assert_array_equal(run.tensor(name).value(step).reshape(-1), expected)
+            assert run.tensor(name).statistic("l2", step) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
+
+
 def test_a_finding_on_one_rank_stops_both_at_the_same_step(tmp_path: Path) -> None:
     ended = watched(
         ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("sharded.py"), ".", "30", folder=tmp_path

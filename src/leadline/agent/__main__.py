@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.agent import Agent
+from leadline.agent.election import Election
 from leadline.agent.job import AttachedJob, LaunchedJob, NodeRegistration
 from leadline.agent.judge_supervisor import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
@@ -15,8 +16,10 @@ from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify
+from leadline.records.documents import NodeDocument
 from leadline.store import layout
-from leadline.store.presence import acquire_lock, node_name, release_lock
+from leadline.store.documents import make_folder, read_with_retries
+from leadline.store.presence import acquire_lock, break_lock, mark_ready, node_name, register_process, release_lock
 
 USAGE: Final = "usage: python -m leadline.agent RUN ([--quiet] -- COMMAND… | --attach PID [--lock DESCRIPTOR])"
 WRONG_USE: Final = 2
@@ -64,49 +67,75 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
         return _refuse(USAGE)
     if not layout.is_run(parsed.run):
         return _refuse(f"no run at {parsed.run}; start one with: leadline run")
-    gate = SignalGate()
+    node = node or node_name()
     judge = judge or judge_command(parsed.run)
     if parsed.target is not None:
-        return _attach(parsed, gate, judge, node or node_name())
-    terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
-    return _launch(list(parsed.command), gate, RunDocuments(parsed.run, node or node_name()), judge, terminal)
+        return _attach(parsed, SignalGate(), judge, node)
+    path = os.path.join(parsed.run, layout.node_lock(node))
+    try:
+        make_folder(os.path.dirname(path))
+        lock = acquire_lock(path)
+        if lock is None and _is_abandoned(parsed.run, node):
+            break_lock(path)
+            lock = acquire_lock(path)
+    except OSError:  # a full disk: no other agent can join here
+        return _launch(parsed, SignalGate(), node, judge)
+    if lock is None:
+        return _run_beside_agent(resolve(list(parsed.command)), parsed.run, node)
+    mark_ready(lock)
+    try:
+        return _launch(parsed, SignalGate(), node, judge)
+    finally:
+        release_lock(lock, path)
+
+
+def _is_abandoned(run: str, node: str) -> bool:
+    """Return whether the agent that recorded this node is gone: not every file system releases its lock."""
+    document = read_with_retries(os.path.join(run, layout.node_document(node)))
+    pid = None if document is None else NodeDocument.from_dict(document).agent_pid
+    return pid is not None and identify(pid) is None
+
+
+def _run_beside_agent(command: list[str], run: str, node: str) -> int:
+    """Become a further process of a run that has an agent on this node already."""
+    register_process(run, node)
+    environment = job_environment(os.environ, run, node, is_reachable=True)
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        return _refuse(f"{command[0]} cannot be started: {error.strerror}")
 
 
 def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str) -> int:
     assert parsed.target is not None
     target = identify(parsed.target) or (parsed.target, 0)  # if it has ended already, its run remains to be closed
-    if parsed.lock is None:
-        return Agent(RunDocuments(parsed.run, node), AttachedJob(target), gate, judge=judge).run()
-    os.set_inheritable(parsed.lock, False)
-    path = os.path.join(parsed.run, layout.AGENT_LOCK)
-    locks: list[int] = []
-
-    def take_over() -> bool:
-        lock = acquire_lock(path)
-        locks.extend([] if lock is None else [lock])
-        return lock is not None
-
-    documents = RunDocuments(parsed.run, node, is_secondary=not take_over())
-    job = AttachedJob(target, NodeRegistration(parsed.run, node, parsed.lock))
-    try:
-        return Agent(documents, job, gate, judge=judge, take_over=take_over).run()
-    finally:
-        for lock in locks:
-            release_lock(lock, path)
+    registration = None
+    if parsed.lock is not None:
+        os.set_inheritable(parsed.lock, False)
+        registration = NodeRegistration(parsed.run, node, parsed.lock)
+    election, documents = _enter(parsed.run, node)
+    return Agent(documents, AttachedJob(target, registration), gate, election, judge=judge).run()
 
 
-def _launch(
-    command: list[str], gate: SignalGate, documents: RunDocuments, judge: list[str] | None, terminal: Terminal
-) -> int:
-    command = resolve(command)
+def _enter(run: str, node: str) -> tuple[Election, RunDocuments]:
+    """Find out whether this node's agent is the primary one of the run."""
+    election = Election(run, node)
+    election.poll()
+    return election, RunDocuments(run, node, is_secondary=not election.is_primary)
+
+
+def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | None) -> int:
+    command = resolve(list(parsed.command))
+    election, documents = _enter(parsed.run, node)
     problem = why_unstartable(command[0])
     if problem is not None:
         documents.abandon()
         return _refuse(problem)
     unreachable = why_unreachable(command, gate)
     environment = job_environment(os.environ, documents.run, documents.node, is_reachable=unreachable is None)
-    job = LaunchedJob(command, environment, gate)
-    agent = Agent(documents, job, gate, judge=judge, unwatched=unreachable, terminal=terminal)
+    job = LaunchedJob(command, environment, gate, NodeRegistration(documents.run, node, None))
+    terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
+    agent = Agent(documents, job, gate, election, judge=judge, unwatched=unreachable, terminal=terminal)
     try:
         return agent.run()
     except OSError as error:

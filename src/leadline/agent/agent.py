@@ -9,13 +9,18 @@ from collections.abc import Callable
 from typing import Final
 
 from leadline.agent.components import AgentComponents
+from leadline.agent.election import Election
 from leadline.agent.job import Job
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.shutdown import EndSignals, Shutdown
 from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
 from leadline.agent.terminal import Terminal
+from leadline.records.formatting import listed
+from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.documents import make_folder
+from leadline.store.presence import SIGN_SECONDS
+from leadline.store.run_state import read_status
 
 _FAST_POLL_SECONDS: Final = 0.05
 """The poll interval while a stop is in progress, and where the kernel does not report new requests."""
@@ -23,6 +28,8 @@ _POLL_SECONDS: Final = 0.5
 """The poll interval otherwise: waking up is most of what the agent costs."""
 _ATTACHED_POLL_SECONDS: Final = 0.2
 """The poll interval of an attached job, whose end no signal reports."""
+_HAND_OVER_SECONDS: Final = 10.0
+"""How long an agent that was asked to end waits for the other nodes, which may have been asked, too."""
 _NOTIFYING_FOLDERS: Final = (layout.CONTROL, layout.WORKERS)
 _HINT_AFTER_SECONDS: Final = 20.0
 
@@ -35,28 +42,37 @@ class Agent:
         documents: RunDocuments,
         job: Job,
         gate: SignalGate,
+        election: Election,
         *,
         judge: list[str] | None,
         unwatched: str | None = None,
         terminal: Terminal | None = None,
-        take_over: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
             documents: The documents of the run that the agent writes.
+            election: Which agent of the run is the primary one.
             judge: The command that starts the judge; None: the judge is not installed.
             unwatched: Why Leadline cannot be loaded into the job; None: it can.
-            take_over: For a secondary agent: tries to become the primary one and returns whether it did.
         """
         self._parts = AgentComponents(
-            documents, job, gate, judge=judge, unwatched=unwatched, terminal=terminal or Terminal(), clock=clock
+            documents,
+            job,
+            gate,
+            election,
+            judge=judge,
+            unwatched=unwatched,
+            terminal=terminal or Terminal(),
+            clock=clock,
         )
         self._documents, self._job, self._gate, self._clock = documents, job, gate, clock
-        self._take_over = take_over
+        self._election = election
         self._started = clock()
         self._end_signals = EndSignals()
-        self._poll_at = 0.0
+        self._poll_at = self._sign_at = 0.0
+        self._ended_at: float | None = None
+        self._has_announced_wait = self._has_left = False
         self._is_notified = False
         self._is_run_removed = False
 
@@ -72,6 +88,7 @@ class Agent:
         for folder in layout.FOLDERS:
             make_folder(self._documents.path(folder))
         self._documents.set_status(agent_pid=os.getpid(), node=self._documents.node)
+        self._documents.give_sign()
         parts.write_node()
         parts.messages.announce_run()
         if parts.judge.is_needed:
@@ -119,7 +136,7 @@ class Agent:
             has_stopped = parts.requests.stop.advance(now, has_ended=self._job.has_ended)
             if self._job.has_ended and has_stopped and not self._must_await_other_nodes(now):
                 return
-            if not self._job.is_ours and self._is_attachment_over() and self._job.leave():
+            if not self._job.is_ours and self._is_attachment_over(now) and self._job.leave():
                 return
 
     def _poll_seconds(self) -> float:
@@ -134,27 +151,49 @@ class Agent:
         if not is_from_terminal:
             self._job.pass_on(info.si_signo)
 
-    def _is_attachment_over(self) -> bool:
+    def _is_attachment_over(self, now: float) -> bool:
         """Return whether an attached job that is still running needs no agent any more."""
         if self._end_signals.was_signaled and self._end_signals.number == signal.SIGTERM:
             return True
         if self._job.has_ended:
             return False
-        return self._parts.workers.have_ended(self._job.pids) and not self._must_await_other_nodes(self._clock())
+        return self._parts.workers.have_ended(self._job.pids) and not self._must_await_other_nodes(now)
 
     def _must_await_other_nodes(self, now: float) -> bool:
-        """Return whether the run continues on other nodes while this agent is the one that writes its status."""
-        if self._job.is_ours or self._documents.is_secondary:
+        """Return whether this agent must wait for the other nodes of the run, now that its own job has ended.
+
+        The primary agent waits until they have ended, to close the run; a secondary one until it knows that the primary
+        one is alive.
+        """
+        parts, election = self._parts, self._election
+        if self._ended_at is None:
+            election.others.poll(now)  # what has been a sign before now says nothing about later
+            self._ended_at = now
+        parts.workers.poll()
+        if self._documents.is_secondary:
+            self._sign_at = now
+            is_closed = read_status(self._documents.run).status in JOB_ENDED
+            is_led = election.others.was_seen_after(election.primary, self._ended_at)
+            return not (is_closed or is_led or self._has_left)
+        running = election.others.running(now)
+        if not running and not parts.workers.are_running_elsewhere():
             return False
-        self._parts.workers.poll()
-        return self._parts.workers.are_running_elsewhere(now)
+        if self._end_signals.was_interrupted and now - self._ended_at > _HAND_OVER_SECONDS:
+            self._leave_run()
+            return False
+        if not self._has_announced_wait and self._job.is_ours:
+            self._has_announced_wait = True
+            parts.terminal.message(f"waiting for the end of the run on {listed(running) or 'other nodes'}")
+        return True
 
     def _poll(self, now: float) -> None:
         parts = self._parts
         self._poll_at = now + _POLL_SECONDS
         self._check_for_removal()
-        if self._documents.is_secondary and parts.workers.may_train() and self._take_over():
-            self._become_primary()
+        if now >= self._sign_at and not self._is_run_removed:
+            self._sign_at = now + SIGN_SECONDS
+            self._documents.give_sign()
+            self._follow_election()
         if parts.judge.is_needed:
             parts.judge.read_summary()
         parts.workers.poll()
@@ -170,13 +209,42 @@ class Agent:
         if not parts.messages.has_hinted and now - self._started > _HINT_AFTER_SECONDS:
             parts.messages.hint()
 
+    def _follow_election(self) -> None:
+        documents, election = self._documents, self._election
+        is_open = not self._job.has_ended or read_status(documents.run).status not in JOB_ENDED
+        election.poll(may_begin=is_open)
+        if election.is_primary and documents.is_secondary:
+            self._become_primary()
+        elif not election.is_primary and not documents.is_secondary:
+            self._parts.terminal.message(
+                f"the agent of {election.primary} has taken over the run: it had no sign of life from this node",
+                "warning",
+            )
+            self._follow()
+
     def _become_primary(self) -> None:
-        """Continue for the agent that wrote the run's status and has exited."""
-        self._documents.is_secondary = False
+        """Continue for the primary agent, which has ended or is silent."""
+        self._documents.lead()
+        stop = self._parts.requests.stop.request
         self._documents.set_status(
-            agent_pid=os.getpid(), node=self._documents.node, status="InProgress", job_pid=self._job.pid
+            agent_pid=os.getpid(),
+            node=self._documents.node,
+            status="InProgress" if stop is None else "Stopping",
+            job_pid=self._job.pid,
         )
         self._parts.judge.enable()
+
+    def _follow(self) -> None:
+        """Leave status and judge to the agent of another node."""
+        self._documents.follow()
+        self._parts.judge.disable()
+        Shutdown(self._parts, self._follow_horovod).terminate_judge()
+
+    def _leave_run(self) -> None:
+        """Leave the run to the agents of other nodes, which still run."""
+        self._election.resign()
+        self._follow()
+        self._has_left = True
 
     def _check_for_removal(self) -> None:
         if self._is_run_removed or os.path.isdir(self._documents.run):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 
 from leadline.agent.compaction_process import Compaction
+from leadline.agent.election import Election
 from leadline.agent.horovod import HorovodTimelines
 from leadline.agent.job import Job
 from leadline.agent.judge_supervisor import JudgeSupervisor
@@ -35,6 +37,7 @@ class AgentComponents:
         documents: RunDocuments,
         job: Job,
         gate: SignalGate,
+        election: Election,
         *,
         judge: list[str] | None,
         unwatched: str | None,
@@ -42,10 +45,13 @@ class AgentComponents:
         clock: Callable[[], float],
     ) -> None:
         self.documents, self.job, self.gate, self.terminal, self.clock = documents, job, gate, terminal, clock
-        self.unwatched = unwatched
+        self.unwatched, self.election = unwatched, election
+        self._incarnations = read_incarnations(documents.run)
         self.manifest = read_manifest_document(documents.run) or ManifestDocument()
         self.messages = StartMessages(terminal, documents, self.manifest, unwatched=unwatched)
-        self.workers = WorkerTracker(documents.run, documents.node, self.messages, terminal, clock=clock)
+        self.workers = WorkerTracker(
+            documents.run, documents.node, election.others, self.messages, terminal, clock=clock
+        )
         self.judge = JudgeSupervisor(documents, self.manifest, judge, gate, terminal=terminal, clock=clock)
         monitored = job.new_tree()
         monitored.foreign_sessions = gate.sessions
@@ -54,7 +60,7 @@ class AgentComponents:
             documents.node,
             lambda: machine_samplers(documents.run, monitored),
             interval_seconds=self.manifest.interval_ms / 1000,
-            first_sequence=read_incarnations(documents.run).samples.get(documents.node, 0),
+            first_sequence=self._incarnations.samples.get(documents.node, 0),
         )
         self.requests = RequestHandler(
             documents,
@@ -76,9 +82,10 @@ class AgentComponents:
         self.removal = RawTensorRemoval(documents.run, warn=lambda text: terminal.message(text, "warning"))
         self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 
-    def write_node(self) -> None:
+    def write_node(self, *, exit_status: int | None = None, has_ended: bool = False) -> None:
         """Write the document of this node, if it changed."""
-        self.documents.set_node(self.node_document())
+        state = "ended" if has_ended else "running"
+        self.documents.set_node(replace(self.node_document(), state=state, exit_status=exit_status))
 
     def node_document(self) -> NodeDocument:
         """Return what is known of this node."""
@@ -92,4 +99,5 @@ class AgentComponents:
             absent=self.monitor.absent(),
             lost=self.monitor.dropped(),
             gone=tuple(sorted(self.workers.gone)),
+            incarnation=self._incarnations.number,
         )

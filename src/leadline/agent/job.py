@@ -54,16 +54,23 @@ class Job(Protocol):
 
 
 class LaunchedJob:
-    """A command that the agent launched as its child; it shares terminal, standard streams and process group."""
+    """A command that the agent launched as its child; it shares terminal, standard streams and process group.
+
+    Args:
+        registration: Where further processes of the run on this node register; the job ends with the last of them.
+    """
 
     is_ours = True
 
-    def __init__(self, command: list[str], environment: dict[str, str], gate: SignalGate) -> None:
+    def __init__(
+        self, command: list[str], environment: dict[str, str], gate: SignalGate, registration: NodeRegistration
+    ) -> None:
         self.exit_status: int | None = None
         self.has_ended = False
         self._child: Child | None = None
         self._identity: Identity = (0, 0)
         self._command, self._environment, self._gate = command, environment, gate
+        self._registration = registration
 
     @property
     def pid(self) -> int:
@@ -83,7 +90,9 @@ class LaunchedJob:
 
     def poll(self) -> None:
         if self._child is not None and self._child.code is not None:
-            self.exit_status, self.has_ended = self._child.code, True
+            self.exit_status = self._child.code
+            registered = self._registration.processes(always_read=True)
+            self.has_ended = all(identify(identity[0]) != identity for identity in registered)
 
     def leave(self) -> bool:
         return True

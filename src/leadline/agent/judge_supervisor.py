@@ -86,7 +86,7 @@ class JudgeSupervisor:
 
     def enable(self) -> None:
         """Start the judge if the run has rules or actions: this agent has become the primary one."""
-        self.is_needed = self._has_rules_or_actions
+        self.is_needed, self._is_retired = self._has_rules_or_actions, False
         if self.is_needed:
             self.start()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
@@ -44,6 +45,27 @@ class RunDocuments:
     def path(self, name: str) -> str:
         """Return the path of a file in the run directory."""
         return os.path.join(self.run, name)
+
+    def lead(self) -> None:
+        """Continue the documents of the primary agent, which is gone."""
+        self.is_secondary = False
+        self.status = self._read_status()
+        self._make_reserve()
+
+    def follow(self) -> None:
+        """Leave the documents of the primary agent to that of another node."""
+        self._free_reserve()
+        self._pending.clear()
+        self.is_secondary = True
+
+    def give_sign(self) -> None:
+        """Touch the file that shows the agents of other nodes that this one is alive."""
+        path = self.path(layout.node_sign(self.node))
+        try:
+            with open(path, "ab", opener=_private):
+                os.utime(path)
+        except OSError:  # the run was removed, or the disk is full: the next sign is tried again
+            return
 
     def _read_status(self) -> RunStatus:
         stored = read_status(self.run)
@@ -144,6 +166,8 @@ class RunDocuments:
         self.retry()
         if self._node is not None:
             self._node.close()
+        with suppress(FileNotFoundError):
+            os.unlink(self.path(layout.node_sign(self.node)))
 
 
 def _private(path: str, flags: int) -> int:

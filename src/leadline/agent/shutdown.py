@@ -93,6 +93,11 @@ class Shutdown:
             self._print_summary(status, final, ended - started)
             parts.compaction.finish()
             parts.removal.finish()
+        elif parts.job.is_ours:
+            node, primary = parts.documents.node, parts.election.primary
+            place = "other nodes" if primary == node else primary
+            parts.terminal.message(f"the command has ended with exit {final} on {node}; the run goes on at {place}")
+        parts.write_node(has_ended=True, exit_status=None if parts.job.exit_status is None else final)
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be
         if not parts.documents.is_secondary:
@@ -152,9 +157,13 @@ class Shutdown:
         if parts.documents.has_unwritten or parts.monitor.dropped() or parts.workers.dropped_data():
             parts.documents.give_up_reserve()
         parts.write_node()
+        exit_status = final if code is not None or status == "Stopped" else None
+        elsewhere = [node.exit_status for node in parts.election.others.documents.values() if node.exit_status]
+        if status == "Completed" and elsewhere:
+            status, exit_status = "Failed", elsewhere[0]
         parts.documents.set_status(
             status=status,
-            exit_status=final if code is not None or status == "Stopped" else None,
+            exit_status=exit_status,
             stopped_by=parts.documents.status.stopped_by if status == "Stopped" else None,
             ended_ns=time.time_ns(),
         )

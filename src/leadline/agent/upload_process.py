@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Final
 
 from leadline.agent.signals import TO_END, TO_STDERR, SignalGate
@@ -40,7 +41,6 @@ class UploadProcess:
     ) -> None:
         self._run, self._gate, self._warn, self._clock = run, gate, warn, clock
         self._environment = own_environment(environment) | {"LEADLINE_DISABLED": "1"}
-        self._is_wanted = bool(read_upload(run).uri)
         self._child: Child | None = None
         self._start_at = 0.0
 
@@ -82,6 +82,10 @@ class UploadProcess:
             waiting = f" ({size(state.pending_bytes)} at least)" if state.pending_bytes else ""
             reason = f": {state.error}" if state.error else ""
             self._warn(f"not everything was uploaded{waiting}{reason}; complete it with: leadline upload {self._name}")
+
+    @cached_property
+    def _is_wanted(self) -> bool:
+        return bool(read_upload(self._run).uri)
 
     @property
     def _name(self) -> str:

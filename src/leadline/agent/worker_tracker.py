@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Final
 
+from leadline.agent.election import OtherNodes
 from leadline.agent.progress import Workers
 from leadline.agent.terminal import StartMessages, Terminal
 from leadline.monitor.processes import identify
@@ -12,8 +13,8 @@ from leadline.records import describe
 from leadline.records.documents import DroppedData, WorkerDocument
 from leadline.store.run_state import recorded_end
 
-_SILENT_SECONDS: Final = 60.0
-"""A worker of another node whose document did not change for so long does not keep the agent running."""
+_SILENT_SECONDS: Final = 30.0
+"""A worker of a node without agent is taken for dead when its document did not change for so long."""
 
 
 class WorkerTracker:
@@ -22,13 +23,23 @@ class WorkerTracker:
     Args:
         run: The run directory.
         node: The name of this node.
+        others: The other nodes of the run.
     """
 
     def __init__(
-        self, run: str, node: str, messages: StartMessages, terminal: Terminal, *, clock: Callable[[], float]
+        self,
+        run: str,
+        node: str,
+        others: OtherNodes,
+        messages: StartMessages,
+        terminal: Terminal,
+        *,
+        clock: Callable[[], float],
     ) -> None:
         self.gone: set[str] = set()
-        """Workers of this node whose process is gone though they never reported their end."""
+        """Workers whose process is gone though they never reported their end: those of this node, and of nodes without
+        an agent that have written nothing for a while."""
+        self._others = others
         self._node, self._messages, self._terminal, self._clock = node, messages, terminal, clock
         self._run, self._workers = run, Workers(run)
         self._changed_at: dict[str, float] = {}
@@ -53,9 +64,18 @@ class WorkerTracker:
 
     def _find_gone(self) -> None:
         for worker, document in self.documents.items():
-            is_here = document.node == self._node and document.state == "running"
-            if is_here and worker not in self.gone and identify(document.pid or 0) is None:
+            if document.state != "running":
+                self.gone.discard(worker)
+            elif document.node != self._node:
+                is_gone = self._is_abandoned(worker, document.node or "")
+                (self.gone.add if is_gone else self.gone.discard)(worker)
+            elif worker not in self.gone and identify(document.pid or 0) is None:
                 self.gone.add(worker)
+
+    def _is_abandoned(self, worker: str, node: str) -> bool:
+        now = self._clock()
+        has_agent = not self._others.has_ended(node) and not self._others.is_silent(node, now)
+        return not has_agent and now - self._changed_at[worker] >= _SILENT_SECONDS
 
     def running_here(self) -> list[int]:
         """Return the pids of the workers of this node that are running."""
@@ -76,12 +96,11 @@ class WorkerTracker:
         have_reported = are_known and all(document.state == "ended" for document in documents)
         return have_reported and not recorded_end(self._run, self.documents, None).is_pending
 
-    def are_running_elsewhere(self, now: float) -> bool:
+    def are_running_elsewhere(self) -> bool:
         """Return whether a worker of another node is running."""
+        gone = self.gone.union(*(node.gone for node in self._others.documents.values()))
         return any(
-            document.node != self._node
-            and document.state == "running"
-            and now - self._changed_at.get(worker, now) < _SILENT_SECONDS
+            document.node != self._node and document.state == "running" and worker not in gone
             for worker, document in self.documents.items()
         )
 

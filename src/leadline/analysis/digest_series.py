@@ -14,6 +14,7 @@ from leadline.reader.rollups import VALUES, Columns, Key
 from leadline.reader.step_axis import Stamps, StepAxis
 from leadline.reader.tables import with_text_columns
 from leadline.records.series import TensorInfo, merged_infos
+from leadline.store.codec import parse_tensor_fields
 
 _STAMPED: Final = 6
 """The number of series of a mode whose rows tell its steps."""
@@ -58,10 +59,7 @@ class StoredValues(StoredSteppedRows[SegmentValues]):
         infos: list[TensorInfo] = []
         for stream in self.streams.values():
             for part in stream.parts:
-                infos += [
-                    TensorInfo(name, tuple(collections), tuple(shape), dtype)
-                    for name, collections, shape, dtype in part.metadata["tensors"]
-                ]
+                infos += map(parse_tensor_fields, part.metadata["tensors"])
             infos += stream.tail.tensors
         return merged_infos(infos)
 

@@ -22,7 +22,7 @@ def attach(
     """Read a run configuration as JSON from standard input, create the run, print its path, and monitor the process."""
     given: dict[str, Any] = json.loads(sys.stdin.read())
     try:
-        path = prepare(msgspec.convert(given["config"], RunConfig), given["command"])
+        path = prepare(msgspec.convert(given["config"], RunConfig), given["command"], is_attached=True)
     except (LeadlineError, msgspec.ValidationError) as error:
         _answer({"error": str(error), "is_unwritable": isinstance(error, RunNotWritableError)})
         raise typer.Exit(2) from None

@@ -31,7 +31,7 @@ from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records.formatting import counted
 from leadline.records.manifest import RuleSpec
-from leadline.remote.mirror import kept_fresh
+from leadline.remote.root_mirror import kept_fresh
 
 _MAX_LINES: Final = 10
 """The maximum number of runs that are named as not judged or as still running; the rest are counted."""

@@ -19,6 +19,7 @@ from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
 from leadline.records.formatting import duration, iso, printable
+from leadline.remote.root_mirror import rebuild_catalogue
 
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
@@ -33,11 +34,18 @@ def ls(
     ] = None,
     follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Write the catalogue of an object store anew, from all of its runs.")
+    ] = False,
 ) -> None:
     """List runs with their outcomes, the latest first."""
     folder, terminal = runs_root(root, can_be_remote=True), console()
     if root is not None and not is_uri(folder) and not os.path.isdir(folder):
         raise ConfigurationError(f"no such folder: {root}")
+    if rebuild:
+        if not is_uri(folder):
+            raise ConfigurationError(f"--rebuild: {folder} is a local folder, which needs no catalogue; give a URI")
+        rebuild_catalogue(folder)
     if as_json:
         echo_json([_to_dict(run) for run in list_runs(folder)])
     elif not follow:

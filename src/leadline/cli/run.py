@@ -11,7 +11,10 @@ from typing import Annotated
 import typer
 
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
+from leadline.config.join import prepare_found, prepare_joint
+from leadline.config.launcher import job_name
 from leadline.config.resolve import become_agent, prepare, resume_run
+from leadline.config.restore import restore_run
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
@@ -71,6 +74,14 @@ def run(
     interval_ms: Annotated[
         int | None, typer.Option(help="Sampling interval of system metrics: 100, 200, 500, 1000, 5000 or 60000.")
     ] = None,
+    join: Annotated[
+        str | None,
+        typer.Option(
+            help="Run that the agents of several nodes share, by name or path; default: found from the launcher.",
+            autocompletion=complete_run,
+        ),
+    ] = None,
+    no_join: Annotated[bool, typer.Option("--no-join", help="A run of its own on each node.")] = False,
     resume: Annotated[
         str | None,
         typer.Option(help="Continue a run that has ended; its configuration remains.", autocompletion=complete_run),
@@ -115,11 +126,23 @@ def run(
         interval_ms=interval_ms,
         budget=budget,
     )
+    if join is not None and (no_join or name is not None or resume is not None):
+        raise ConfigurationError("--join names the run: leave out --no-join, --name and --resume")
     if resume is not None:
         become_agent(_resumed(resume, options, resume_step, is_stop_ignored=resume_stopped), ["--", *launched])
     if resume_step is not None or resume_stopped:
         raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
-    become_agent(prepare(options, launched), ["--", *launched])
+    become_agent(_prepared(options, launched, join, is_alone=no_join), ["--", *launched])
+
+
+def _prepared(options: RunConfig, command: list[str], join: str | None, *, is_alone: bool) -> str:
+    """Create the run, or join that of the other nodes; return its directory."""
+    if join is not None:
+        return prepare_joint(options, command, join)
+    found = None if is_alone else job_name(os.environ, command, os.uname().nodename)
+    if found is None:
+        return prepare(options, command)
+    return prepare_joint(options, command, options.name) if options.name else prepare_found(options, command, found)
 
 
 def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignored: bool) -> str:
@@ -130,12 +153,11 @@ def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignore
     """
     if replace(options, out=None) != RunConfig.from_options():
         raise ConfigurationError("--resume continues a run as it was configured; leave out the other options")
-    if is_uri(parse_place(place)):
-        raise ConfigurationError(
-            f"--resume {place}: a run is resumed from its local run directory; give its name or path"
-        )
-    root = runs_root(options.out, can_be_remote=True)
-    run = find_run(place, spool_root() if is_uri(root) else root)
+    if is_uri(parsed := parse_place(place)):
+        run = restore_run(parsed, spool_root())
+    else:
+        root = runs_root(options.out, can_be_remote=True)
+        run = find_run(place, spool_root() if is_uri(root) else root)
     resume_run(run, step=step, is_stop_ignored=is_stop_ignored)
     return run
 

@@ -14,7 +14,8 @@ from leadline.config.run_config import runs_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import MissingExtraError, RunNotFoundError
 from leadline.reader.find_runs import find_run
-from leadline.remote.mirror import kept_fresh, mirror_root, mirror_run
+from leadline.remote.mirror import mirror_run
+from leadline.remote.root_mirror import kept_fresh, mirror_root
 from leadline.store import layout
 from leadline.trials.cache import is_trial
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -38,6 +38,7 @@ from leadline.reader.segments import Range
 from leadline.reader.stream import BulkStream
 from leadline.records.names import MODES, PHASES
 from leadline.store import layout
+from leadline.store.codec import tensor_fields
 from leadline.store.documents import make_folder
 
 _SETTLED_NS: Final = 10_000_000_000
@@ -181,7 +182,8 @@ class Compactor:
             rows = SegmentSamples(ranges)
         elif stream.schema is VALUES:
             rows = SegmentValues(ranges)
-            metadata["tensors"] = [astuple(tensor) for tensor in {info.name: info for info in rows.tensors}.values()]
+            tensors = {info.name: info for info in rows.tensors}
+            metadata["tensors"] = [tensor_fields(tensor) for tensor in tensors.values()]
         else:
             before = stream.chain.parts[-1].metadata if stream.chain.parts else {}
             settled = settled_steps(ranges, worker=stream.name, before=before, is_complete=is_complete)

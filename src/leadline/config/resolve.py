@@ -55,16 +55,18 @@ _SECRET: Final = re.compile(r"(?i)(pass(word|wd|phrase)?|secret|token|api[-_]?ke
 _URL_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 
 
-def prepare(config: RunConfig, command: Sequence[str]) -> str:
+def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = False) -> str:
     """Check a configuration and create the run directory.
 
+    Args:
+        is_attached: Whether the command runs already, and writes to a local folder.
     Returns:
         The absolute path of the run.
     Raises:
         LeadlineError: The configuration is invalid; nothing was created.
     """
     base = base_of(config)
-    root = runs_root(config.out or base.out, can_be_remote=config.at is None)
+    root = runs_root(config.out or base.out, can_be_remote=not is_attached)
     is_remote = is_uri(root)
     spool_bytes = parse_size(config.spool_max, "--spool-max") if config.spool_max else DEFAULT_MAX_BYTES
     if config.spool_max is not None and not is_remote:
@@ -86,23 +88,29 @@ def prepare(config: RunConfig, command: Sequence[str]) -> str:
     )
     if is_remote or max_bytes is not None:  # what was removed does not count against the free space at the start
         manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
+    is_shared, has_created = config.at is not None, True
     if is_remote:
-        create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
-    elif config.at is None:
-        create_run(path, manifest)
-        if max_bytes is not None:
-            write_disk_bound(path, DiskBound(max_bytes))
+        has_created = create_uploaded_run(path, root, manifest, max_bytes=spool_bytes, is_shared=is_shared)
+    elif is_shared:
+        has_created = join_run(path, manifest)
     else:
-        is_new = not layout.is_run(path)
-        join_run(path, manifest)
-        status = "" if is_new else liveness.effective_status(path)
-        if status in _RESUMED:
-            resume_run(path, is_joint=True)
-        elif status in JOB_ENDED:
-            from leadline.reader.resumption import next_samples
-
-            continue_samples(path, next_samples(path))
+        create_run(path, manifest)
+    if has_created and max_bytes is not None and not is_remote:
+        write_disk_bound(path, DiskBound(max_bytes))
+    if not has_created:
+        _continue_if_ended(path)
     return path
+
+
+def _continue_if_ended(run: str) -> None:
+    """Prepare a run that this process joins: one that was interrupted is resumed."""
+    status = liveness.status_to_join(run)
+    if status in _RESUMED:
+        resume_run(run, is_joint=True)
+    elif status in JOB_ENDED:
+        from leadline.reader.resumption import next_samples
+
+        continue_samples(run, next_samples(run))
 
 
 def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = False, is_joint: bool = False) -> None:
@@ -258,11 +266,20 @@ def _with_canonical_rule(action: ActionSpec, aliases: Iterable[str]) -> ActionSp
     return action if action.rule in aliases else replace(action, rule=registry.canonical(action.rule))
 
 
+def check_name(name: str, option: str) -> None:
+    """Raise an error if a run cannot have a name.
+
+    Raises:
+        ConfigurationError: It contains other characters.
+    """
+    if not re.fullmatch(r"[\w][\w.@+-]*", name):
+        raise ConfigurationError(f"{option} {name!r}: a run name may contain only letters, digits, '.', '_' and '-'")
+
+
 def _new_run_path(root: str, name: str | None, command: Sequence[str], *, is_shared: bool = False) -> str:
     """Return the path of a new run; where other machines write as well, with a random part."""
     if name is not None:
-        if not re.fullmatch(r"[\w][\w.@+-]*", name):
-            raise ConfigurationError(f"--name {name!r}: a run name may contain only letters, digits, '.', '_' and '-'")
+        check_name(name, "--name")
         path = os.path.join(root, name)
         if os.path.exists(path):
             raise RunExistsError(f"a run already exists at {path}; choose another --name, or remove it")

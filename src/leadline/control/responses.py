@@ -30,6 +30,8 @@ from leadline.store.run_state import read_nodes, read_workers
 _SHOWN: Final = (Stop, SetInterval, Profile, AddRules, RemoveRules, ChangeCapture, UnreadableRequest)
 """The requests of users, and those of rules that affect the training."""
 _POLL_SECONDS: Final = 0.05
+_STORE_SECONDS: Final = 15.0
+"""How much longer an answer may take by way of an object store: each way waits for the next round of the upload."""
 
 State = Literal["waiting", "taken", "refused", "missed"]
 
@@ -72,8 +74,13 @@ def interval_ms(run: Run) -> int:
 def await_answers(
     run: Run, requests: Iterable[ControlRequest], patience_seconds: float
 ) -> dict[str, list[Acknowledgement]]:
-    """Wait until all expected answers to requests have arrived, or until a timeout; return the answers by id."""
+    """Wait until all expected answers to requests have arrived, or until a timeout; return the answers by id.
+
+    Args:
+        patience_seconds: The timeout; for a run in an object store the time of both ways is added.
+    """
     requests = list(requests)
+    patience_seconds += _STORE_SECONDS if mirror.uri_of(run.path) else 0.0
     answers: dict[str, list[Acknowledgement]] = {request.id: [] for request in requests}
     end = time.monotonic() + patience_seconds
     while time.monotonic() < end:

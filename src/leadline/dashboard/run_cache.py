@@ -14,6 +14,7 @@ from leadline.errors import RunNotFoundError, closest
 from leadline.process.child import Child
 from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import Run
+from leadline.remote import mirror
 from leadline.store import layout
 
 _MAX_OPEN = 8
@@ -77,6 +78,7 @@ class RunCache:
             nearest = self.nearest(name)
             hint = f"; did you mean {nearest!r}?" if nearest else ""
             raise RunNotFoundError(f"there is no run named {name[:_MAX_NAME]!r} in this runs directory{hint}")
+        mirror.complete(path)
         return path
 
     def close(self, name: str) -> None:

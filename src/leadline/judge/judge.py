@@ -31,8 +31,8 @@ from leadline.records.needs import TensorNeed
 from leadline.records.notification import NotificationKind
 from leadline.records.outcome import run_outcome
 from leadline.store import layout
-from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_status, read_workers
+from leadline.store.terms import last_agent
 
 _NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 POLL_SECONDS: Final = 0.1
@@ -76,7 +76,7 @@ class Judge:
     ) -> None:
         manifest = read_manifest(run)
         specs = rules_of(run, manifest) if specs is None else specs
-        self._run, self._manifest, self._incarnation = run, manifest, read_incarnations(run).number
+        self._run, self._manifest, self._agent = run, manifest, last_agent(run)
         self._worker_processes, self._limits = worker_processes, limits or WorkerLimits()
         self._is_acting = is_written
         self._needs: dict[str, list[TensorNeed]] = {}
@@ -225,8 +225,8 @@ class Judge:
         has_changed = self._watch.has_changed()
         if status_ns != self._status_ns or now - self._liveness_at >= _LIVENESS_SECONDS:
             self._status_ns, self._liveness_at = status_ns, now
-            if self._is_acting and read_incarnations(self._run).number != self._incarnation:
-                raise LeadlineError("this judge of a killed agent ends: the run was resumed, with a judge of its own")
+            if self._is_acting and last_agent(self._run) != self._agent:
+                raise LeadlineError("this judge of a killed agent ends: another agent continues the run with its own")
             workers = read_workers(self._run)
             self._check_missing_data(workers)
             gone = frozenset(liveness.finished_workers(self._run, workers))

@@ -39,6 +39,10 @@ class StreamArchive:
             if self.layout.tensors[index].name == tensor
         }
 
+    def info_of(self, tensor: str) -> TensorInfo:
+        """Return the metadata of a tensor that it has."""
+        return next(info for info in self.layout.tensors if info.name == tensor)
+
 
 class Archive:
     """The streams of a run, each part read when it is first accessed.

@@ -10,7 +10,8 @@ from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import DamagedRunError, RunNotFoundError, closest
 from leadline.reader.summary import RunSummary, read_start, summarize
 from leadline.records.manifest import Manifest
-from leadline.remote.mirror import mirror_root, mirror_run
+from leadline.remote.mirror import mirror_run
+from leadline.remote.root_mirror import mirror_root
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.trials.cache import imported_run, is_trial

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -13,7 +14,8 @@ from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.folder_watch import FolderTree
 from leadline.store.incarnations import read_incarnations
-from leadline.store.run_state import read_nodes, read_status, read_workers, recorded_end
+from leadline.store.presence import SIGN_SECONDS, node_name
+from leadline.store.run_state import document_paths, read_nodes, read_status, read_workers, recorded_end
 
 _PARTS: Final = (layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.TENSORS)
 
@@ -21,6 +23,7 @@ SILENT_SECONDS = 30.0
 """A node on another host that has not written for this long is considered gone."""
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _START_TOLERANCE_SECONDS = 2.0
+_POLL_SECONDS = 0.2
 
 
 def is_process_alive(pid: int | None, known_at_ns: int | None = None) -> bool:
@@ -85,12 +88,51 @@ def effective_document(run: str) -> RunStatus:
         return document
     if not workers and not is_away and not _is_gone(document.node, document.job_pid):
         return document
-    end = recorded_end(run, workers, document.job_pid)
-    if end.is_pending and any(not _is_gone(worker.node, worker.pid) for worker in workers.values()):
+    is_pending = recorded_end(run, workers, document.job_pid).is_pending
+    if is_pending and any(not _is_gone(worker.node, worker.pid) for worker in workers.values()):
         return document
+    return ended_document(run)
+
+
+def ended_document(run: str) -> RunStatus:
+    """Return the status document of a run without running processes, with the end that its workers recorded."""
+    document, workers = read_status(run), read_workers(run)
+    if document.status in JOB_ENDED:
+        return document
+    end = recorded_end(run, workers, document.job_pid)
     ended_ns = max((worker.ended_ns or worker.time_ns for worker in workers.values()), default=None)
     status = end.status if workers and end.status else "Interrupted"
     return replace(document, status=status, exit_status=end.exit_status, ended_ns=ended_ns)
+
+
+def status_to_join(run: str) -> str:
+    """Return the job's status as a process sees it that joins the run, on any node.
+
+    A run of another node that seems to have been silent for a while is watched for a moment: the clocks of machines
+    may differ by minutes.
+    """
+    document = effective_document(run)
+    is_derived = document.status in JOB_ENDED and document != read_status(run)
+    return "InProgress" if is_derived and not is_here(document.node) and _gives_signs(run) else document.status
+
+
+def _gives_signs(run: str) -> bool:
+    """Return whether the agent of a node gives a sign of life within the next seconds."""
+    before, end = _signs(run), time.monotonic() + 2 * SIGN_SECONDS
+    while before and time.monotonic() < end:
+        time.sleep(_POLL_SECONDS)
+        if _signs(run) != before:
+            return True
+    return False
+
+
+def _signs(run: str) -> dict[str, int]:
+    """Return when each node gave its last sign of life; an agent that ends removes its file."""
+    found: dict[str, int] = {}
+    for node in document_paths(run, layout.NODES):
+        with suppress(FileNotFoundError):
+            found[node] = os.stat(os.path.join(run, layout.node_sign(node))).st_mtime_ns
+    return found
 
 
 def why_derived(run: str) -> str:
@@ -117,7 +159,7 @@ def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) 
 
 def is_here(node: str | None) -> bool:
     """Return whether a node is this host."""
-    return bool(node == (os.uname().nodename.replace("/", "_") or "node"))
+    return node == node_name()
 
 
 class RunWatch:

@@ -79,6 +79,7 @@ class Run(TableQueries, ProfileQueries):
     def __init__(self, path: str) -> None:
         self.path = os.path.abspath(path)
         self.archive = Archive(self.path)
+        mirror.complete(self.path)
         self._manifest = read_manifest(self.path)
         self._is_over = False
         self.refresh()

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from leadline.errors import NotCapturedError, NotYetError
 from leadline.reader import data_frames, tables
+from leadline.reader.shards import WholeTensor, whole_tensor
 from leadline.reader.tensors import StoredTensor
 from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
+    from leadline.reader.archive import StreamArchive
     from leadline.reader.run import Run
 
 
@@ -75,15 +77,18 @@ class Tensor:
         Not a number:
             As stored.
         Args:
-            worker: The worker; None for the first worker that stored it.
+            worker: The worker; None for the first worker that stored it, or for the whole of a tensor that is sharded
+                over workers.
             mode: The mode whose step it is.
         Raises:
             NotYetError: The run has not reached the step.
-            NotCapturedError: The tensor was not stored at the step.
+            NotCapturedError: The tensor, or a shard of it, was not stored at the step.
             DamagedRunError: The tensor cannot be read.
         """
         mode = mode or self._main_mode()
-        for tensor in self._stored_at(step, worker, mode):
+        if (whole := self._whole(step, worker, mode)) is not None and (value := whole.value()) is not None:
+            return value
+        for tensor in self._stored_at(step, worker, mode) if whole is None else ():
             return tensor.load()
         try:
             return np.asarray(self._captured("value", step, worker, mode))
@@ -94,16 +99,22 @@ class Tensor:
     def statistic(self, name: str, step: int, worker: str | None = None, mode: str | None = None) -> float:
         """Return one statistic at one step, as captured or computed from the raw tensor.
 
+        Of a tensor that is sharded over workers, that of the whole is combined from those of the shards, if no worker
+        is given.
+
         Units:
             As defined in ``leadline.statistics.definitions``.
         Not a number:
             As defined by the statistic.
         Raises:
             NotYetError: The run has not reached the step.
-            NotCapturedError: Neither the statistic nor the raw tensor was stored at the step.
+            NotCapturedError: Neither the statistic nor the raw tensor was stored at the step; or that of the whole
+                does not follow from those of the shards.
             DamagedRunError: The tensor cannot be read.
         """
         mode = mode or self._main_mode()
+        if (whole := self._whole(step, worker, mode)) is not None:
+            return self._of_whole(whole, name, step, mode)
         try:
             return self._captured(name, step, worker, mode)
         except NotCapturedError:
@@ -196,9 +207,9 @@ class Tensor:
             NotCapturedError: No statistic was captured at the step.
         """
         mode, found = mode or self._main_mode(), dict[str, float]()
-        for owner, columns, values in self._rows_at(step, worker, mode):
-            worker = worker or owner
-            if owner == worker:
+        for stream, columns, values in self._rows_at(step, worker, mode):
+            worker = worker or stream.worker
+            if stream.worker == worker:
                 found |= {statistic: float(values[column]) for statistic, column in columns.items()}
         if not found:
             raise self._missing(f"no statistic of {self.name} was captured", step, mode, self._steps_of(mode))
@@ -290,8 +301,8 @@ class Tensor:
 
     def _rows_at(
         self, step: int, worker: str | None, mode: str
-    ) -> Iterator[tuple[str, dict[str, int], npt.NDArray[np.float64]]]:
-        """Yield each row of a step of a mode: its worker, the columns of the tensor by statistic, and its values."""
+    ) -> Iterator[tuple[StreamArchive, dict[str, int], npt.NDArray[np.float64]]]:
+        """Yield each row of a step of a mode: its stream, the columns of the tensor by statistic, and its values."""
         for stream in self._run.archive.series.values():
             columns = stream.columns_of(self.name)
             if not columns or worker not in (None, stream.worker):
@@ -299,7 +310,23 @@ class Tensor:
             for batches in stream.batches:
                 for row in np.flatnonzero(batches.numbers("mode_step") == step):
                     if batches.table["mode"][int(row)].as_py() == mode:
-                        yield stream.worker, columns, batches.numbers("values")[row]
+                        yield stream, columns, batches.numbers("values")[row]
+
+    def _whole(self, step: int, worker: str | None, mode: str) -> WholeTensor | None:
+        """Return what was captured of the shards of the tensor at a step; None: it has none, or a worker is given."""
+        if worker is not None or self._info is None or self._info.shard is None:
+            return None
+        rows = (
+            (stream.worker, stream.info_of(self.name), columns, values)
+            for stream, columns, values in self._rows_at(step, None, mode)
+        )
+        return whole_tensor(rows, self._stored_at(step, None, mode))
+
+    def _of_whole(self, whole: WholeTensor, name: str, step: int, mode: str) -> float:
+        combined = whole.statistic(name)
+        if combined is None:
+            raise self._missing(f"no {name} of the whole {self.name}, but of shards: give a worker", step, mode, ())
+        return combined
 
     def _computed(self, statistic: str, step: int, worker: str | None, mode: str) -> float | None:
         for tensor in self._stored_at(step, worker, mode):

@@ -156,6 +156,12 @@ class NodeDocument(Document):
     lost: DroppedSamples | None = None
     gone: tuple[str, ...] = ()
     """Workers whose process is gone though they never reported their end."""
+    state: str = ""
+    """``running`` or ``ended``."""
+    exit_status: int | None = None
+    """With which the agent has ended; None: it has not, or that is unknown."""
+    incarnation: int = 0
+    """The last one that the node took part in."""
 
     @property
     def gpu_names(self) -> list[str]:

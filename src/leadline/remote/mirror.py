@@ -12,7 +12,7 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,7 +30,7 @@ _MIRRORS: Final = "mirrors"
 _CACHE_BYTES: Final = "LEADLINE_CACHE_BYTES"
 _DEFAULT_CACHE_BYTES: Final = 10 << 30
 _IN_USE_SECONDS: Final = 600.0
-_FRESH_SECONDS: Final = 1.0
+FRESH_SECONDS: Final = 1.0
 _PARALLEL: Final = 16
 
 _lock = threading.Lock()
@@ -79,26 +79,8 @@ def mirror_run(uri: str) -> str:
     return folder
 
 
-def mirror_root(uri: str) -> str:
-    """Fetch the documents of all runs below a URI, and return the folder of their mirrors.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
-    folder = root_folder(uri)
-    names = [name.rpartition("/")[2] for name in ObjectStore(uri).folder()[0]]
-    make_folder(folder)
-    with ThreadPoolExecutor(_PARALLEL) as pool:
-        for error in pool.map(lambda name: _documents_of(os.path.join(folder, name), f"{uri}/{name}"), names):
-            if error is not None:
-                raise error
-    for known in os.listdir(folder):
-        if known not in names:
-            shutil.rmtree(os.path.join(folder, known))
-    return folder
-
-
-def _documents_of(folder: str, uri: str) -> LeadlineError | None:
+def fetch_documents(folder: str, uri: str) -> LeadlineError | None:
+    """Bring the documents of a mirror up to date; return why that failed, None if it did not or there is no run."""
     try:
         _refresh(folder, uri, has_data=False)
     except RunNotFoundError:  # a folder that is no run
@@ -106,6 +88,27 @@ def _documents_of(folder: str, uri: str) -> LeadlineError | None:
     except LeadlineError as error:
         return error
     return None
+
+
+def complete(run: str) -> None:
+    """Fetch a mirror of which only the documents of the catalogue are here; other runs are left alone.
+
+    A store that is away leaves it as it is.
+    """
+    state = _read_state(run)
+    if state.uri and not state.tags:
+        refresh(run)
+
+
+def write_documents(folder: str, uri: str, documents: Mapping[str, object]) -> None:
+    """Write documents into a mirror of which everything is fetched again when the run is opened."""
+    with _exclusive(folder):
+        make_folder(folder)
+        write_document(os.path.join(folder, layout.MIRROR), MirrorState(uri))
+        for name, document in documents.items():
+            path = _safe_path(folder, name)
+            make_folder(os.path.dirname(path))
+            write_document(path, document)
 
 
 def refresh(run: str) -> None:
@@ -117,7 +120,7 @@ def refresh(run: str) -> None:
         return
     state = _read_state(run)
     with _lock:
-        if time.monotonic() - _refreshed.get(run, float("-inf")) < _FRESH_SECONDS:
+        if time.monotonic() - _refreshed.get(run, float("-inf")) < FRESH_SECONDS:
             return
     try:
         _refresh(run, state.uri)
@@ -131,41 +134,6 @@ def refresh(run: str) -> None:
 def last_error(run: str) -> str:
     """Return why a mirror could not be brought up to date; "": it was, or it is none."""
     return _read_state(run).error if os.path.exists(os.path.join(run, layout.MIRROR)) else ""
-
-
-@contextmanager
-def kept_fresh(runs: Iterable[str], root: str = "") -> Iterator[None]:
-    """Keep mirrors up to date in the background; other runs are left alone.
-
-    Args:
-        root: The URI of a store whose runs are all kept up to date, with their documents.
-    """
-    mirrors, should_end = [run for run in runs if uri_of(run)], threading.Event()
-    if not mirrors and not root:
-        yield
-        return
-
-    def keep() -> None:
-        while not should_end.wait(_FRESH_SECONDS):
-            for run in mirrors:
-                refresh(run)
-            if root:
-                _refresh_root(root)
-
-    thread = threading.Thread(target=keep, name="leadline-mirror", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        should_end.set()
-        thread.join()
-
-
-def _refresh_root(uri: str) -> None:
-    try:
-        mirror_root(uri)
-    except LeadlineError:  # the pages show what was fetched before; each opened run tells its own error
-        return
 
 
 def send(run: str, name: str, document: object) -> None:
@@ -199,8 +167,7 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
         has_data: Whether to fetch all, and not only documents.
     """
     store = ObjectStore(uri)
-    make_folder(cache_folder(_MIRRORS))
-    with _exclusive(os.path.join(cache_folder(_MIRRORS), f"{hashlib.sha256(folder.encode()).hexdigest()[:16]}.lock")):
+    with _exclusive(folder):
         objects = store.objects()
         if not any(stored.name == layout.MANIFEST for stored in objects):
             shutil.rmtree(folder, ignore_errors=True)
@@ -213,7 +180,10 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
 
 
 @contextmanager
-def _exclusive(path: str) -> Iterator[None]:
+def _exclusive(folder: str) -> Iterator[None]:
+    """Hold the lock of a mirror, which is outside of it."""
+    make_folder(cache_folder(_MIRRORS))
+    path = os.path.join(cache_folder(_MIRRORS), f"{hashlib.sha256(folder.encode()).hexdigest()[:16]}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -301,10 +271,7 @@ class _Refresh:
                 at = end
 
     def _path(self, name: str) -> str:
-        path = os.path.normpath(os.path.join(self._folder, name))
-        if not path.startswith(self._folder + os.sep):
-            raise StoreError(f"{self._store.uri}: the name of an object leads out of the run: {name!r}")
-        return path
+        return _safe_path(self._folder, name)
 
     def _write(self, name: str, content: bytes) -> None:
         path = self._path(name)
@@ -328,6 +295,18 @@ class _Refresh:
         for name in gone:
             if os.path.exists(path := self._path(name)):
                 os.unlink(path)
+
+
+def _safe_path(folder: str, name: str) -> str:
+    """Return the path of a file in a mirror.
+
+    Raises:
+        StoreError: The name leads out of the mirror.
+    """
+    path = os.path.normpath(os.path.join(folder, name))
+    if not path.startswith(folder + os.sep):
+        raise StoreError(f"the name of an object leads out of the run: {name!r}")
+    return path
 
 
 def _evict(keep: str) -> None:

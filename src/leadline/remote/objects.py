@@ -16,8 +16,8 @@ from leadline.store import layout
 
 _CHUNK: Final = re.compile(r"(.+)\.from-(\d{15})")
 DATA: Final = (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.PROFILES)
-_LOCAL: Final = (layout.UPLOAD, layout.RESERVE, layout.MIRROR, layout.AGENT_LOCK)
-_LOCAL_SUFFIXES: Final = (".part", ".lock", ".held", ".draft")
+_LOCAL: Final = (layout.UPLOAD, layout.RESERVE, layout.MIRROR)
+_LOCAL_SUFFIXES: Final = (".part", ".lock", ".held", ".draft", ".alive")
 
 
 def chunk(name: str, offset: int) -> str:

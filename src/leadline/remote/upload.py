@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError
+from leadline.remote.catalogue import Entry, entry_of, publish
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.uploader import PendingUpload, Uploader
 from leadline.store.disk_bound import Removed
+from leadline.store.incarnations import read_incarnations
 from leadline.store.upload_state import read_upload, write_upload
 
 _FIRST_BACKOFF_SECONDS: Final = 1.0
@@ -23,6 +26,7 @@ class Upload:
     Args:
         run: The run directory.
         store: The store of the run; None: that of its ``upload.json``.
+        root: The store of the root, whose catalogue lists the run; None: that of its ``upload.json``.
         clock: The time in ns.
 
     Attributes:
@@ -32,7 +36,13 @@ class Upload:
         StoreError: The store cannot be used as it is configured.
     """
 
-    def __init__(self, run: str, store: ObjectStore | None = None, clock: Callable[[], int] = time.time_ns) -> None:
+    def __init__(
+        self,
+        run: str,
+        store: ObjectStore | None = None,
+        root: ObjectStore | None = None,
+        clock: Callable[[], int] = time.time_ns,
+    ) -> None:
         self.state = read_upload(run)
         if not self.state.uri:
             raise ConfigurationError(f"{run} was not started with --out s3://…, gs://… or az://…: nothing to upload")
@@ -41,6 +51,9 @@ class Upload:
         self._removed = [Removed(state.removed_files, state.removed_bytes, state.lost_files, state.lost_bytes)]
         self._run, self._clock = run, clock
         self._uploader = Uploader(run, store or ObjectStore(self.state.uri))
+        self._root = root or ObjectStore(self.state.uri.rpartition("/")[0])
+        self._entry: Entry | None = None if read_incarnations(run).number else {}
+        """The entry in the catalogue; None: not known, of a run that was resumed."""
 
     def advance(self, *, is_final: bool) -> bool:
         """Do one round; return whether something was uploaded.
@@ -51,6 +64,7 @@ class Upload:
         before, error = self._uploader.uploaded_bytes, ""
         try:
             self._uploader.sync(is_final=is_final)
+            self._publish(entry_of(self._run) if is_final else {})
             self.backoff_seconds = 0.0
         except (LeadlineError, OSError) as failure:
             error = str(failure)
@@ -59,6 +73,11 @@ class Upload:
         uploaded = self._uploader.uploaded_bytes - before
         self._record(error, uploaded, is_final=is_final)
         return uploaded > 0
+
+    def _publish(self, entry: Entry) -> None:
+        if entry != self._entry:
+            publish(self._root, os.path.basename(self.state.uri), entry)
+            self._entry = entry
 
     def _trim(self) -> None:
         """Keep the spool within its bound, also while the store is away."""

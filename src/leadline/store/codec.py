@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from leadline.records.metric import Channel
 from leadline.records.names import MODES
 from leadline.records.phases import HAS_READY, HEAD, NESTED, ON_DEVICE, PHASE_FIELDS, ROW, STEP, STEP_PHASES
-from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.records.series import SeriesLayout, Shard, TensorInfo
 from leadline.store.layout import valid_name
 
 FORMAT: Final = 1
@@ -119,8 +119,23 @@ def series_schema(width: int) -> TableSchema:
 
 def series_metadata(layout: SeriesLayout) -> dict[str, str]:
     """Return the metadata that describe the values of a series."""
-    tensors = [[tensor.name, tensor.collections, tensor.shape, tensor.dtype] for tensor in layout.tensors]
-    return {"tensors": json.dumps(tensors), "columns": json.dumps(layout.columns)}
+    return {
+        "tensors": json.dumps([tensor_fields(tensor) for tensor in layout.tensors]),
+        "columns": json.dumps(layout.columns),
+    }
+
+
+def tensor_fields(tensor: TensorInfo) -> list[Any]:
+    """Return a tensor as metadata describe it: name, collections, shape, type; of a shard also its offset and shape."""
+    shard = [] if tensor.shard is None else [[tensor.shard.offset, tensor.shard.shape]]
+    return [tensor.name, tensor.collections, tensor.shape, tensor.dtype, *shard]
+
+
+def parse_tensor_fields(fields: Sequence[Any]) -> TensorInfo:
+    """Return the tensor from ``tensor_fields``."""
+    name, collections, shape, dtype, *shard = fields
+    parts = [Shard(tuple(offset), tuple(part)) for offset, part in shard]
+    return TensorInfo(valid_name(name), tuple(collections), tuple(shape), dtype, next(iter(parts), None))
 
 
 def parse_series_metadata(metadata: Mapping[str, str]) -> SeriesLayout:
@@ -132,10 +147,7 @@ def parse_series_metadata(metadata: Mapping[str, str]) -> SeriesLayout:
 def _series_layout(tensors: str, columns: str) -> SeriesLayout:
     """Parse a layout; cached, since all segments of a model's trainings have one of a few layouts."""
     return SeriesLayout(
-        tensors=tuple(
-            TensorInfo(valid_name(name), tuple(collections), tuple(shape), dtype)
-            for name, collections, shape, dtype in json.loads(tensors)
-        ),
+        tensors=tuple(map(parse_tensor_fields, json.loads(tensors))),
         columns=tuple((index, statistic) for index, statistic in json.loads(columns)),
     )
 

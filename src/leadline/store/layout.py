@@ -66,8 +66,8 @@ TEXTS: Final = "leadline.texts"
 DOCTOR: Final = "doctor.json"
 """The task of a doctor run."""
 DOCTOR_REPORTS: Final = "doctor"
-AGENT_LOCK: Final = "agent.lock"
-"""Lock held by the one agent that writes the run's status and runs its judge."""
+TERMS: Final = "terms"
+"""Which node's agent writes the run's status and runs its judge, by the number of its term."""
 RESUME_LOCK: Final = "resume.lock"
 """Lock held by the process that resumes the run."""
 UPLOAD: Final = "upload.json"
@@ -101,9 +101,19 @@ def node_document(node: str) -> str:
     return f"{NODES}/{node}.json"
 
 
+def term(number: int) -> str:
+    """The term of a primary agent."""
+    return f"{TERMS}/{number:06d}.json"
+
+
 def node_lock(node: str) -> str:
     """The lock held by the agent of a node."""
     return f"{NODES}/{node}.lock"
+
+
+def node_sign(node: str) -> str:
+    """A file that the agent of a node touches every few seconds: the node is alive."""
+    return f"{NODES}/{node}.alive"
 
 
 def node_processes(node: str) -> str:

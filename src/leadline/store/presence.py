@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import fcntl
 import os
+from contextlib import suppress
 from typing import Final
 
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, append_line, make_folder, read_lines
 
+SIGN_SECONDS: Final = 3.0
+"""How often an agent gives a sign of life."""
 _FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
 
 
 def node_name() -> str:
-    """Return this machine's host name as a valid file name."""
-    return os.uname().nodename.replace("/", "_") or "node"
+    """Return this machine's host name, or ``$LEADLINE_NODE_NAME``, as a valid file name."""
+    return (os.environ.get("LEADLINE_NODE_NAME") or os.uname().nodename).replace("/", "_") or "node"
 
 
 def acquire_lock(path: str) -> int | None:
@@ -74,6 +77,12 @@ def release_lock(descriptor: int, path: str) -> None:
         except OSError:
             continue
     os.close(descriptor)
+
+
+def break_lock(path: str) -> None:
+    """Release a lock by creation whose holder is gone; other locks end with their holder."""
+    with suppress(FileNotFoundError):
+        os.unlink(f"{path}.held")
 
 
 def register_process(run: str, node: str) -> None:

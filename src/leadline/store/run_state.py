@@ -51,9 +51,11 @@ def create_run(path: str, manifest: Manifest, *, status: str = "Starting") -> No
         ) from None
 
 
-def join_run(path: str, manifest: Manifest) -> None:
+def join_run(path: str, manifest: Manifest) -> bool:
     """Create a run that other processes may create at the same time; the first manifest wins.
 
+    Returns:
+        Whether this process has created it.
     Raises:
         RunNotWritableError: The run cannot be written at that path.
     """
@@ -68,9 +70,10 @@ def join_run(path: str, manifest: Manifest) -> None:
         finally:
             os.unlink(draft)
     except FileExistsError:
-        return
+        return False
     except OSError as error:
         raise RunNotWritableError(f"the run cannot be written at {path}: {error.strerror}") from None
+    return True
 
 
 def write_status(path: str, status: str, time_ns: int, *, ended_ns: int | None = None) -> None:

@@ -1,4 +1,7 @@
-"""A training of 400 steps that waits at step 100 until the file ``go`` exists, and prints its weights at the end."""
+"""A training of 400 steps that prints its weights at the end.
+
+It waits at step 100 until the file ``go`` exists, and at step 300 until the file ``back`` does.
+"""
 
 import hashlib
 import time
@@ -10,7 +13,7 @@ torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 2))
 optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 for step in range(400):
-    while step == 100 and not Path("go").exists():
+    while (step == 100 and not Path("go").exists()) or (step == 300 and not Path("back").exists()):
         time.sleep(0.02)
     loss = torch.nn.functional.cross_entropy(model(torch.randn(16, 8)), torch.randint(2, (16,)))
     optimizer.zero_grad()

@@ -14,6 +14,7 @@ from leadline.reader.find_runs import list_runs
 from leadline.records.request import SetInterval, request_to_dict
 from leadline.remote import mirror
 from leadline.remote.object_store import ObjectStore
+from leadline.remote.root_mirror import mirror_root
 from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.control import read_requests
@@ -22,7 +23,7 @@ from leadline.testing.runs import Capture, RunWriter
 
 @pytest.fixture
 def uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(mirror, "_FRESH_SECONDS", 0.0)  # no refresh is skipped
+    monkeypatch.setattr(mirror, "FRESH_SECONDS", 0.0)  # no refresh is skipped
     for name in ("one", "two"):
         (tmp_path / "store" / name).mkdir(parents=True)
     return f"file://{tmp_path}/store"
@@ -58,11 +59,11 @@ def test_a_root_has_the_documents_of_its_runs_and_no_data(uri: str, tmp_path: Pa
         Uploader(writer.path, ObjectStore(f"{uri}/{name}")).sync(is_final=True)
     (tmp_path / "store" / "other").mkdir()
     (tmp_path / "store" / "other" / "file").write_bytes(b"no run")
-    folder = mirror.mirror_root(uri)
+    folder = mirror_root(uri)
     assert sorted(run.name for run in list_runs(folder)) == ["one", "two"]
     assert not list(Path(folder).rglob("*.arrow"))
     shutil.rmtree(tmp_path / "store" / "two")
-    assert os.listdir(mirror.mirror_root(uri)) == ["one"]
+    assert os.listdir(mirror_root(uri)) == ["one"]
 
 
 def test_a_store_that_is_away_leaves_the_mirror(uri: str, tmp_path: Path) -> None:
@@ -125,5 +126,5 @@ def test_a_name_that_leads_out_of_the_run_is_refused(uri: str, tmp_path: Path) -
 def test_a_run_is_complete_after_only_its_documents_were_fetched(uri: str, tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "spool" / "one").write_all(captures(0, 3))
     Uploader(writer.path, ObjectStore(f"{uri}/one")).sync()
-    folder = mirror.mirror_root(uri)
+    folder = mirror_root(uri)
     assert leadline.open_run("one", root=folder).steps() == [0, 1, 2]

@@ -58,6 +58,10 @@ def others(run: str) -> dict[str, bytes]:
     }
 
 
+def root() -> ObjectStore:
+    return ObjectStore(URI.rpartition("/")[0], MemoryStore())
+
+
 @pytest.fixture
 def writer(tmp_path: Path) -> RunWriter:
     writer = RunWriter(tmp_path / "one")
@@ -67,7 +71,7 @@ def writer(tmp_path: Path) -> RunWriter:
 
 def test_uploaded_tensors_are_removed_oldest_first_and_the_store_has_all(writer: RunWriter) -> None:
     store = Store()
-    upload = Upload(writer.path, store)
+    upload = Upload(writer.path, store, root())
     write(writer, range(10))
     before, rest = segments(writer.path), others(writer.path)
     upload.advance(is_final=False)
@@ -79,14 +83,14 @@ def test_uploaded_tensors_are_removed_oldest_first_and_the_store_has_all(writer:
     assert (state.removed_files, state.lost_files, state.warning) == (10 - len(left), 0, "")
     assert f"{10 - len(left)} files of raw tensors" in state.describe(0)
     assert {stored.name for stored in store.objects()} >= set(before)
-    assert Upload(writer.path, store).advance(is_final=True)  # another process counts on
+    assert Upload(writer.path, store, root()).advance(is_final=True)  # another process counts on
     assert read_upload(writer.path).removed_files == 10 - len(left)
     assert read_upload(writer.path).is_complete
 
 
 def test_what_was_not_uploaded_is_removed_last_and_reported_as_lost(writer: RunWriter) -> None:
     store = Store()
-    upload = Upload(writer.path, store)
+    upload = Upload(writer.path, store, root())
     write(writer, range(3))
     upload.advance(is_final=False)
     assert len(segments(writer.path)) == 3

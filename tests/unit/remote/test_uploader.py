@@ -118,7 +118,7 @@ def test_what_failed_is_uploaded_later_and_nothing_twice(writer: RunWriter) -> N
 
 
 def test_files_of_this_machine_are_not_uploaded(writer: RunWriter) -> None:
-    for name in ("agent.lock", "nodes/node.lock", ".reserve", "upload.json", "x.json.abc.part"):
+    for name in ("nodes/node.alive", "nodes/node.lock", ".reserve", "upload.json", "x.json.abc.part"):
         Path(writer.path, name).write_bytes(b"{}")
     Path(writer.path, "compact").mkdir()
     Path(writer.path, "compact", "part.parquet").write_bytes(b"derived")
@@ -160,7 +160,7 @@ def test_the_state_tells_what_waits_and_why(writer: RunWriter) -> None:
     write_upload(writer.path, UploadState(URI))
     writer.write_all(captures(range(3)))
     now = [1_000_000_000]
-    upload = Upload(writer.path, store, clock=lambda: now[0])
+    upload = Upload(writer.path, store, ObjectStore("s3://bucket/runs", MemoryStore()), clock=lambda: now[0])
     store.fails_after = 0
     assert not upload.advance(is_final=False)
     assert upload.backoff_seconds == 1.0

@@ -83,6 +83,15 @@ class BoostingAdapter(ABC):
     def describe(self) -> dict[str, Any]:
         return self._description
 
+    def steps_before(self, optimizer: object) -> int | None:
+        """Return the number of rounds before the one that ends, those of a model that is continued included."""
+        rounds = self.rounds_of(optimizer)
+        return None if rounds is None else rounds - 1
+
+    @abstractmethod
+    def rounds_of(self, owner: Any) -> int | None:
+        """Return the number of rounds of a booster; None: several are trained."""
+
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         """Start to call the step callbacks.
 

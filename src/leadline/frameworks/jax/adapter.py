@@ -66,6 +66,10 @@ class JaxAdapter:
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
         return JaxRecording(window, guard, lambda: {"layers": [], "optimizers": []})
 
+    def steps_before(self, optimizer: Any) -> int | None:
+        """Return the count of steps among the arguments of the call that begins."""
+        return self._watch.steps.steps_before() if self._watch.steps is not None else None
+
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         return inventory(optimizers)
 

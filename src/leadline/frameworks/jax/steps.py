@@ -14,6 +14,7 @@ from leadline.frameworks.jax.facts import TapSite, leaf_at, losses_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.scalars import LateNumber
+from leadline.frameworks.jax.step_count import counted_steps
 from leadline.frameworks.jax.tensors import LOSS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values
@@ -177,6 +178,11 @@ class TrainingSteps:
         self._callbacks.before_update(call.owner.current)
         self._capture_forward(call)
         self._record_checks()
+
+    def steps_before(self) -> int | None:
+        """Return the number of steps before the call that begins; None: nothing in its arguments tells it."""
+        call = self._call
+        return counted_steps((call.args, call.kwargs)) if isinstance(call, JittedCall) else None
 
     def _capture_forward(self, call: Call) -> None:
         if self.forward_items:

@@ -78,6 +78,10 @@ class KerasAdapter:
     def end_forward(self) -> None:
         return None
 
+    def steps_before(self, optimizer: Any) -> int | None:
+        """Return the iterations of an optimizer."""
+        return int(keras.ops.convert_to_numpy(optimizer.iterations))
+
     def register(self, model: object) -> None:
         """Do nothing: variables are found by the optimizers that update them."""
 

@@ -37,6 +37,9 @@ class LightGBMAdapter(BoostingAdapter):
     def knows(self, thing: object) -> bool:
         return isinstance(thing, (lightgbm.Booster, CVBooster)) or hasattr(type(thing), "booster_")
 
+    def rounds_of(self, owner: Any) -> int | None:
+        return int(owner.current_iteration()) if isinstance(owner, lightgbm.Booster) else None
+
     def replace_methods(self, rounds: Rounds, replace: Callable[..., None]) -> None:
         loop = _TrainingLoop(rounds)
         replace(lightgbm.Booster, "update", loop.wrap_update)

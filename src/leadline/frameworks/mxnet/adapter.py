@@ -65,6 +65,10 @@ class MXNetAdapter:
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
 
+    def steps_before(self, optimizer: Any) -> int | None:
+        """Return the number of updates that the optimizer of a trainer has counted; its saved states contain it."""
+        return int(optimizer._optimizer.num_update)
+
     def describe(self) -> dict[str, Any]:
         return {}
 

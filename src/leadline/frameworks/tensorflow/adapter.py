@@ -76,6 +76,11 @@ class TensorFlowAdapter:
     def rank(self) -> int | None:
         return cluster.rank()
 
+    def steps_before(self, optimizer: Any) -> int | None:
+        """Return the iterations of an optimizer of Keras."""
+        iterations = getattr(getattr(optimizer, "inner_optimizer", optimizer), "iterations", None)
+        return None if iterations is None else int(tf.convert_to_tensor(iterations))
+
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 

@@ -35,6 +35,9 @@ class XGBoostAdapter(BoostingAdapter):
     def knows(self, thing: object) -> bool:
         return isinstance(thing, (xgboost.Booster, xgboost.training._PackedBooster)) or _is_estimator(thing)
 
+    def rounds_of(self, owner: Any) -> int | None:
+        return int(owner.num_boosted_rounds()) if isinstance(owner, xgboost.Booster) else None
+
     def replace_methods(self, rounds: Rounds, replace: Callable[..., None]) -> None:
         replace(CallbackContainer, "before_training", partial(_before_training, rounds))
         replace(CallbackContainer, "before_iteration", partial(_before_round, rounds))

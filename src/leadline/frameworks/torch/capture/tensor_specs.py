@@ -10,6 +10,7 @@ from typing import Any, Final, TypeGuard
 import torch
 
 from leadline.frameworks.torch.capture.requests import ON_UPDATE, Requests, TensorRequest
+from leadline.frameworks.torch.capture.shards import shard_of
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.kernels.stacks import are_dense
 from leadline.frameworks.torch.naming.model_names import NamedParameter
@@ -189,7 +190,8 @@ def _is_all(item: CaptureItem) -> bool:
 
 
 def _info(name: str, collections: tuple[str, ...], tensor: torch.Tensor, custom: tuple[str, ...]) -> TensorInfo:
-    return TensorInfo(name, (*collections, *custom), tuple(tensor.shape), str(tensor.dtype).removeprefix("torch."))
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    return TensorInfo(name, (*collections, *custom), tuple(tensor.shape), dtype, shard_of(tensor))
 
 
 def _device(spec: TensorSpec, state: State) -> torch.device:

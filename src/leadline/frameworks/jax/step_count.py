@@ -1,0 +1,35 @@
+"""The number of steps that a train state or an optimizer has made, those before a checkpoint included."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+
+_COUNTS: Final = ("step", "count")
+"""The fields of a train state of Flax, and of the states of optax, in which they count."""
+
+
+def counted_steps(arguments: Any) -> int | None:
+    """Return the largest count among the arguments of a call, that of a train state first; None: there is none.
+
+    Called once in a process: a count on a device is waited for.
+    """
+    leaves = jax.tree_util.tree_flatten_with_path(arguments)[0]
+    for field in _COUNTS:
+        counts = [leaf for path, leaf in leaves if _name(path) == field and _is_count(leaf)]
+        if counts:
+            return max(int(count) for count in counts)
+    return None
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    """Return the field or key that a leaf is stored under; empty for one in a sequence."""
+    last = path[-1] if path else None
+    return str(getattr(last, "name", getattr(last, "key", "")))
+
+
+def _is_count(leaf: Any) -> bool:
+    is_array = isinstance(leaf, jax.Array) and leaf.ndim == 0 and jnp.issubdtype(leaf.dtype, jnp.integer)
+    return is_array or (isinstance(leaf, int) and not isinstance(leaf, bool))

@@ -1,0 +1,139 @@
+"""Tensors that are sharded over the workers of a run: shards make up the whole tensor, and their statistics combine."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from leadline.reader.tensors import StoredTensor
+from leadline.records.series import Shard, TensorInfo
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+_SUMS: Final = ("sum", "l1", "nan_count", "nonfinite_count")
+_NORMS: Final = ("l2", "change_l2")
+_MEANS: Final = ("mean", "abs_mean", "zero_ratio")
+_SMALLEST: Final = ("min", "abs_min")
+_LARGEST: Final = ("max", "abs_max")
+_OF_ELEMENTS: Final = ("elements", "sample", "order", "batch")
+"""The sources of statistics that one array suffices for."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeTensor:
+    """A sharded tensor at one step. Workers that have the same shard are replicas: one of them counts.
+
+    Attributes:
+        shape: The shape of the whole tensor.
+        statistics: The statistics that were captured of each shard.
+        stored: The shards that were stored as raw tensors.
+    """
+
+    shape: tuple[int, ...]
+    statistics: Mapping[Shard, Mapping[str, float]]
+    stored: Mapping[Shard, StoredTensor]
+
+    def value(self) -> npt.NDArray[Any] | None:
+        """Return the elements, ``(*shape,)``; None if a shard was not stored.
+
+        Raises:
+            DamagedRunError: A shard cannot be read.
+        """
+        if not self._is_complete(self.stored):
+            return None
+        parts = {shard: tensor.load() for shard, tensor in self.stored.items()}
+        whole = np.empty(self.shape, next(iter(parts.values())).dtype)
+        for shard, values in parts.items():
+            whole[shard.slices] = values
+        return whole
+
+    def statistic(self, name: str) -> float | None:
+        """Return a statistic, combined from those of the shards; None if it was not captured or does not combine.
+
+        Sums, counts, norms, extrema and moments combine exactly, up to rounding; variances by Chan's formula. Others
+        are computed where all shards were stored as raw tensors.
+
+        Raises:
+            DamagedRunError: A shard cannot be read.
+        """
+        shards = [shard for shard, captured in self.statistics.items() if name in captured and shard.size]
+        parts = [self.statistics[shard] for shard in shards]
+        found = _combined(name, [shard.size for shard in shards], parts) if self._is_complete(shards) else None
+        return self._computed(name) if found is None else found
+
+    def _computed(self, name: str) -> float | None:
+        from leadline.statistics import arrays
+        from leadline.statistics.definitions import find_statistic
+
+        definition = find_statistic(name)
+        value = None if definition.is_vector or definition.source not in _OF_ELEMENTS else self.value()
+        return None if value is None else arrays.compute(name, value)
+
+    def _is_complete(self, shards: Mapping[Shard, object] | Sequence[Shard]) -> bool:
+        """Return whether shards, which never overlap, have all elements."""
+        return bool(shards) and sum(shard.size for shard in shards) == math.prod(self.shape)
+
+
+Row = tuple[str, TensorInfo, Mapping[str, int], "npt.NDArray[np.float64]"]
+"""What a worker captured of a tensor: the worker, the tensor, the columns by statistic, and the values of the row."""
+
+
+def whole_tensor(rows: Iterable[Row], stored: Iterable[StoredTensor]) -> WholeTensor | None:
+    """Return a tensor at one step; None: it is not sharded there.
+
+    Args:
+        rows: What was captured at the step.
+        stored: What was stored at the step.
+    """
+    shape: tuple[int, ...] = ()
+    statistics: dict[Shard, dict[str, float]] = {}
+    shards: dict[str, Shard] = {}
+    for worker, info, columns, values in rows:
+        if info.shard is not None:
+            shape, shards[worker] = info.shape, info.shard
+            captured = {statistic: float(values[column]) for statistic, column in columns.items()}
+            statistics.setdefault(info.shard, {}).update(captured)
+    parts = {shards[tensor.worker]: tensor for tensor in stored if tensor.worker in shards}
+    return WholeTensor(shape, statistics, parts) if shards else None
+
+
+def _combined(name: str, counts: Sequence[int], captured: Sequence[Mapping[str, float]]) -> float | None:
+    sizes, values = np.array(counts, np.float64), np.array([part[name] for part in captured])
+    if name in _SUMS:
+        return float(values.sum())
+    if name in _MEANS:
+        return float(sizes @ values / sizes.sum())
+    if name in _NORMS:
+        return float(np.sqrt(np.square(values).sum()))
+    if name in _SMALLEST:
+        return float(np.fmin.reduce(values))
+    if name in _LARGEST:
+        return float(np.fmax.reduce(values))
+    if name == "rms":
+        return float(np.sqrt(sizes @ np.square(values) / sizes.sum()))
+    if name == "prod":
+        return float(values.prod())
+    if name in ("std", "variance"):
+        return _spread(name, sizes, values, [_mean(part, count) for part, count in zip(captured, counts, strict=True)])
+    return None
+
+
+def _mean(captured: Mapping[str, float], count: int) -> float | None:
+    return captured.get("mean", captured["sum"] / count if "sum" in captured else None)
+
+
+def _spread(
+    name: str, sizes: npt.NDArray[np.float64], values: npt.NDArray[np.float64], means: Sequence[float | None]
+) -> float | None:
+    """Return variance or standard deviation by Chan's formula, which needs the means of the shards."""
+    if None in means:
+        return None
+    variances, centers = np.square(values) if name == "std" else values, np.array(means, np.float64)
+    center = sizes @ centers / sizes.sum()
+    variance = sizes @ (variances + np.square(centers - center)) / sizes.sum()
+    return float(np.sqrt(variance) if name == "std" else variance)

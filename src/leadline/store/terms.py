@@ -1,0 +1,59 @@
+"""The terms of a run: which node's agent writes its status and runs its judge, one after the other."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from leadline.records.decoding import Document
+from leadline.store import layout
+from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document
+from leadline.store.folder_watch import names_in
+from leadline.store.incarnations import read_incarnations
+
+
+@dataclass(frozen=True, slots=True)
+class Term(Document):
+    """``terms/<number>.json``: the time during which the agent of one node is the primary one."""
+
+    number: int = 0
+    """Counted from 1; 0: there was no term yet."""
+    node: str = ""
+    incarnation: int = 0
+    """The incarnation of the run in which it began."""
+
+
+def latest_term(run: str) -> Term:
+    """Return the latest term of a run; that with the number 0 if there is none.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    numbers = [name.removesuffix(".json") for name in names_in(os.path.join(run, layout.TERMS))]
+    number = max((int(text) for text in numbers if text.isdecimal()), default=0)
+    if not number:
+        return Term()
+    term = Term.from_dict(read_document(os.path.join(run, layout.term(number))))
+    return Term(number, term.node, term.incarnation)
+
+
+def last_agent(run: str) -> tuple[int, int]:
+    """Return the numbers of the last incarnation and term: they change when another agent continues the run."""
+    return read_incarnations(run).number, latest_term(run).number
+
+
+def begin_term(run: str, term: Term) -> bool:
+    """Begin a term; return whether that succeeded: of several agents that begin one with the same number, one does.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    make_folder(os.path.join(run, layout.TERMS))
+    path = os.path.join(run, layout.term(term.number))
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    except FileExistsError:
+        return False
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(encode(term) + b"\n")
+    return True

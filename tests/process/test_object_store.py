@@ -257,7 +257,7 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
     try:
         wait_for(lambda: any(key.startswith("series/") for key in keys(server, "steered")), "captured data")
         listed = place.elsewhere("ls", ROOT)
-        assert any(line.startswith("steered") and "InProgress" in line for line in listed.lines), listed
+        assert any(line.startswith("steered") and "Running" in line for line in listed.lines), listed
         following = place.follow("show", uri, "--follow")
         control_from_elsewhere(place, uri)
         asked = place.elsewhere("stop", uri)

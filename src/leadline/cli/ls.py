@@ -19,6 +19,7 @@ from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
 from leadline.records.formatting import duration, iso, printable
+from leadline.records.outcome import RUNNING
 from leadline.remote.root_mirror import rebuild_catalogue
 
 _MIN_SECONDS: Final = 1.0
@@ -93,7 +94,7 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
 def _cells(run: RunSummary) -> tuple[str, ...]:
     """The cells of a row, without the outcome."""
     age = duration(time.time() - run.started_ns / 1e9)
-    return run.name, run.status, f"{run.train_steps:,}", number(run.loss), age
+    return run.name, RUNNING.get(run.status, run.status), f"{run.train_steps:,}", number(run.loss), age
 
 
 def _to_dict(run: RunSummary) -> dict[str, Any]:

@@ -16,7 +16,8 @@ Level = Literal["fatal", "warning", "advice", "clear", "unknown"]
 LEVELS: Final[tuple[Level, ...]] = ("fatal", "warning", "advice", "unknown", "clear")
 """The levels of an outcome, the worst first."""
 
-_RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "Stopping"}
+RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "Stopping"}
+"""How the statuses of a run that has not ended are shown."""
 _BY: Final = {"user": "by hand", "action": "by an action"}
 _READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
 _MAX_CHARACTERS: Final = 240
@@ -242,8 +243,8 @@ def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
     """Return how the run ended or is going: ``Stopped at step 602 by exploding_tensor``."""
     counts = steps_by_mode(workers)
     train = counts.get("train", 0)
-    if status.status in _RUNNING:
-        return f"{_RUNNING[status.status]}: {_steps(counts)}" if counts else _RUNNING[status.status]
+    if status.status in RUNNING:
+        return f"{RUNNING[status.status]}: {_steps(counts)}" if counts else RUNNING[status.status]
     if status.status == "Completed":
         return f"Completed: {_steps(counts) if counts else _why_no_step(workers)}"
     if status.status == "Stopped":

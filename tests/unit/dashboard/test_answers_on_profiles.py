@@ -18,6 +18,7 @@ from starlette.testclient import TestClient
 
 from leadline.analysis.call_tree import is_own
 from leadline.dashboard.pages import profiles as view
+from leadline.dashboard.requested_profiles import requested_profiles
 from leadline.reader.run import Run
 from leadline.records.profile_window import ProfileWindow
 from leadline.records.request import Answer, Profile
@@ -63,7 +64,7 @@ def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -
     ask(story, 2, replace(window, id="late"), "refused: the training had ended", "refused: it is compiled")
     ask(story, 3, replace(window, id="soon"), "taken", "refused: it is compiled")
     ask(story, 4, replace(window, id="alone"))
-    states = {each.window: each.state for each in view.requested_profiles(Run(str(story)))}
+    states = {each.window: each.state for each in requested_profiles(Run(str(story)))}
     assert states == {"detailed-3": "recorded", "late": "refused", "soon": "taken", "alone": "waiting"}
     text = page(client, "windows")
     windows = re.findall(r'<tr><td title="([^"]*)">', text)

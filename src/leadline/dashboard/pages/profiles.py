@@ -15,13 +15,12 @@ from starlette.responses import Response
 
 from leadline.analysis.call_tree import is_own
 from leadline.dashboard.page import open_run, parse_integer, render
+from leadline.dashboard.requested_profiles import requested_profiles
 from leadline.errors import LeadlineError
 from leadline.reader.horovod import has_horovod
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
-from leadline.records.profile_window import TIMERS, ProfileWindow
-from leadline.records.request import Acknowledgement, Profile, UnreadableRequest
-from leadline.store.control import read_acknowledgements, read_requests
+from leadline.records.profile_window import TIMERS
 
 VIEWS: Final = {
     "windows": "Windows",
@@ -247,47 +246,6 @@ _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
     "horovod": _horovod,
     "difference": _difference,
 }
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedProfile:
-    """A profile request."""
-
-    window: str
-    """Window id."""
-    description: str
-    by: str
-    state: str
-    """``recorded``, ``refused``, ``taken`` or ``waiting``."""
-    answers: tuple[str, ...]
-    """Responses of the workers."""
-
-
-def requested_profiles(run: Run) -> list[RequestedProfile]:
-    """Return every profile request, made before the start or while the job ran, with its state."""
-    recorded = set(run.profiles()["id"].to_pylist())
-    profiles = [_requested_profile(window, "at the start", (), recorded) for window in run.manifest.profile]
-    answers = read_acknowledgements(run.path)
-    for request in read_requests(run.path):
-        if isinstance(request, Profile):
-            given, by = answers.get(request.id, ()), request.by or "unknown"
-            profiles += [_requested_profile(window, by, given, recorded) for window in request.windows]
-        elif isinstance(request, UnreadableRequest) and request.named == Profile.kind:
-            profiles.append(RequestedProfile("", "invalid request", request.by or "unknown", "refused", ()))
-    return profiles
-
-
-def _requested_profile(
-    window: ProfileWindow, by: str, given: Sequence[Acknowledgement], recorded: set[str]
-) -> RequestedProfile:
-    if window.id in recorded:
-        state = "recorded"
-    elif given:
-        state = "refused" if all(answer.answer.state == "refused" for answer in given) else "taken"
-    else:
-        state = "waiting"
-    answers = sorted(f"{answer.worker}: {answer.answer}" for answer in given)
-    return RequestedProfile(window.id, window.describe(), by, state, tuple(answers))
 
 
 def recorded_windows(run: Run, *kinds: str) -> list[dict[str, Any]]:

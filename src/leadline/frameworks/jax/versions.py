@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import jax
+import jax.experimental
 from jax._src import core, distributed
 
 if jax.__version_info__ < (0, 7):
@@ -92,13 +94,8 @@ def shard_map(function: Callable[..., Any], params: dict[str, Any], out_specs: A
     return mapped
 
 
-def _enable_x64() -> Callable[[bool], Any]:
-    if hasattr(jax, "enable_x64"):
-        return jax.enable_x64
-    from jax.experimental import enable_x64  # before 0.8
-
-    return enable_x64
-
-
-enable_x64: Final = _enable_x64()
-"""The context in which arrays may have 64 bits."""
+def enable_x64(is_enabled: bool) -> AbstractContextManager[None]:
+    """Return the context in which arrays may have 64 bits."""
+    module: Any = jax if hasattr(jax, "enable_x64") else jax.experimental  # before 0.8
+    context: AbstractContextManager[None] = module.enable_x64(is_enabled)
+    return context

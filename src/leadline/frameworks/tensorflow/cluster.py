@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 
 def processes() -> int:
@@ -26,7 +27,7 @@ def _trainers() -> list[tuple[str, int]]:
     return [(kind, index) for kind in ("chief", "worker") for index in range(len(cluster.get(kind, ())))]
 
 
-def _config() -> dict[str, dict[str, list[str]]]:
+def _config() -> dict[str, dict[str, Any]]:
     try:
         config = json.loads(os.environ.get("TF_CONFIG") or "{}")
     except ValueError:  # TensorFlow itself says so

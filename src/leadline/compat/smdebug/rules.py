@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
+from leadline.compat.smdebug.analysis.utils import no_refresh
 from leadline.compat.smdebug.core.tensor import Tensor
 from leadline.compat.smdebug.exceptions import (
     RuleEvaluationConditionMet,
@@ -111,7 +111,7 @@ class Rule(ABC):
             TensorUnavailable, TensorUnavailableForStep: A required tensor was not saved.
         """
         self.base_trial.wait_for_steps([step])
-        with _without_refresh(self.trials):
+        with no_refresh(self.trials):
             self.req_tensors.clear()
             self.set_required_tensors(step)
             self.req_tensors.fetch()
@@ -144,16 +144,3 @@ def invoke_rule(
             if met.end_of_rule:
                 return
         step += 1
-
-
-@contextmanager
-def _without_refresh(trials: Sequence[Trial]) -> Iterator[None]:
-    """Read no new data meanwhile, so that a step looks the same to the whole evaluation."""
-    before = [trial.dynamic_refresh for trial in trials]
-    for trial in trials:
-        trial.dynamic_refresh = False
-    try:
-        yield
-    finally:
-        for trial, is_refreshed in zip(trials, before, strict=True):
-            trial.dynamic_refresh = is_refreshed

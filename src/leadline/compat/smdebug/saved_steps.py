@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections import defaultdict
 from typing import Any, Final
+
+import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.keras_names import KERAS, smdebug_name
@@ -15,8 +19,10 @@ from leadline.records.names import JOB_ENDED, rank_of
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.trials.steps import leadline_statistic
 
 REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")
+_POLL_SECONDS: Final = 0.5
 _DEVICE: Final = "_job-"
 _WITHOUT_MODE: Final = "train"
 
@@ -35,6 +41,7 @@ class SavedSteps:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._read_at = time.monotonic()
         self.stamps: dict[int, tuple[ModeKeys, int]] = {}
         self.workers: dict[int, set[str]] = defaultdict(set)
         self.tensors: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -77,6 +84,47 @@ class SavedSteps:
             shown = name if shown in self._originals else shown  # of two models with equal layers
             self._shown[name], self._originals[shown] = shown, name
         return self._shown[name]
+
+    def is_outdated(self) -> bool:
+        """Return whether the run was read a while ago."""
+        return time.monotonic() - self._read_at >= _POLL_SECONDS
+
+    def value(self, name: str, step: int, worker: str) -> npt.NDArray[Any]:
+        """Return the elements of a tensor at a global step.
+
+        Raises:
+            DamagedRunError: They cannot be read.
+        """
+        mode, mode_step = self.stamps[step]
+        return self.tensor(name).value(mode_step, worker=self.run_worker(worker), mode=self.run_mode(mode))
+
+    def reduction(self, name: str, step: int, worker: str, reduction: str) -> float:
+        """Return a stored reduction of a tensor at a global step."""
+        mode, mode_step = self.stamps[step]
+        where = {"worker": self.run_worker(worker), "mode": self.run_mode(mode)}
+        return self.tensor(name).statistic(leadline_statistic(reduction), mode_step, **where)
+
+    def shape(self, name: str, step: int, worker: str) -> tuple[int, ...] | None:
+        """Return the shape of a tensor; None if it is unknown."""
+        return self.tensor(name).shape or None
+
+    def last_index_file(self, step: int) -> str:
+        """Return nothing: a run has no index files."""
+        return ""
+
+    def collection_entries(self) -> dict[str, dict[str, Any]]:
+        """Return the collections as in a collections file."""
+        if self.trial:
+            return {str(name): dict(entry) for name, entry in self.trial["collections"].items()}
+        entries: dict[str, dict[str, Any]] = {"all": {"include_regex": [".*"]}}
+        entries |= {str(name): dict(entry) for name, entry in self.hook.get("collections", {}).items()}
+        for name, members in self.members().items():
+            entries[name] = entries.get(name, {}) | {"tensor_names": members}
+        for entry in entries.values():
+            patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]
+            found = {name for name in self.tensors if any(pattern.search(name) for pattern in patterns)}
+            entry["tensor_names"] = found.union(entry.get("tensor_names") or ()) & self.tensors.keys()
+        return entries
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of the run by smdebug's name."""

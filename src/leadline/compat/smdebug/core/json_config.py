@@ -10,12 +10,16 @@ from typing import Any, Final
 
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
+from leadline.compat.smdebug.core.sagemaker_utils import is_sagemaker_job
 from leadline.compat.smdebug.core.save_config import SaveConfig, SaveConfigMode
 from leadline.compat.smdebug.exceptions import SMDebugValueError
 
 CONFIG_FILE_PATH_ENV_STR: Final = "SMDEBUG_CONFIG_FILE_PATH"
 DEFAULT_SAGEMAKER_CONFIG: Final = "/opt/ml/input/config/debughookconfig.json"
 DEFAULT_SAGEMAKER_OUTDIR: Final = "/opt/ml/output/tensors"
+TENSORBOARD_CONFIG_FILE_PATH_ENV_STR: Final = "TENSORBOARD_CONFIG_FILE_PATH"
+DEFAULT_SAGEMAKER_TENSORBOARD_PATH: Final = "/opt/ml/input/config/tensorboardoutputconfig.json"
+DEFAULT_RESOURCE_CONFIG_FILE: Final = "/opt/ml/input/config/resourceconfig.json"
 _NUMBERS: Final = ("save_interval", "start_step", "end_step")
 _REDUCTION: Final = ("reductions", "save_raw_tensor", "save_shape")
 _TRUTH: Final = {"true": True, "false": False}
@@ -84,8 +88,27 @@ def parse_settings(document: Any, interval: int) -> HookSettings:
         "export_tensorboard": _flag(given, "export_tensorboard", default=False),
         "tensorboard_dir": given.get("tensorboard_dir"),
     }
+    if is_sagemaker_job():
+        folder = _tensorboard_folder()
+        hook |= {"export_tensorboard": folder is not None, "tensorboard_dir": folder}
     entries = document.get("CollectionConfigurations") or ()
     return HookSettings(hook, tuple(_collection(entry, save_config) for entry in entries))
+
+
+def _tensorboard_folder() -> str | None:
+    """Return where a job of SageMaker wants TensorBoard's files; None: it does not want them.
+
+    Raises:
+        SMDebugValueError: The file that says so is no JSON, or names no folder.
+    """
+    path = os.environ.get(TENSORBOARD_CONFIG_FILE_PATH_ENV_STR) or DEFAULT_SAGEMAKER_TENSORBOARD_PATH
+    try:
+        with open(path, encoding="utf-8") as file:
+            return str(json.load(file)["LocalPath"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise SMDebugValueError(f"{path}: an object with LocalPath is expected: {error}") from None
 
 
 def _collection(entry: Any, default: SaveConfig) -> CollectionSettings:

@@ -285,6 +285,7 @@ def test_wrong_use_raises(tmp_path: Path) -> None:
     with pytest.raises(SMDebugValueError, match="no norm 'l3'"):
         smd.ReductionConfig(norms=["l3"])
     hook = smd.Hook(tmp_path / "a", include_collections=["empty"])
+    hook.get_collection("empty")
     with pytest.raises(SMDebugValueError, match="a mode is one of"):
         hook.set_mode("train")
     with pytest.raises(SMDebugTypeError, match="one number is expected"):

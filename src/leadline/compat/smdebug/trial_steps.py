@@ -172,7 +172,9 @@ class TrialSteps:
 
     def _read_state(self) -> tuple[object, ...]:
         """Return what changes when anything is added: whether the training has ended, and times of the last folders."""
-        last = [os.path.join(self.folder, part, *names_in(os.path.join(self.folder, part))[-1:])
-                for part in (COLLECTIONS, INDEX)]
+        last = [
+            os.path.join(self.folder, part, *names_in(os.path.join(self.folder, part))[-1:])
+            for part in (COLLECTIONS, INDEX)
+        ]
         times = [os.stat(path).st_mtime for path in last if os.path.exists(path)]
         return os.path.exists(os.path.join(self.folder, END)), *times

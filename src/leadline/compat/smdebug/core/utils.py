@@ -33,6 +33,7 @@ __all__ = [
     "make_numpy_array",
     "match_inc",
     "merge_two_dicts",
+    "parse_worker_name_from_file",
     "remove_claim_file",
     "remove_file_if_exists",
     "serialize_tf_device",
@@ -42,6 +43,7 @@ __all__ = [
 ]
 CLAIM_FILENAME: Final = "claim.smd"
 """The file that the first of several processes creates in a trial."""
+_STEP_FILE: Final = re.compile(r"\d+_(.+)\.(?:json|tfevents)")
 _COLLECTIONS_FILE: Final = re.compile(r"(.+)_collections\.json")
 
 
@@ -190,6 +192,18 @@ def get_worker_name_from_collection_file(filename: str) -> str:
     found = _COLLECTIONS_FILE.fullmatch(os.path.basename(filename))
     if found is None:
         raise ValueError(f"{filename}: the name of a collections file is WORKER_collections.json")
+    return deserialize_tf_device(found[1]) if found[1].startswith("_job-") else found[1]
+
+
+def parse_worker_name_from_file(filename: str) -> str:
+    """Return the worker of an index file or event file.
+
+    Raises:
+        ValueError: The name is that of no such file.
+    """
+    found = _STEP_FILE.fullmatch(os.path.basename(filename))
+    if found is None:
+        raise ValueError(f"{filename}: the name of such a file is STEP_WORKER.json or STEP_WORKER.tfevents")
     return deserialize_tf_device(found[1]) if found[1].startswith("_job-") else found[1]
 
 

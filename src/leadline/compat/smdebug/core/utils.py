@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.compat.smdebug.core.logger import get_logger
-from leadline.compat.smdebug.exceptions import SMDebugTypeError
-from leadline.trials.folder import COLLECTIONS, EVENTS
+from leadline.compat.smdebug.exceptions import IndexReaderException, SMDebugTypeError
 
 __all__ = [
     "FRAMEWORK",
@@ -41,6 +40,8 @@ __all__ = [
     "split",
     "step_in_range",
 ]
+_COLLECTIONS: Final = "collections"
+_EVENTS: Final = "events"
 CLAIM_FILENAME: Final = "claim.smd"
 """The file that the first of several processes creates in a trial."""
 _STEP_FILE: Final = re.compile(r"\d+_(.+)\.(?:json|tfevents)")
@@ -175,12 +176,12 @@ def step_in_range(range_steps: tuple[int | None, int | None] | None, step: int) 
 
 def get_path_to_collections(directory: str) -> str:
     """Return the folder of the collections files of a trial."""
-    return os.path.join(directory, COLLECTIONS, f"{0:09d}")
+    return os.path.join(directory, _COLLECTIONS, f"{0:09d}")
 
 
 def get_path_to_events_directory(path: str) -> str:
     """Return the folder of the event files of a trial."""
-    return os.path.join(path, EVENTS)
+    return os.path.join(path, _EVENTS)
 
 
 def get_worker_name_from_collection_file(filename: str) -> str:
@@ -199,11 +200,11 @@ def parse_worker_name_from_file(filename: str) -> str:
     """Return the worker of an index file or event file.
 
     Raises:
-        ValueError: The name is that of no such file.
+        IndexReaderException: The name is that of no such file.
     """
     found = _STEP_FILE.fullmatch(os.path.basename(filename))
     if found is None:
-        raise ValueError(f"{filename}: the name of such a file is STEP_WORKER.json or STEP_WORKER.tfevents")
+        raise IndexReaderException(f"{filename}: the name of such a file is STEP_WORKER.json or STEP_WORKER.tfevents")
     return deserialize_tf_device(found[1]) if found[1].startswith("_job-") else found[1]
 
 

@@ -6,7 +6,6 @@ import os
 from typing import Any, Final
 
 import xgboost
-
 from xgboost.callback import TrainingCallback
 
 from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection

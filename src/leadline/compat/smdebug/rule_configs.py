@@ -97,7 +97,7 @@ def _actions(text: Any) -> list[str]:
 def _captures(collections: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the name of each collection and what is captured of it, as in ``leadline.toml``."""
     for entry in parse_settings({"CollectionConfigurations": collections}, DEFAULT_INTERVAL).collections:
-        selection = {"regex": "|".join(entry.include_regex)} if entry.include_regex else {}
+        selection: dict[str, Any] = {"regex": "|".join(entry.include_regex)} if entry.include_regex else {}
         if entry.reduction_config is not None:
             selection |= {"statistics": list(entry.reduction_config.statistics), "raw": entry.reduction_config.is_raw}
         configs = {} if entry.save_config is None else entry.save_config.given

@@ -81,7 +81,7 @@ class XGBoostBooster(Booster):
         last = self._booster.num_boosted_rounds() - 1
         if last < 0 or self.constants.kind == "gblinear":
             return {}
-        table = TreeTable(self.constants.features)
+        table = TreeTable(self.constants.features, has_categories=True)
         for tree, dumped in enumerate(self._booster[last : last + 1].get_dump(dump_format="json", with_stats=True)):
             _walk(json.loads(dumped), tree, 0, table)
         return table.columns()
@@ -148,6 +148,7 @@ def _walk(node: dict[str, Any], tree: int, depth: int, table: TreeTable) -> None
         feature=node["split"],
         condition=float(condition) if isinstance(condition, (int, float)) else None,
         children=(node["yes"], node["no"], node["missing"]),
+        categories=condition if isinstance(condition, list) else (),
         gain=node.get("gain"),
         cover=node.get("cover"),
     )

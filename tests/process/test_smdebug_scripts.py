@@ -78,6 +78,13 @@ def test_a_script_for_xgboost_writes_its_own_folder_without_a_launcher(tmp_path:
         assert [tensor.value(step).item() for step in tensor.steps()] == truth["results"][data][name][::2]
     assert set(trial.tensor_names(collection="metrics")) >= {"train-auc", "train-logloss"}
     assert trial.tensor_names(collection="losses") == ["train-logloss", "validation-logloss"]
+    features = [f"f{index}" for index in range(4)]
+    assert trial.tensor_names(regex="^full_shap") == [f"full_shap/{feature}" for feature in features]
+    assert trial.tensor("full_shap/f1").value(0).shape == (40, 5)
+    assert not trial.has_tensor("average_shap/bias")
+    assert trial.tensor("hyperparameters/objective").value(0).tolist() == ["binary:logistic"]
+    assert trial.tensor("hyperparameters/max_depth").value(0).tolist() == [2]
+    assert trial.tensor("trees/Category").steps() == [0]  # every tenth round, not the last one
     for name, gain in truth["gain_at_3"].items():
         tensor = trial.tensor(f"feature_importance/gain/{name}")
         assert tensor.steps() == [0, 3, 6]

@@ -78,7 +78,8 @@ INNER = {
         "temporary files of the writer are no interface": ["get_temp_path", "SMDEBUG_TEMP_PATH_SUFFIX"]
     },
     "core.index_reader": {
-        "the reader of index files is no interface": ["IndexReader", "LocalIndexReader", "S3IndexReader"],
+        ACCOUNT: ["S3IndexReader"],
+        "the reader of index files is no interface": ["IndexReader", "LocalIndexReader"],
         "the cache of index files is no interface": ["ReadIndexFilesCache"],
     },
     "core.s3_utils": {ACCOUNT: ["list_s3_objects"]},

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launching import Ended, environment, finish, rule, script, watched
+from launching import MXNET, Ended, environment, finish, needs_mxnet, rule, script, watched
 
 from leadline.compat.smdebug import create_trial, modes
 
@@ -78,6 +78,13 @@ def test_a_script_for_xgboost_writes_its_own_folder_without_a_launcher(tmp_path:
         assert [tensor.value(step).item() for step in tensor.steps()] == truth["results"][data][name][::2]
     assert set(trial.tensor_names(collection="metrics")) >= {"train-auc", "train-logloss"}
     assert trial.tensor_names(collection="losses") == ["train-logloss", "validation-logloss"]
+    features = [f"f{index}" for index in range(4)]
+    assert trial.tensor_names(regex="^full_shap") == [f"full_shap/{feature}" for feature in features]
+    assert trial.tensor("full_shap/f1").value(0).shape == (40, 5)
+    assert not trial.has_tensor("average_shap/bias")
+    assert trial.tensor("hyperparameters/objective").value(0).tolist() == ["binary:logistic"]
+    assert trial.tensor("hyperparameters/max_depth").value(0).tolist() == [2]
+    assert trial.tensor("trees/Category").steps() == [0]  # every tenth round, not the last one
     for name, gain in truth["gain_at_3"].items():
         tensor = trial.tensor(f"feature_importance/gain/{name}")
         assert tensor.steps() == [0, 3, 6]
@@ -114,3 +121,29 @@ def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
     assert {"hidden/inputs", "hidden/outputs", "loss", "accuracy", "scalar/epochs"} <= set(trial.tensor_names())
     assert trial.tensor_names(collection="weights") == ["hidden/weights/hidden/kernel:0", "out/weights/out/kernel:0"]
     assert trial.tensor("loss").steps(modes.EVAL) == [0, 2, 4, 6]
+
+
+@needs_mxnet
+def test_a_script_for_mxnet_saves_what_its_blocks_computed(tmp_path: Path) -> None:
+    out, stored = tmp_path / "tensors", tmp_path / "truth.npz"
+    code = f"{WITHOUT_LAUNCHER} runpy.run_path(sys.argv[0], run_name='__main__')"
+    arguments = ["--smdebug_path", str(out), "--truth", str(stored)]
+    ended = finish([MXNET, "-c", code, script("smdebug_mxnet.py"), *arguments], tmp_path, env=environment())
+    assert ended.status == 0, ended.err
+    with np.load(stored) as file:
+        truth = dict(file)
+    trial = create_trial(out)
+    assert (trial.steps(modes.TRAIN), trial.steps(modes.EVAL)) == ([0, 1, 2, 3, 4], [0, 1])
+    for name in ("dense0_weight", "dense1_bias", "gradient/dense0_weight", "gradient/dense1_bias"):
+        tensor = trial.tensor(name)
+        assert tensor.steps() == [0, 2, 4], name
+        for step in tensor.steps():
+            np.testing.assert_allclose(tensor.value(step), truth[f"{step}|{name}"], rtol=1e-5, err_msg=name)
+    loss = trial.tensor("softmaxcrossentropyloss0_output_0")
+    assert loss.steps() == [0, 2, 4, 5, 6]
+    for step in loss.steps():
+        assert loss.value(step).item() == pytest.approx(truth[f"{step}|{loss.name}"].item(), rel=1e-5)
+    np.testing.assert_array_equal(trial.tensor("dense0_input_0").value(2), truth["2|dense0_input_0"])
+    assert trial.tensor_names(collection="first") == ["dense0_input_0"]
+    assert trial.tensor_names(collection="outputs_of_relu") == ["dense0_relu_output_0"]
+    assert all(name.startswith("gradient/") for name in trial.tensor_names(regex="^gradient"))

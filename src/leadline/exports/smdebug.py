@@ -72,7 +72,9 @@ def _write_step(
     mode, mode_step = saved.stamps[step]
     events, payload, shapes = bytearray(), [], []
     for name, values in _records(saved, worker[0], step, left_out):
-        record = record_of(name, values, step=step, time_ns=time_ns, mode=mode.value, mode_step=mode_step)
+        of_script_ns = saved.timestamp_ns(name, step)
+        record_ns = time_ns if of_script_ns is None else of_script_ns
+        record = record_of(name, values, step=step, time_ns=record_ns, mode=mode.value, mode_step=mode_step)
         payload.append({"tensorname": name, "start_idx": len(events), "length": len(record)})
         events += record
     for name, held in saved.tensors.items():

@@ -24,6 +24,8 @@ class Schedule(StrictDocument):
     """The last step (exclusive); None: no end."""
     steps: tuple[int, ...] = ()
     """Steps that are captured regardless of the other fields."""
+    has_last_round: bool = True
+    """Whether the last round of a boosting is captured too where an interval would be due later."""
 
     def should_capture(self, step: int) -> bool:
         """Return whether ``step`` is scheduled by its number."""

@@ -26,7 +26,7 @@ def record_of(name: str, values: npt.NDArray[Any], *, step: int, time_ns: int, m
         for key, value in (("mode_step", mode_step), ("mode", mode))
     )
     value = _bytes(1, name.encode()) + _bytes(8, _tensor(name, values)) + _bytes(9, plugins)
-    event = b"\x09" + struct.pack("<d", time_ns / 1e9)  # field 1, eight bytes
+    event = b"\x09" + struct.pack("<d", time_ns / 10**9)  # field 1, eight bytes
     event += (_integer(2, step) if step else b"") + _bytes(5, _bytes(1, value))
     length = struct.pack("<Q", len(event))
     checksums = struct.pack("<I", masked_crc32c(length)), struct.pack("<I", CONSTANT_CHECKSUM)

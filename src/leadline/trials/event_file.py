@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -50,6 +51,10 @@ class RecordedTensor:
     """The global step."""
     time_ns: int
     values: npt.NDArray[Any]
+    mode: int | None = None
+    """smdebug's number of the mode; None: the record has none."""
+    mode_step: int | None = None
+    """The step within the mode."""
 
 
 def _crc_table() -> tuple[int, ...]:
@@ -120,7 +125,44 @@ def read_tensor(record: bytes) -> RecordedTensor:
     if not math.isfinite(seconds):
         raise ValueError("its record has no valid time")
     name = content(parts[1]).decode()
-    return RecordedTensor(name, step, round(seconds * 1e9), _array(content(parts[8])))
+    marks = _marks(content(parts.get(9, b"")))
+    values = _array(content(parts[8]))
+    return RecordedTensor(name, step, nanoseconds(seconds), values, marks.get("mode"), marks.get("mode_step"))
+
+
+def read_file(data: bytes) -> Iterator[RecordedTensor]:
+    """Yield the tensors of the bytes of a whole event file.
+
+    Raises:
+        ValueError: A record is truncated or damaged.
+    """
+    at = 0
+    while at < len(data):
+        if at + _HEAD.size > len(data):
+            raise ValueError(f"byte {at:,}: its record is truncated")
+        end = at + _HEAD.unpack_from(data, at)[0] + FRAMING_BYTES
+        try:
+            yield read_tensor(data[at:end])
+        except ValueError as error:
+            raise ValueError(f"byte {at:,}: {error}") from None
+        at = end
+
+
+def nanoseconds(seconds: float) -> int:
+    """Return a time in nanoseconds, of which ``/ 10**9`` returns the same float again."""
+    whole = int(seconds)
+    return whole * 10**9 + round((seconds - whole) * 1e9)
+
+
+def _marks(metadata: bytes) -> dict[str, int]:
+    """Return the numbers that smdebug keeps as data of plugins: mode, and step within it."""
+    marks = {}
+    for number, value in fields(metadata):
+        parts = dict(fields(content(value))) if number == 1 else {}
+        text = content(parts.get(2, b"")).decode(errors="replace")
+        if text.isdecimal():
+            marks[content(parts.get(1, b"")).decode(errors="replace")] = int(text)
+    return marks
 
 
 def _array(message: bytes) -> npt.NDArray[Any]:

@@ -180,7 +180,7 @@ def read_index(folder: str, damage: list[str]) -> list[IndexFile]:
         ConfigurationError: There is no index file.
     """
     found = []
-    paths = [path for path in files_below(os.path.join(folder, INDEX)) if path.endswith(".json")]
+    paths = index_paths(folder)
     if not paths:
         raise ConfigurationError(
             f"{folder}: a trial without index files; nothing was saved completely, or copy {INDEX} too"
@@ -188,7 +188,7 @@ def read_index(folder: str, damage: list[str]) -> list[IndexFile]:
     for path in paths:
         place = os.path.relpath(path, folder)
         try:
-            found.append(_parse_index(place, read_json(path)))
+            found.append(parse_index(place, read_json(path)))
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             damage.append(f"{place} cannot be read ({reason(error)}); its step is left out")
     indexed = {os.path.basename(path).removesuffix(".json") for path in paths}
@@ -199,7 +199,20 @@ def read_index(folder: str, damage: list[str]) -> list[IndexFile]:
     return sorted(found, key=lambda file: (file.worker, file.step))
 
 
-def _parse_index(place: str, document: Any) -> IndexFile:
+def index_paths(folder: str) -> list[str]:
+    """Return the paths of the index files of a trial, in order of the steps."""
+    return [path for path in files_below(os.path.join(folder, INDEX)) if path.endswith(".json")]
+
+
+def parse_index(place: str, document: Any, *, is_whole: bool = True) -> IndexFile:
+    """Return what an index file says.
+
+    Args:
+        place: Its path relative to the folder of the tensors.
+        is_whole: Whether its tensors must have an event file.
+    Raises:
+        ValueError, KeyError, TypeError, AttributeError: It is damaged.
+    """
     match = _INDEX_NAME.fullmatch(os.path.basename(place))
     if match is None:
         raise ValueError("its name is not <step>_<worker>.json")
@@ -211,7 +224,7 @@ def _parse_index(place: str, document: Any) -> IndexFile:
         raise ValueError(f"unknown mode {mode!r}")
     payload = document.get("tensor_payload") or ()
     records = tuple(Record(str(one["tensorname"]), int(one["start_idx"]), int(one["length"])) for one in payload)
-    if records and not _is_inside(events):
+    if records and not _is_inside(events) and (is_whole or events):
         raise ValueError(f"it names no event file of the trial: {events!r}")
     if any(min(record.offset, record.length) < 0 for record in records):
         raise ValueError("it has a negative offset or length")

@@ -71,6 +71,20 @@ def read_step(folder: str, index: IndexFile, known: Iterable[str]) -> SavedStep:
     return saved
 
 
+def read_record(folder: str, index: IndexFile, name: str) -> RecordedTensor | None:
+    """Return the last tensor of a name that a step has; None if it has none.
+
+    Raises:
+        OSError: The event file cannot be read.
+        ValueError: The record is truncated or damaged.
+    """
+    record = next((record for record in reversed(index.records) if record.name == name), None)
+    if record is None:
+        return None
+    with open(os.path.join(folder, index.events), "rb") as file:
+        return _read_record(file, record, os.fstat(file.fileno()).st_size)
+
+
 def _read_records(folder: str, index: IndexFile) -> tuple[list[RecordedTensor], list[str]]:
     """Return the whole records of an event file, and a line if some are not."""
     if not index.records:

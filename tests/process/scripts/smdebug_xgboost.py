@@ -22,10 +22,13 @@ def main():
     params = {"objective": "binary:logistic", "eval_metric": ["auc", "logloss"], "max_depth": 2, "seed": 1}
     hook = Hook(
         out_dir=args.smdebug_path,
-        include_collections=["metrics", "feature_importance", "predictions", "labels", "average_shap", "trees"],
+        include_collections=[
+            *("metrics", "feature_importance", "predictions", "labels"),
+            *("average_shap", "full_shap", "trees", "hyperparameters"),
+        ],
         train_data=dtrain,
         validation_data=dval,
-        hyperparameters=params,
+        hyperparameters={**params, "eval_metric": "auc,logloss"},
     )
     hook.get_collection("metrics").save_config = SaveConfig(save_interval=2)
     hook.get_collection("feature_importance").save_config = SaveConfig(save_interval=3)

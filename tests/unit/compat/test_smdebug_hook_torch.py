@@ -17,6 +17,7 @@ import leadline.compat.smdebug.pytorch as smd
 from leadline.compat.smdebug import Trial
 from leadline.compat.smdebug.core.access_layer import has_training_ended
 from leadline.compat.smdebug.core.collection import Collection
+from leadline.compat.smdebug.core.reader import FileReader
 from leadline.compat.smdebug.exceptions import (
     InvalidCollectionConfiguration,
     SMDebugError,
@@ -25,6 +26,8 @@ from leadline.compat.smdebug.exceptions import (
     SMDebugTypeError,
     SMDebugValueError,
 )
+from leadline.exports.smdebug import export_trial
+from leadline.exports.span import Span
 
 TRAIN, EVAL = smd.modes.TRAIN, smd.modes.EVAL
 Truth = dict[str, dict[int, np.ndarray]]
@@ -205,6 +208,51 @@ def test_module_tensors_numbers_and_arrays(tmp_path: Path) -> None:
     assert [own.value(step).item() for step in (0, 2)] == [usual.value(step).item() for step in (0, 2)]
 
 
+def test_numbers_keep_the_time_that_the_script_gives_them(tmp_path: Path) -> None:
+    hook = smd.Hook(out_dir=tmp_path / "out")
+    model, loss_of = Net(), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hook.register_module(model)
+    given = [1795647845.4123323, 1795647846.25, 1795647847.0000002]
+    for moment in given:
+        loss = loss_of(model(torch.ones(2, 1, 4, 4)), torch.tensor([0, 1]))
+        hook.save_scalar("own", 1, timestamp=moment)
+        hook.save_scalar("other", 2)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    hook.close()
+    export_trial(leadline.open_run(str(tmp_path / "out")), str(tmp_path / "exported"), Span())
+    events = [
+        event
+        for path in sorted((tmp_path / "exported" / "events").rglob("*.tfevents"))
+        for event in FileReader(str(path)).read_events(regex_list=["^scalar"])
+    ]
+    assert [event["timestamp"] for event in events if event["name"] == "scalar/own"] == given
+    assert not {event["timestamp"] for event in events if event["name"] == "scalar/other"} & set(given)
+
+
+def test_a_collection_that_was_only_named_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    train(smd.Hook(tmp_path / "out", include_collections=["flatten", "losses"]), epochs=1)
+    assert [record.getMessage() for record in caplog.records if "flatten" in record.getMessage()] == [
+        "collection flatten selects nothing: give it an include_regex"
+    ]
+    assert smd.create_trial(tmp_path / "out").tensor_names() == ["CrossEntropyLoss_output_0"]
+
+
+def test_a_job_of_sagemaker_tells_where_tensorboard_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "hook.json"
+    path.write_text(json.dumps({"LocalPath": str(tmp_path / "out")}))
+    monkeypatch.setenv("TRAINING_JOB_NAME", "job")
+    monkeypatch.setenv("TENSORBOARD_CONFIG_FILE_PATH", str(tmp_path / "board.json"))
+    assert smd.Hook.create_from_json_file(str(path)).tensorboard_dir is None
+    (tmp_path / "board.json").write_text(json.dumps({"LocalPath": "/opt/board"}))
+    assert smd.Hook.create_from_json_file(str(path)).tensorboard_dir == "/opt/board"
+    (tmp_path / "board.json").write_text("[]")
+    with pytest.raises(SMDebugValueError, match="LocalPath is expected"):
+        smd.Hook.create_from_json_file(str(path))
+
+
 def test_a_trial_that_is_opened_during_the_training_has_the_steps_so_far(tmp_path: Path) -> None:
     hook = smd.Hook(out_dir=tmp_path / "out", save_config=smd.SaveConfig(save_interval=1))
     model, loss_of = Net(), nn.CrossEntropyLoss()
@@ -285,6 +333,7 @@ def test_wrong_use_raises(tmp_path: Path) -> None:
     with pytest.raises(SMDebugValueError, match="no norm 'l3'"):
         smd.ReductionConfig(norms=["l3"])
     hook = smd.Hook(tmp_path / "a", include_collections=["empty"])
+    hook.get_collection("empty")
     with pytest.raises(SMDebugValueError, match="a mode is one of"):
         hook.set_mode("train")
     with pytest.raises(SMDebugTypeError, match="one number is expected"):

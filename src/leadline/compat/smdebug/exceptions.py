@@ -57,6 +57,13 @@ class MissingCollectionFiles(SMDebugError):
     """The training has ended without collections files."""
 
 
+class IndexReaderException(SMDebugError):
+    """An index file cannot be read; a trial leaves it out and does not raise this."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+
+
 class TensorUnavailable(SMDebugError):
     """No tensor of the name was saved."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+XGBOOST: Final = "xgboost"
+"""The naming of a hook for XGBoost: one name for each feature of ``full_shap``."""
 KERAS: Final = "keras"
 """The naming of a hook for Keras, in its collections document."""
 _GRADIENT: Final = "gradient/"

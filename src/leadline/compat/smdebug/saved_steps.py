@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections import defaultdict
 from typing import Any, Final
 
+import numpy as np
+import numpy.typing as npt
+
 from leadline.compat.smdebug.core.modes import ModeKeys
-from leadline.compat.smdebug.keras_names import KERAS, smdebug_name
+from leadline.compat.smdebug.keras_names import KERAS, XGBOOST, smdebug_name
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
-from leadline.records.names import JOB_ENDED, rank_of
+from leadline.records.names import FULL_SHAP, JOB_ENDED, rank_of
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.trials.event_file import nanoseconds
+from leadline.trials.steps import leadline_statistic
 
 REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")
+_POLL_SECONDS: Final = 0.5
+HYPERPARAMETERS: Final = "hyperparameters"
+SCALAR_PREFIX: Final = "scalar/"
 _DEVICE: Final = "_job-"
 _WITHOUT_MODE: Final = "train"
 
@@ -35,6 +45,7 @@ class SavedSteps:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self._read_at = time.monotonic()
         self.stamps: dict[int, tuple[ModeKeys, int]] = {}
         self.workers: dict[int, set[str]] = defaultdict(set)
         self.tensors: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -44,6 +55,9 @@ class SavedSteps:
         hook = read_document(os.path.join(run.path, layout.HOOK_COLLECTIONS))
         self.hook: dict[str, Any] = hook if isinstance(hook, dict) else {}
         """What a hook of this interface recorded of itself: ``collections`` and ``names``."""
+        given = self.hook.get(HYPERPARAMETERS) or {}
+        self._given = {f"{HYPERPARAMETERS}/{name}": value for name, value in given.items()}
+        """The hyperparameters that a script gave to its hook."""
         self._shown: dict[str, str] = {}
         self._originals: dict[str, str] = {}
         self._workers: dict[str, str] = {}
@@ -68,6 +82,14 @@ class SavedSteps:
         """Return the run's mode of a mode of smdebug."""
         return mode.name.lower() if self._has_mode or mode is not ModeKeys.GLOBAL else _WITHOUT_MODE
 
+    def shown_names(self, name: str) -> list[str]:
+        """Return smdebug's names of a tensor of the run: of all SHAP values one for each feature."""
+        if self.hook.get("names") == XGBOOST and name == FULL_SHAP:
+            shown = [f"{FULL_SHAP}/{feature}" for feature in self.hook.get("features", ())]
+            self._originals |= dict.fromkeys(shown, name)
+            return shown
+        return [self.shown_name(name)]
+
     def shown_name(self, name: str) -> str:
         """Return smdebug's name of a tensor of the run."""
         if self.hook.get("names") != KERAS:
@@ -77,6 +99,57 @@ class SavedSteps:
             shown = name if shown in self._originals else shown  # of two models with equal layers
             self._shown[name], self._originals[shown] = shown, name
         return self._shown[name]
+
+    def is_outdated(self) -> bool:
+        """Return whether the run was read a while ago."""
+        return time.monotonic() - self._read_at >= _POLL_SECONDS
+
+    def value(self, name: str, step: int, worker: str) -> npt.NDArray[Any]:
+        """Return the elements of a tensor at a global step; of a number that no framework has as tensor, one element.
+
+        Raises:
+            DamagedRunError: They cannot be read.
+        """
+        if name in self._given:
+            return np.array([self._given[name]])
+        mode, mode_step = self.stamps[step]
+        values = self.tensor(name).value(mode_step, worker=self.run_worker(worker), mode=self.run_mode(mode))
+        is_number = self.hook.get("names") == XGBOOST or name.startswith(SCALAR_PREFIX)
+        return values.reshape(1) if is_number and values.ndim == 0 else values
+
+    def reduction(self, name: str, step: int, worker: str, reduction: str) -> float:
+        """Return a stored reduction of a tensor at a global step."""
+        mode, mode_step = self.stamps[step]
+        where = {"worker": self.run_worker(worker), "mode": self.run_mode(mode)}
+        return self.tensor(name).statistic(leadline_statistic(reduction), mode_step, **where)
+
+    def shape(self, name: str, step: int, worker: str) -> tuple[int, ...] | None:
+        """Return the shape of a tensor; None if it is unknown."""
+        return self.tensor(name).shape or None
+
+    def timestamp_ns(self, name: str, step: int) -> int | None:
+        """Return the time that the script gave to a number at a global step; None: it gave none."""
+        given = self.hook.get("timestamps", {}).get(name, {})
+        found = given.get(str(step), given.get(str(step + 1)))  # what follows the last step is saved with it
+        return None if found is None else nanoseconds(float(found))
+
+    def last_index_file(self, step: int) -> str:
+        """Return nothing: a run has no index files."""
+        return ""
+
+    def collection_entries(self) -> dict[str, dict[str, Any]]:
+        """Return the collections as in a collections file."""
+        if self.trial:
+            return {str(name): dict(entry) for name, entry in self.trial["collections"].items()}
+        entries: dict[str, dict[str, Any]] = {"all": {"include_regex": [".*"]}}
+        entries |= {str(name): dict(entry) for name, entry in self.hook.get("collections", {}).items()}
+        for name, members in self.members().items():
+            entries[name] = entries.get(name, {}) | {"tensor_names": members}
+        for entry in entries.values():
+            patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]
+            found = {name for name in self.tensors if any(pattern.search(name) for pattern in patterns)}
+            entry["tensor_names"] = found.union(entry.get("tensor_names") or ()) & self.tensors.keys()
+        return entries
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of the run by smdebug's name."""
@@ -88,7 +161,13 @@ class SavedSteps:
 
     def members(self) -> dict[str, list[str]]:
         """Return the names of the tensors in each collection of the run."""
-        return {name: [*map(self.shown_name, members)] for name, members in self.run.collections().items()}
+        members = {
+            name: [shown for member in known for shown in self.shown_names(member)]
+            for name, known in self.run.collections().items()
+        }
+        if self._given:
+            members[HYPERPARAMETERS] = sorted({*members.get(HYPERPARAMETERS, ()), *self._given})
+        return members
 
     def run_worker(self, worker: str) -> str:
         """Return the name in the run of a worker by smdebug's name."""
@@ -124,8 +203,10 @@ class SavedSteps:
         reductions = {*REDUCTIONS, *(f"abs_{name}" for name in REDUCTIONS)}
         for stream in self.run.archive.series.values():
             names = [info.name for info in stream.layout.tensors if info.name != CLOCK]
-            names = [*map(self.shown_name, names)]
-            columns = [(self.shown_name(name), statistic) for name, statistic in _columns(stream.layout)]
+            names = [shown for name in names for shown in self.shown_names(name)]
+            columns = [
+                (shown, statistic) for name, statistic in _columns(stream.layout) for shown in self.shown_names(name)
+            ]
             worker = self._shown_worker(stream.worker)
             for batches in stream.batches if names else ():
                 mode_steps = batches.numbers("mode_step").tolist()
@@ -140,12 +221,22 @@ class SavedSteps:
                         elif statistic in reductions:
                             self._statistics[name, step, worker].add(statistic)
         for original, stored in self.run.archive.stored.items():
-            name = self.shown_name(original)
+            names = self.shown_names(original)
             for tensor in stored:
                 worker = self._shown_worker(tensor.worker)
                 self._add_step(tensor.step, tensor.mode, self.run.archive.step_of(tensor), worker)
-                self.tensors[name][tensor.step].add(worker)
-                self.raw[name][tensor.step].add(worker)
+                for name in names:
+                    self.tensors[name][tensor.step].add(worker)
+                    self.raw[name][tensor.step].add(worker)
+        self._add_given()
+
+    def _add_given(self) -> None:
+        """Save the hyperparameters of the script at the steps at which those of the booster were saved."""
+        known = [held for name, held in self.raw.items() if name.startswith(f"{HYPERPARAMETERS}/")]
+        steps = {step: workers for held in known for step, workers in held.items()}
+        for name in self._given if steps else ():
+            for places in (self.tensors, self.raw):
+                places[name].update({step: set(workers) for step, workers in steps.items()})
 
     def _add_step(self, step: int, mode: str, mode_step: int, worker: str) -> None:
         stamp = self.stamps.setdefault(step, (self.mode_of(mode), mode_step))

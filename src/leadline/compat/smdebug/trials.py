@@ -13,8 +13,11 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
 from leadline.compat.smdebug.saved_steps import SavedSteps
+from leadline.compat.smdebug.trial_steps import TrialSteps
 from leadline.compat.smdebug.unwritten import flush
 from leadline.reader.run import open_run
+from leadline.store import layout
+from leadline.trials.folder import COLLECTIONS
 
 _POLL_SECONDS = 0.5
 
@@ -38,9 +41,7 @@ def create_trial(
         ValueError: The range is empty.
         RunNotFoundError, ConfigurationError: There is no trial at the path.
     """
-    unknown = set(others) - {"check", "cache", "index_mode", "parallel"}
-    if unknown:
-        raise TypeError(f"create_trial() got unexpected arguments: {', '.join(sorted(unknown))}")
+    _check_options(others)
     return Trial(os.fspath(path).strip(), name, range_steps)
 
 
@@ -61,23 +62,24 @@ class Trial:
         self.range_steps = range_steps
         self.dynamic_refresh = True
         self._start, self._end = start or 0, end
-        self._read_at = time.monotonic()
         self._saved = self._read()
-        self._collections = self._read_collections()
+        self._collections: dict[str, Collection] = {}
+        self._read_collections()
 
     def __repr__(self) -> str:
         return f"Trial({self.name!r}, {len(self.tensor_names())} tensors, {len(self.steps())} steps)"
 
     @property
-    def saved(self) -> SavedSteps:
+    def saved(self) -> SavedSteps | TrialSteps:
         """What was saved so far; new data is read if the training has not ended."""
-        is_stale = time.monotonic() - self._read_at >= _POLL_SECONDS
-        if is_stale and self.dynamic_refresh and not self._saved.has_ended:
-            self._read_at = time.monotonic()
-            self._saved = self._read()
-            self._collections = self._read_collections() | {
-                name: known for name, known in self._collections.items() if name not in self._stored_collections()
-            }
+        if self.dynamic_refresh and not self._saved.has_ended and self._saved.is_outdated():
+            is_new = True
+            if isinstance(self._saved, TrialSteps):
+                is_new = self._saved.refresh()
+            else:
+                self._saved = self._read()
+            if is_new:
+                self._read_collections()
         return self._saved
 
     @property
@@ -100,6 +102,11 @@ class Trial:
         """The last global step that all workers saved; -1 before the first."""
         saved = self.saved
         return max((step for step, workers in saved.workers.items() if len(workers) >= saved.num_workers), default=-1)
+
+    @property
+    def last_index_token(self) -> str:
+        """The path of the last index file up to ``last_complete_step``; empty for a run of Leadline."""
+        return self.saved.last_index_file(self.last_complete_step)
 
     def workers(self) -> list[str]:
         """Return the workers, in order."""
@@ -243,36 +250,72 @@ class Trial:
                     raise StepUnavailable(step, mode)
                 time.sleep(_POLL_SECONDS)
 
-    def _read(self) -> SavedSteps:
+    def _read(self) -> SavedSteps | TrialSteps:
         flush(self.path)
-        return SavedSteps(open_run(self.path))
+        return _open(self.path)
 
     def _is_in_range(self, step: int) -> bool:
         return self._start <= step and (self._end is None or step < self._end)
 
-    def _stored_collections(self) -> dict[str, dict[str, Any]]:
-        trial = self._saved.trial
-        if trial:
-            return {str(name): dict(entry) for name, entry in trial["collections"].items()}
-        entries: dict[str, dict[str, Any]] = {"all": {"include_regex": [".*"]}}
-        entries |= {str(name): dict(entry) for name, entry in self._saved.hook.get("collections", {}).items()}
-        for name, members in self._saved.members().items():
-            entries[name] = entries.get(name, {}) | {"tensor_names": members}
-        for entry in entries.values():
-            patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]
-            found = {name for name in self._saved.tensors if any(pattern.search(name) for pattern in patterns)}
-            entry["tensor_names"] = found.union(entry.get("tensor_names") or ()) & self._saved.tensors.keys()
-        return entries
-
-    def _read_collections(self) -> dict[str, Collection]:
-        return {
-            name: Collection(
-                name,
-                list(entry.get("include_regex") or ()),
-                set(entry["tensor_names"]),
-                entry.get("reduction_config"),
-                entry.get("save_config"),
-                bool(entry.get("save_histogram", True)),
+    def _read_collections(self) -> None:
+        """Read the collections; those that the script has changed keep their further members."""
+        for name, entry in self._saved.collection_entries().items():
+            members, patterns = set(entry["tensor_names"]), list(entry.get("include_regex") or ())
+            if name in self._collections:
+                self._collections[name].tensor_names |= members
+                continue
+            configs = entry.get("reduction_config"), entry.get("save_config")
+            self._collections[name] = Collection(
+                name, patterns, members, *configs, save_histogram=bool(entry.get("save_histogram", True))
             )
-            for name, entry in self._stored_collections().items()
-        }
+
+
+class LocalTrial(Trial):
+    """A trial in a local folder.
+
+    Args:
+        name: A name for it.
+        dirname: Its folder.
+    """
+
+    def __init__(
+        self, name: str, dirname: str, range_steps: tuple[int | None, int | None] | None = None, **others: Any
+    ) -> None:
+        _check_options(others)
+        super().__init__(dirname, name, range_steps)
+
+
+class S3Trial(Trial):
+    """A trial in S3.
+
+    Args:
+        name: A name for it.
+        bucket_name, prefix_name: Where it is.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        bucket_name: str,
+        prefix_name: str,
+        range_steps: tuple[int | None, int | None] | None = None,
+        **others: Any,
+    ) -> None:
+        _check_options(others)
+        super().__init__(f"s3://{bucket_name}/{prefix_name}", name, range_steps)
+
+
+def _open(path: str) -> SavedSteps | TrialSteps:
+    """Open what smdebug writes by its index files, and anything else by Leadline's reader."""
+    if not layout.is_run(path):
+        folders = [path, os.path.join(path, "debug-output")]
+        tensors = next((folder for folder in folders if os.path.isdir(os.path.join(folder, COLLECTIONS))), None)
+        if tensors is not None:
+            return TrialSteps(tensors)
+    return SavedSteps(open_run(path))
+
+
+def _check_options(others: Iterable[str]) -> None:
+    unknown = set(others) - {"check", "cache", "index_mode", "parallel"}
+    if unknown:
+        raise TypeError(f"a trial has no options {', '.join(sorted(unknown))}")

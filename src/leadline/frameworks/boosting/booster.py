@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -99,6 +100,8 @@ class Booster(ABC):
 
 
 _NONE: Final = -1
+_MAX_CATEGORY: Final = 52
+"""The greatest category whose power of 2 a float64 adds exactly to those of all smaller ones."""
 _INTEGER_COLUMNS: Final = ("Tree", "Node", "ID", "Feature", "Yes", "No", "Missing", "Depth")
 
 
@@ -111,9 +114,12 @@ class TreeTable:
 
     Args:
         features: The feature names, in the order of the training data.
+        has_categories: Whether there is a column ``Category``: of a split by categories the sum of 2 to the power of
+            each category that it names, infinite if one is greater than 52; NaN of other nodes.
     """
 
-    def __init__(self, features: Sequence[str]) -> None:
+    def __init__(self, features: Sequence[str], *, has_categories: bool = False) -> None:
+        self._has_categories = has_categories
         self._features = {name: index for index, name in enumerate(features)}
         self._rows: list[tuple[Any, ...]] = []
 
@@ -128,6 +134,7 @@ class TreeTable:
         children: tuple[int, int, int],
         gain: float | None,
         cover: float | None,
+        categories: Sequence[int] = (),
     ) -> None:
         """Add a node that splits the samples.
 
@@ -135,11 +142,12 @@ class TreeTable:
             children: The child nodes for samples that meet the condition, that do not, and that miss the feature.
         """
         ids = tuple(_id(tree, child) for child in children)
-        self._add(tree, node, depth, self._features.get(feature, _NONE), ids, (condition, gain, cover))
+        numbers = (condition, gain, cover, _bits(categories))
+        self._add(tree, node, depth, self._features.get(feature, _NONE), ids, numbers)
 
     def leaf(self, tree: int, node: int, depth: int, *, value: float, cover: float | None) -> None:
         """Add a leaf."""
-        self._add(tree, node, depth, _NONE, (_NONE, _NONE, _NONE), (None, value, cover))
+        self._add(tree, node, depth, _NONE, (_NONE, _NONE, _NONE), (None, value, cover, None))
 
     def _add(
         self,
@@ -150,7 +158,7 @@ class TreeTable:
         children: tuple[int, ...],
         numbers: tuple[float | None, ...],
     ) -> None:
-        """Add a row; its numbers are split, gain and cover."""
+        """Add a row; its numbers are split, gain, cover and category."""
         self._rows.append((tree, node, _id(tree, node), feature, *children, depth, *map(_or_nan, numbers)))
 
     def columns(self) -> dict[str, Array]:
@@ -160,12 +168,20 @@ class TreeTable:
             ``(nodes,)`` each, ordered by tree and node.
         """
         rows = sorted(self._rows, key=lambda row: row[:2])
-        named = zip((*_INTEGER_COLUMNS, "Split", "Gain", "Cover"), zip(*rows, strict=True), strict=False)
+        numbers = ("Split", "Gain", "Cover", "Category") if self._has_categories else ("Split", "Gain", "Cover")
+        named = zip((*_INTEGER_COLUMNS, *numbers), zip(*rows, strict=True), strict=False)
         return {name: np.array(values, np.int64 if name in _INTEGER_COLUMNS else np.float64) for name, values in named}
 
 
 def _id(tree: int, node: int) -> int:
     return (tree << 32) + node
+
+
+def _bits(categories: Sequence[int]) -> float | None:
+    """Return a set of categories as one number; None if there are none."""
+    if not categories:
+        return None
+    return math.inf if max(categories) > _MAX_CATEGORY else float(sum(1 << category for category in categories))
 
 
 def _or_nan(value: float | None) -> float:

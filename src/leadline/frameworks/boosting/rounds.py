@@ -173,7 +173,20 @@ class Rounds:
 
 _TREE_NAMES: Final = tuple(
     f"trees/{column}"
-    for column in ("Tree", "Node", "ID", "Feature", "Split", "Yes", "No", "Missing", "Gain", "Cover", "Depth")
+    for column in (
+        "Tree",
+        "Node",
+        "ID",
+        "Feature",
+        "Split",
+        "Yes",
+        "No",
+        "Missing",
+        "Gain",
+        "Cover",
+        "Depth",
+        "Category",
+    )
 )
 _CLASS_STATISTICS: Final = frozenset({"class_counts", "confusion"})
 _CLASSIFIERS: Final = ("binary", "multiclass")

@@ -21,7 +21,8 @@ class XGBoostAdapter(BoostingAdapter):
     """See ``leadline.frameworks.adapter.Adapter``.
 
     Every training uses a callback container, however ``train`` was imported: its methods are patched while the adapter
-    is installed. The user's list of callbacks is left unchanged; the callbacks run before a round ends.
+    is installed. The user's list of callbacks is left unchanged; the callbacks run before a round ends. One with an
+    attribute ``captured_data``, a ``GivenData``, names the data whose SHAP values and predictions are captured.
     """
 
     name = "xgboost"
@@ -74,7 +75,10 @@ def _after_round(rounds: Rounds, original: Callable[..., Any]) -> Callable[..., 
         rounds.end_update(model)
         result = original(self, model, epoch, dtrain, evals)
         is_single = dtrain is not None and not self.is_cv
-        booster = XGBoostBooster(model, dtrain, evals or ()) if is_single else None
+        given = next(
+            (callback.captured_data for callback in self.callbacks if hasattr(callback, "captured_data")), None
+        )
+        booster = XGBoostBooster(model, dtrain, evals or (), given) if is_single else None
         rounds.end_round(
             model,
             booster,

@@ -6,6 +6,7 @@ import ctypes
 import functools
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +17,16 @@ from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstant
 _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
 
+@dataclass(frozen=True, slots=True)
+class GivenData:
+    """The data that a script wants to be captured, in place of what it trains and evaluates with."""
+
+    train: Any = None
+    """The data whose SHAP values are computed; None: the training data."""
+    validation: Any = None
+    """The data whose labels and predictions are captured; None: the evaluation sets."""
+
+
 class XGBoostBooster(Booster):
     """See ``leadline.frameworks.boosting.booster.Booster``.
 
@@ -23,11 +34,14 @@ class XGBoostBooster(Booster):
 
     Args:
         evals: The evaluation sets with their names.
+        given: Data that the script names itself.
     """
 
-    def __init__(self, booster: Any, dtrain: Any, evals: Sequence[tuple[Any, str]]) -> None:
+    def __init__(
+        self, booster: Any, dtrain: Any, evals: Sequence[tuple[Any, str]], given: GivenData | None = None
+    ) -> None:
         super().__init__(booster)
-        self._dtrain, self._evals = dtrain, evals
+        self._dtrain, self._evals, self._given = dtrain, evals, given or GivenData()
 
     def read_constants(self) -> BoosterConstants:
         settings, named = self.settings(), self._booster.feature_names
@@ -59,14 +73,15 @@ class XGBoostBooster(Booster):
         return np.array([_magnitude(scores.get(feature, 0.0)) for feature in self.constants.features], np.float64)
 
     def contributions(self) -> Floats | None:
-        contributions = self._booster.predict(self._dtrain, pred_contribs=True, validate_features=False)
+        data = self._dtrain if self._given.train is None else self._given.train
+        contributions = self._booster.predict(data, pred_contribs=True, validate_features=False)
         return np.asarray(contributions, np.float64)
 
     def trees(self) -> dict[str, Array]:
         last = self._booster.num_boosted_rounds() - 1
         if last < 0 or self.constants.kind == "gblinear":
             return {}
-        table = TreeTable(self.constants.features)
+        table = TreeTable(self.constants.features, has_categories=True)
         for tree, dumped in enumerate(self._booster[last : last + 1].get_dump(dump_format="json", with_stats=True)):
             _walk(json.loads(dumped), tree, 0, table)
         return table.columns()
@@ -85,7 +100,7 @@ class XGBoostBooster(Booster):
 
     def _predictions(self, data: Any) -> Array:
         library = _library()
-        if library is None:
+        if library is None or data is self._given.validation:
             return np.asarray(self._booster.predict(data, validate_features=False))
         return library.predictions(self._booster, data)
 
@@ -94,6 +109,8 @@ class XGBoostBooster(Booster):
 
     def _validation_set(self) -> tuple[str, Any]:
         """Return the last set that is not the training data: the one that early stopping uses."""
+        if self._given.validation is not None:
+            return "validation", self._given.validation
         held_out = [(name, data) for data, name in self._evals if data is not self._dtrain]
         return held_out[-1] if held_out else ("train", self._dtrain)
 
@@ -131,6 +148,7 @@ def _walk(node: dict[str, Any], tree: int, depth: int, table: TreeTable) -> None
         feature=node["split"],
         condition=float(condition) if isinstance(condition, (int, float)) else None,
         children=(node["yes"], node["no"], node["missing"]),
+        categories=condition if isinstance(condition, list) else (),
         gain=node.get("gain"),
         cover=node.get("cover"),
     )

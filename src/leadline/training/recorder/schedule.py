@@ -94,6 +94,7 @@ class CaptureSchedule:
             item
             for item in self._items
             if (item.schedule.every is not None or item.schedule.every_seconds is not None)
+            and item.schedule.has_last_round
             and item.schedule.start <= step
             and (item.schedule.end is None or step < item.schedule.end)
         ]

@@ -25,3 +25,13 @@ def test_a_row_for_each_node_ordered_by_tree_and_node() -> None:
 
 def test_a_table_without_trees_has_no_columns() -> None:
     assert TreeTable(("age",)).columns() == {}
+
+
+def test_categories_of_a_split_are_one_number() -> None:
+    table = TreeTable(("kind",), has_categories=True)
+    for node, categories in enumerate(([0, 3], [52], [53], [])):
+        table.split(
+            0, node, 0, feature="kind", condition=None, children=(8, 9, 9), gain=1.0, cover=1.0, categories=categories
+        )
+    table.leaf(0, 8, 1, value=0.5, cover=1.0)
+    np.testing.assert_array_equal(table.columns()["Category"], [9.0, 2.0**52, np.inf, np.nan, np.nan])

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+from leadline.compat.smdebug.core.reduction_config import ReductionConfig
+from leadline.compat.smdebug.core.save_config import SaveConfig
 
 
 class CollectionKeys:
@@ -49,6 +54,13 @@ class Collection:
         self.include_regex = list(self.include_regex or ())
         self.tensor_names = set(self.tensor_names or ())
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Collection):
+            return NotImplemented
+        return self.to_json_dict() == other.to_json_dict()
+
+    __hash__ = object.__hash__
+
     def include(self, regex: str | list[str]) -> None:
         """Add regular expressions."""
         self.include_regex += [regex] if isinstance(regex, str) else regex
@@ -78,9 +90,31 @@ class Collection:
         reductions, steps = self.reduction_config, self.save_config
         return {
             "name": self.name,
-            "include_regex": self.include_regex,
+            "include_regex": list(self.include_regex),
             "tensor_names": sorted(self.tensor_names),
             "reduction_config": reductions.to_json_dict() if hasattr(reductions, "to_json_dict") else reductions,
             "save_config": steps.to_json_dict() if hasattr(steps, "to_json_dict") else steps,
             "save_histogram": self.save_histogram,
         }
+
+    def to_json(self) -> str:
+        """Return it as in a collections file, as JSON."""
+        return json.dumps(self.to_json_dict())
+
+    @classmethod
+    def from_dict(cls, params: Mapping[str, Any]) -> Self:
+        """Create it from an entry of a collections file."""
+        reductions, steps = params.get("reduction_config"), params.get("save_config")
+        return cls(
+            str(params["name"]),
+            list(params.get("include_regex") or ()),
+            set(params.get("tensor_names") or ()),
+            ReductionConfig.parse(reductions) if reductions else None,
+            SaveConfig.parse(steps) if steps else None,
+            bool(params.get("save_histogram", True)),
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Create it from the text that ``to_json`` returns."""
+        return cls.from_dict(json.loads(text))

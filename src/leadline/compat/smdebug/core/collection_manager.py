@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Mapping, Sequence
 
 from leadline.compat.smdebug.core.collection import Collection, CollectionKeys
+from leadline.compat.smdebug.core.utils import get_path_to_collections
 from leadline.compat.smdebug.exceptions import SMDebugError, SMDebugTypeError
+from leadline.store.documents import make_folder, replace_file
 
 
 class CollectionManager:
     """The collections of a hook by name.
 
     Args:
-        defaults: The collections that its framework has, with their regular expressions.
+        defaults: The collections that its framework has, with their regular expressions; None: there are none yet.
         kind: The class of its collections.
     """
 
@@ -21,8 +25,16 @@ class CollectionManager:
     ) -> None:
         self._kind = kind
         self.collections: dict[str, Collection] = {}
-        for name, patterns in ({CollectionKeys.ALL: [".*"], CollectionKeys.DEFAULT: []} | dict(defaults or {})).items():
+        always = {CollectionKeys.ALL: [".*"], CollectionKeys.DEFAULT: []} if defaults is not None else {}
+        for name, patterns in (always | dict(defaults or {})).items():
             self.collections[name] = kind(name, list(patterns))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, CollectionManager):
+            return NotImplemented
+        return self.collections == other.collections
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"CollectionManager({', '.join(self.collections)})"
@@ -61,3 +73,26 @@ class CollectionManager:
     def get_collections(self) -> dict[str, Collection]:
         """Return the collections by name."""
         return self.collections
+
+    def export(self, out_dir: str | os.PathLike[str], filename: str, num_workers: int = 1) -> None:
+        """Write the collections file of a worker into a trial.
+
+        Args:
+            filename: ``WORKER_collections.json``.
+            num_workers: The workers that write collections files.
+        """
+        path = os.path.join(get_path_to_collections(os.fspath(out_dir)), filename)
+        entries = {name: collection.to_json_dict() for name, collection in self.collections.items()}
+        make_folder(os.path.dirname(path))
+        with replace_file(path) as file:
+            file.write(json.dumps({"collections": entries, "_meta": {"num_workers": num_workers}}).encode())
+
+    @classmethod
+    def load(cls, filename: str | os.PathLike[str]) -> CollectionManager:
+        """Read a collections file."""
+        with open(filename, encoding="utf-8") as file:
+            entries = json.load(file)["collections"]
+        manager = cls()
+        for entry in entries.values():
+            manager.add(Collection.from_dict(entry))
+        return manager

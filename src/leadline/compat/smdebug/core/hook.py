@@ -83,6 +83,9 @@ class BaseHook:
         self._run: HookRun | None = None
         self._arrays: ArrayHook | None = None
         self._is_closed = False
+        self._warned: set[str] = set()
+        self._timestamps: dict[str, dict[int, float]] = {}
+        """The times that the script gave to numbers, by name and global step."""
         self._described: dict[str, Any] = {}
         """The collections as they were captured last."""
         if include_regex:
@@ -90,8 +93,6 @@ class BaseHook:
             self._included[CollectionKeys.DEFAULT] = None
         if save_all:
             self._included[CollectionKeys.ALL] = None
-        for name in self._included:
-            self.collection_manager.create_collection(name)
 
     @classmethod
     def create_from_json_file(cls, json_file_path: str | None = None) -> Self:
@@ -111,10 +112,7 @@ class BaseHook:
     def _configure(self, settings: HookSettings) -> None:
         """Give the collections what a configuration file says of them."""
         for entry in settings.collections:
-            collection = self.get_collection(entry.name)
-            collection.include(list(entry.include_regex))
-            collection.save_config, collection.reduction_config = entry.save_config, entry.reduction_config
-            collection.save_histogram = entry.save_histogram
+            entry.apply(self.get_collection(entry.name))
 
     @property
     def include_collections(self) -> set[str]:
@@ -155,6 +153,14 @@ class BaseHook:
         """Return the collections as they are captured."""
         return list(self.get_collections().values())
 
+    def _warn_of_unknown(self) -> None:
+        """Name the collections that are to be saved although the script says nowhere what they select."""
+        known = {*self.get_collections(), *SCALAR_COLLECTIONS, "scalars"}
+        for name in self._included:
+            if name not in known and name not in self._warned:
+                self._warned.add(name)
+                logger.warning("collection %s selects nothing: give it an include_regex", name)
+
     # --- steps and values -----------------------------------------------------------------------------------
 
     def set_mode(self, mode: ModeKeys) -> None:
@@ -174,7 +180,7 @@ class BaseHook:
 
         Args:
             sm_metric: Also add it to collection ``sm_metrics``.
-            timestamp: Not used: a number has the time of its step.
+            timestamp: Its time in seconds since the epoch; None: that of its step.
         Raises:
             SMDebugTypeError: It is not one number.
         """
@@ -183,6 +189,8 @@ class BaseHook:
         if session is not None:
             marks = (CollectionKeys.SM_METRICS,) if sm_metric else ()
             session.guard.run(session.recorder.log, {SCALAR_PREFIX + name: number}, "scalars", marks)
+            if timestamp is not None:
+                self._timestamps.setdefault(SCALAR_PREFIX + name, {})[self.step] = float(timestamp)
 
     def save_tensor(
         self, tensor_name: str, tensor_value: Any, collections_to_write: str | Iterable[str] = CollectionKeys.DEFAULT
@@ -203,10 +211,16 @@ class BaseHook:
         """Write the remaining data and end the run."""
         self._is_closed = True
         if self._run is not None:
+            if self._timestamps:
+                self._describe()
             self._run.close()
 
     _cleanup = close
     """As older scripts close a hook."""
+
+    def _get_worker_name(self) -> str:
+        """Return the name of this process in the trial, as older scripts ask for it."""
+        return f"worker_{rank()}"
 
     def __getstate__(self) -> dict[str, Any]:
         """Return nothing: another process that receives the hook saves nothing with it."""
@@ -238,9 +252,21 @@ class BaseHook:
                 logger.warning("TensorBoard files: leadline export %s --to tensorboard", self.out_dir)
         else:
             self._run.change(items)
+        if are_collections_complete:
+            self._warn_of_unknown()
         if self._described != before:
-            self._run.describe({"names": self.names, "collections": self._described})
+            self._describe()
         return self._session
+
+    def _describe(self) -> None:
+        """Record what a reader of the trial needs beside the run."""
+        if self._run is not None:
+            times = {"timestamps": self._timestamps} if self._timestamps else {}
+            self._run.describe({"names": self.names, "collections": self._described} | times | self._facts())
+
+    def _facts(self) -> dict[str, Any]:
+        """Return further facts for readers of the trial."""
+        return {}
 
     def _update(self) -> None:
         """Capture what the collections select by now, if the capture has begun."""

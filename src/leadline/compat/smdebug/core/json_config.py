@@ -8,14 +8,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leadline.compat.smdebug.core.collection import Collection
+from leadline.compat.smdebug.core.collection_manager import CollectionManager
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
-from leadline.compat.smdebug.core.save_config import SaveConfig, SaveConfigMode
+from leadline.compat.smdebug.core.sagemaker_utils import is_sagemaker_job
+from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
 from leadline.compat.smdebug.exceptions import SMDebugValueError
 
 CONFIG_FILE_PATH_ENV_STR: Final = "SMDEBUG_CONFIG_FILE_PATH"
 DEFAULT_SAGEMAKER_CONFIG: Final = "/opt/ml/input/config/debughookconfig.json"
 DEFAULT_SAGEMAKER_OUTDIR: Final = "/opt/ml/output/tensors"
+TENSORBOARD_CONFIG_FILE_PATH_ENV_STR: Final = "TENSORBOARD_CONFIG_FILE_PATH"
+DEFAULT_SAGEMAKER_TENSORBOARD_PATH: Final = "/opt/ml/input/config/tensorboardoutputconfig.json"
+DEFAULT_RESOURCE_CONFIG_FILE: Final = "/opt/ml/input/config/resourceconfig.json"
 _NUMBERS: Final = ("save_interval", "start_step", "end_step")
 _REDUCTION: Final = ("reductions", "save_raw_tensor", "save_shape")
 _TRUTH: Final = {"true": True, "false": False}
@@ -30,6 +36,12 @@ class CollectionSettings:
     save_config: SaveConfig | None = None
     reduction_config: ReductionConfig | None = None
     save_histogram: bool = True
+
+    def apply(self, collection: Collection) -> None:
+        """Give a collection these settings."""
+        collection.include(list(self.include_regex))
+        collection.save_config, collection.reduction_config = self.save_config, self.reduction_config
+        collection.save_histogram = self.save_histogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +96,27 @@ def parse_settings(document: Any, interval: int) -> HookSettings:
         "export_tensorboard": _flag(given, "export_tensorboard", default=False),
         "tensorboard_dir": given.get("tensorboard_dir"),
     }
+    if is_sagemaker_job():
+        folder = _tensorboard_folder()
+        hook |= {"export_tensorboard": folder is not None, "tensorboard_dir": folder}
     entries = document.get("CollectionConfigurations") or ()
     return HookSettings(hook, tuple(_collection(entry, save_config) for entry in entries))
+
+
+def _tensorboard_folder() -> str | None:
+    """Return where a job of SageMaker wants TensorBoard's files; None: it does not want them.
+
+    Raises:
+        SMDebugValueError: The file that says so is no JSON, or names no folder.
+    """
+    path = os.environ.get(TENSORBOARD_CONFIG_FILE_PATH_ENV_STR) or DEFAULT_SAGEMAKER_TENSORBOARD_PATH
+    try:
+        with open(path, encoding="utf-8") as file:
+            return str(json.load(file)["LocalPath"])
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError) as error:
+        raise SMDebugValueError(f"{path}: an object with LocalPath is expected: {error}") from None
 
 
 def _collection(entry: Any, default: SaveConfig) -> CollectionSettings:
@@ -175,3 +206,34 @@ def _table(value: Any, name: str) -> Mapping[str, Any]:
     if not isinstance(value, Mapping):
         raise SMDebugValueError(f"{name} must be an object, not {value!r}")
     return value
+
+
+# --- the parts of which rule containers and scripts compose a hook -------------------------------------------
+
+
+def get_json_config_as_dict(json_config_path: str | None = None) -> dict[str, Any]:
+    """Return a configuration file as it is; see ``read_settings`` for its path and errors."""
+    path = config_path(json_config_path)
+    with open(path, encoding="utf-8") as file:
+        try:
+            return dict(json.load(file))
+        except (ValueError, TypeError) as error:
+            raise SMDebugValueError(f"{path} is not a JSON object: {error}") from None
+
+
+def collect_hook_config_params(params_dict: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the hook that a configuration file describes."""
+    return parse_settings(params_dict, DEFAULT_INTERVAL).hook
+
+
+def get_include_collections(params_dict: Mapping[str, Any]) -> set[str]:
+    """Return the names of the collections that a configuration file lists."""
+    return {entry.name for entry in parse_settings(params_dict, DEFAULT_INTERVAL).collections}
+
+
+def add_collections_to_manager(
+    collection_manager: CollectionManager, params_dict: Mapping[str, Any], hook_params: Mapping[str, Any] | None = None
+) -> None:
+    """Give the collections of a manager what a configuration file says of them."""
+    for entry in parse_settings(params_dict, DEFAULT_INTERVAL).collections:
+        entry.apply(collection_manager.get(entry.name))

@@ -42,7 +42,8 @@ class SaveConfigMode:
 
     def schedule(self) -> Schedule:
         """Return the steps as a schedule of the capture plan."""
-        return Schedule(self.save_interval, None, self.start_step, self.end_step, tuple(self.save_steps or ()))
+        steps = tuple(self.save_steps or ())
+        return Schedule(self.save_interval, None, self.start_step, self.end_step, steps, has_last_round=False)
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the fields by name."""

@@ -17,7 +17,6 @@ from leadline.compat.smdebug.exceptions import (
 )
 from leadline.compat.smdebug.saved_steps import REDUCTIONS
 from leadline.statistics import arrays
-from leadline.trials.steps import leadline_statistic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -68,10 +67,7 @@ class Tensor:
         if chosen is None:
             has_reductions = bool(self._stored(step, worker))
             raise TensorUnavailableForStep(self.name, step_num, mode, has_reductions)
-        of_mode, mode_step = self._stamp(step)
-        return self.trial.saved.tensor(self.name).value(
-            mode_step, worker=self.trial.saved.run_worker(chosen), mode=of_mode
-        )
+        return self.trial.saved.value(self.name, step, chosen)
 
     def values(self, mode: ModeKeys = ModeKeys.GLOBAL, worker: str | None = None) -> dict[int, npt.NDArray[Any]]:
         """Return the elements at each step at which they were saved."""
@@ -114,12 +110,9 @@ class Tensor:
         names, chosen = self._stored(step, worker), self._worker(self.trial.saved.tensors[self.name][step], worker)
         if not names or chosen is None:
             return {}
-        of_mode, mode_step = self._stamp(step)
-        tensor = self.trial.saved.tensor(self.name)
+        saved = self.trial.saved
         return {
-            (name.removeprefix("abs_"), name.startswith("abs_")): tensor.statistic(
-                leadline_statistic(name), mode_step, worker=self.trial.saved.run_worker(chosen), mode=of_mode
-            )
+            (name.removeprefix("abs_"), name.startswith("abs_")): saved.reduction(self.name, step, chosen, name)
             for name in sorted(names)
         }
 
@@ -132,8 +125,10 @@ class Tensor:
         try:
             return tuple(self.value(step_num, mode, worker).shape)
         except TensorUnavailableForStep:
-            shape = self.trial.saved.tensor(self.name).shape
-            if not shape:
+            step = self._global_step(step_num, mode, worker)
+            chosen = self._worker(self.trial.saved.tensors[self.name][step], worker)
+            shape = None if chosen is None else self.trial.saved.shape(self.name, step, chosen)
+            if shape is None:
                 raise ShapeUnavailableForStep(self.name, step_num, mode) from None
             return shape
 
@@ -160,12 +155,6 @@ class Tensor:
                 raise StepUnavailable(step_num, mode)
             raise TensorUnavailableForStep(self.name, step_num, mode)
         return step
-
-    def _stamp(self, step: int) -> tuple[str, int]:
-        """Return the run's mode and the step within it of a global step."""
-        saved = self.trial.saved
-        mode, mode_step = saved.stamps[step]
-        return saved.run_mode(mode), mode_step
 
     def _stored(self, step: int, worker: str | None) -> set[str]:
         chosen = self._worker(self.trial.saved.tensors[self.name].get(step, set()), worker)

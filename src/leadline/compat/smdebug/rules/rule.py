@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
+from leadline.compat.smdebug.analysis.utils import no_refresh
 from leadline.compat.smdebug.exceptions import RuleEvaluationConditionMet, SMDebugNotImplementedError
 from leadline.compat.smdebug.rules.req_tensors import RequiredTensors
 from leadline.compat.smdebug.trials import Trial
@@ -51,22 +51,9 @@ class Rule(ABC):
             TensorUnavailable, TensorUnavailableForStep: A required tensor was not saved.
         """
         self.base_trial.wait_for_steps([step])
-        with _without_refresh(self.trials):
+        with no_refresh(self.trials):
             self.req_tensors.clear()
             self.set_required_tensors(step)
             self.req_tensors.fetch()
             if self.invoke_at_step(step):
                 raise RuleEvaluationConditionMet(self.rule_name, step)
-
-
-@contextmanager
-def _without_refresh(trials: Sequence[Trial]) -> Iterator[None]:
-    """Read no new data meanwhile, so that a step looks the same to the whole evaluation."""
-    before = [trial.dynamic_refresh for trial in trials]
-    for trial in trials:
-        trial.dynamic_refresh = False
-    try:
-        yield
-    finally:
-        for trial, is_refreshed in zip(trials, before, strict=True):
-            trial.dynamic_refresh = is_refreshed

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any, Final
 
+import xgboost
 from xgboost.callback import TrainingCallback
 
 from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.hook_run import logger
 from leadline.compat.smdebug.core.singleton import set_hook
+from leadline.compat.smdebug.exceptions import SMDebugTypeError
+from leadline.compat.smdebug.keras_names import XGBOOST
+from leadline.frameworks.xgboost.booster import GivenData
 
 __all__ = ["Hook"]
 
@@ -25,7 +30,8 @@ _PLACES: Final = (
     "labels",
     "hyperparameters",
 )
-_EVERYWHERE: Final = tuple(TensorSelection(place, None, _TRAIN) for place in _PLACES)
+_WITHOUT_BIAS: Final = {"average_shap": "^(?!.*/bias$)"}
+_EVERYWHERE: Final = tuple(TensorSelection(place, _WITHOUT_BIAS.get(place), _TRAIN) for place in _PLACES)
 _NAMING: Final = Naming(
     defaults={
         "all": (".*",),
@@ -35,7 +41,7 @@ _NAMING: Final = Naming(
         **{place: (f"^{place}(?:/|$)",) for place in _PLACES[2:]},
     },
     native={
-        **{place: (TensorSelection(place, None, _TRAIN),) for place in _PLACES},
+        **{selection.collection: (selection,) for selection in _EVERYWHERE},
         "metrics": _EVERYWHERE[:2],
         "all": _EVERYWHERE,
     },
@@ -46,16 +52,21 @@ _NAMING: Final = Naming(
 class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no types here
     """Saves what XGBoost trains with, as one of the ``callbacks`` of ``xgboost.train``; see ``BaseHook`` for arguments.
 
-    A step is a round. The hook closes at the end of the training.
+    A step is a round.
 
     Args:
-        hyperparameters: Not used: the hyperparameters that are saved are those of the booster, as numbers.
-        train_data: Not used: SHAP values are those of the training data.
-        validation_data: Not used: predictions and labels are those of the last of ``evals`` that is not trained on.
+        hyperparameters: Saved as ``hyperparameters/<name>``, beside those of the booster, which are numbers.
+        train_data: The data whose SHAP values are saved, a ``DMatrix`` or the path of a file and its format (``csv``,
+            ``libsvm``); None: the data that is trained on.
+        validation_data: The data whose predictions and labels are saved; None: the last of ``evals`` that is not
+            trained on.
         args, kwargs: See ``BaseHook``; a ``reduction_config`` changes nothing.
+    Raises:
+        SMDebugTypeError: The data is of another type.
     """
 
     naming = _NAMING
+    names = XGBOOST
     default_collections = ("metrics",)
     default_interval = 10
 
@@ -70,7 +81,14 @@ class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no t
         if kwargs.pop("reduction_config", None) is not None:
             logger.warning("reduction_config is ignored: the hook for XGBoost saves whole tensors")
         super().__init__(*args, **kwargs)
-        self.hyperparameters, self.train_data, self.validation_data = hyperparameters, train_data, validation_data
+        self.hyperparameters = hyperparameters
+        self.train_data, self.validation_data = (
+            _data("train_data", train_data),
+            _data("validation_data", validation_data),
+        )
+        self.captured_data = GivenData(self.train_data, self.validation_data)
+        self._given = {str(name): _plain(value) for name, value in (hyperparameters or {}).items()}
+        self._features: list[str] = []
         set_hook(self)
         self._begin(are_collections_complete=False)
 
@@ -80,6 +98,40 @@ class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no t
         return model
 
     def after_training(self, model: Any) -> Any:
-        """Close the hook."""
-        self.close()
+        """Write what was saved; numbers of the script may follow."""
+        session = self._session
+        if session is not None:
+            self._features = _features(model)
+            self._describe()
+            session.guard.run(session.flush)
         return model
+
+    def _facts(self) -> dict[str, Any]:
+        return {"hyperparameters": self._given, "features": self._features}
+
+
+def _data(name: str, given: Any) -> xgboost.DMatrix | None:
+    """Return the data that a script gave to its hook.
+
+    Raises:
+        SMDebugTypeError: It is neither a DMatrix nor a path with a format.
+    """
+    if given is None or isinstance(given, xgboost.DMatrix):
+        return given
+    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
+        path, kind = given
+        return xgboost.DMatrix(f"{os.path.expanduser(path)}?format={kind}")
+    raise SMDebugTypeError(f"{name}: a DMatrix is expected, or the path of a file and its format")
+
+
+def _features(model: Any) -> list[str]:
+    """Return the names of the features of a booster; of several folds, those of the first."""
+    folds = getattr(model, "cvfolds", None)
+    booster = folds[0].bst if folds else model
+    named = booster.feature_names if isinstance(booster, xgboost.Booster) else None
+    return list(named) if named else [f"f{index}" for index in range(booster.num_features())]
+
+
+def _plain(value: Any) -> str | float | int | bool:
+    """Return a hyperparameter as a number or text."""
+    return value if isinstance(value, (str, float, int, bool)) else str(value)

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import Final
 
+from leadline.compat.smdebug.core.sagemaker_utils import is_sagemaker_job
+from leadline.compat.smdebug.core.utils import is_s3
+from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.run_state import read_status
 
 END_FILE: Final = "training_job_end.ts"
 """The file that smdebug writes into a trial at the end of the training."""
+ENV_RULE_STOP_SIGNAL_FILENAME: Final = "SAGEMAKER_ENV_RULE_STOP_SIGNAL_FILE"
+"""The variable that names the file by which a rule is asked to stop."""
+DEFAULT_GRACETIME_FOR_RULE_STOP_SEC: Final = 60
+_GRACE: Final = "rule_stop_grace_time_secs"
 
 
 def has_training_ended(trial_path: str | os.PathLike[str]) -> bool:
@@ -19,3 +27,52 @@ def has_training_ended(trial_path: str | os.PathLike[str]) -> bool:
     if os.path.exists(os.path.join(path, END_FILE)):
         return True
     return os.path.exists(os.path.join(path, layout.MANIFEST)) and read_status(path).status in JOB_ENDED
+
+
+def training_has_ended(trial_prefix: str | os.PathLike[str]) -> None:
+    """Mark the end of the training in the folder of a trial; nothing in a job of SageMaker, which does it itself.
+
+    Raises:
+        SMDebugRuntimeError: It is marked already.
+        SMDebugNotImplementedError: The trial is in S3.
+    """
+    if is_sagemaker_job():
+        return
+    path = check_dir_exists(trial_prefix)
+    os.makedirs(path, exist_ok=True)
+    with open(os.path.join(path, END_FILE), "a", encoding="utf-8"):
+        pass
+
+
+def check_dir_exists(path: str | os.PathLike[str]) -> str:
+    """Return the path of a folder, unless an earlier training was saved there.
+
+    Raises:
+        SMDebugRuntimeError: One was.
+        SMDebugNotImplementedError: It is in S3.
+    """
+    text = os.path.expanduser(os.fspath(path))
+    if is_s3(text)[0]:
+        raise SMDebugNotImplementedError(f"{text}: only local folders can be checked and marked")
+    if has_training_ended(text):
+        raise SMDebugRuntimeError(f"{text}: an earlier training was saved there; choose another folder")
+    return text
+
+
+def is_rule_signalled_gracetime_passed(trial_prefix: str | os.PathLike[str]) -> bool:
+    """Return whether a rule was asked to stop, and its time to do so has passed.
+
+    A file in the trial, which ``$SAGEMAKER_ENV_RULE_STOP_SIGNAL_FILE`` names, holds the time of the request in seconds
+    since the epoch; without a number in it, the time has passed. ``$rule_stop_grace_time_secs`` is by default 60.
+    """
+    name = os.environ.get(ENV_RULE_STOP_SIGNAL_FILENAME)
+    path = os.path.join(os.fspath(trial_prefix), name) if name else ""
+    if not path or not os.path.exists(path):
+        return False
+    try:
+        with open(path, encoding="utf-8") as file:
+            asked = int(file.read().strip())
+        grace = int(os.environ.get(_GRACE, DEFAULT_GRACETIME_FOR_RULE_STOP_SEC))
+    except ValueError:
+        return True
+    return time.time() - asked > grace

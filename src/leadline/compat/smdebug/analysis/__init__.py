@@ -1,0 +1,1 @@
+"""Where smdebug has the functions that pause the reading of new data."""

@@ -1,0 +1,69 @@
+"""The records of an event file, in smdebug's interface."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.trials.event_file import RecordedTensor, read_file
+
+
+class FileReader:
+    """Reads an event file of a trial.
+
+    Args:
+        fname: The path of a local file.
+        wait: Changes nothing.
+    """
+
+    def __init__(self, fname: str, wait: bool = False) -> None:
+        self._path = fname
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing: no file stays open."""
+
+    def read_tensors(self, check: str = "minimal") -> Iterator[tuple[str, int, npt.NDArray[Any], ModeKeys, int]]:
+        """Yield name, global step, elements, mode and step within it of each tensor.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        for tensor in self._records():
+            yield tensor.name, tensor.step, tensor.values, *_stamp(tensor)
+
+    def read_events(self, check: str = "minimal", regex_list: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """Return the tensors whose names contain a match of any regular expression; without one, all.
+
+        Each is a table with ``name``, ``step``, ``timestamp`` (seconds since the epoch), ``value``, ``mode`` and
+        ``mode_step``.
+
+        Raises:
+            ValueError: The file is damaged.
+        """
+        patterns = list(regex_list or ())
+        found = []
+        for tensor in self._records():
+            if not patterns or any(re.search(pattern, tensor.name) for pattern in patterns):
+                mode, mode_step = _stamp(tensor)
+                entry = {"name": tensor.name, "step": tensor.step, "timestamp": tensor.time_ns / 10**9}
+                found.append(entry | {"value": tensor.values, "mode": mode, "mode_step": mode_step})
+        return found
+
+    def _records(self) -> list[RecordedTensor]:
+        with open(self._path, "rb") as file:
+            return list(read_file(file.read()))
+
+
+def _stamp(tensor: RecordedTensor) -> tuple[ModeKeys, int]:
+    mode = ModeKeys(tensor.mode) if tensor.mode else ModeKeys.GLOBAL
+    return mode, tensor.step if tensor.mode_step is None else tensor.mode_step

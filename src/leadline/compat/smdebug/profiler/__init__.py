@@ -1,0 +1,1 @@
+"""Readers of system metrics and timelines, in smdebug's interface."""

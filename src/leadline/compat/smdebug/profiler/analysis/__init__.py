@@ -1,0 +1,1 @@
+"""Analysis of profiles, in smdebug's interface."""

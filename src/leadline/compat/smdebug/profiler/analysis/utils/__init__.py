@@ -1,0 +1,1 @@
+"""Tables of profiles, in smdebug's interface."""

@@ -1,0 +1,114 @@
+"""Rules as ``smdebug_rulesconfig`` and SageMaker's requests describe them, as the configuration of a run."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from leadline.compat.smdebug.core.json_config import parse_settings
+from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfigMode
+from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
+from leadline.config.parameters import read_parameters
+from leadline.config.run_config import RunConfig
+from leadline.config.toml_file import from_table
+from leadline.rules.registry import REGISTRY
+
+_NOT_OF_RULE: Final = frozenset({"rule_to_invoke", "action_json", "opt_out_telemetry", "base_trial", "source_s3_uri"})
+"""Parameters that say which rule it is or where it runs, or have no counterpart."""
+_OTHER_TRIAL: Final = re.compile(r"other_trial_\d+")
+_SCAN_INTERVAL: Final = "scan_interval_us"
+_ACTIONS: Final = {"stoptraining": "stop_training", "email": "notify:$MAIL", "sms": "notify:$SMS"}
+"""Leadline's actions by SageMaker's; where mail and SMS are sent is told by these variables."""
+
+
+def run_config(*configs: object) -> RunConfig:
+    """Return the rules, captures and actions of a run: ``to_options()`` gives them as options of ``leadline run``.
+
+    Args:
+        configs: What a function of ``smdebug_rulesconfig`` returns, an object of one of its classes of profiler rules,
+            or an entry of ``DebugRuleConfigurations`` or ``ProfilerRuleConfigurations``.
+    Raises:
+        SMDebugTypeError, SMDebugValueError: It is none of these.
+        UnknownNameError: There is no such rule or parameter.
+        ConfigurationError: A value is not valid for its parameter.
+    """
+    table: dict[str, Any] = {"rules": {}, "capture": {}, "on": {}}
+    for config in configs:
+        name, parameters, collections = _parts(config)
+        rule = str(parameters.get("rule_to_invoke") or name)
+        given = read_parameters(REGISTRY.find(rule), _given(parameters))
+        table["rules"][name] = {"rule": REGISTRY.canonical(rule), **given}
+        actions = _actions(parameters.get("action_json"))
+        if actions:
+            table["on"][name] = actions
+        for collection, item in _captures(collections):
+            items = table["capture"].setdefault(collection, [])
+            if item not in items:
+                items.append(item)
+    return from_table({key: value for key, value in table.items() if value}, "rules of SageMaker")
+
+
+def _parts(config: object) -> tuple[str, dict[str, Any], list[Any]]:
+    """Return the name of a rule, its parameters, and the collections that it needs."""
+    if isinstance(config, Mapping):
+        entry = config.get("DebugRuleConfiguration") or config.get("ProfilerRuleConfiguration") or config
+        parameters = dict(entry.get("RuleParameters") or {})
+        name = entry.get("RuleConfigurationName") or parameters.get("rule_to_invoke")
+        if not name:
+            raise SMDebugValueError(f"a rule has no RuleConfigurationName: {dict(config)!r}")
+        return str(name), parameters, list(config.get("CollectionConfigurations") or ())
+    name, given = getattr(config, "rule_name", None), getattr(config, "rule_parameters", None)
+    if not isinstance(name, str) or not isinstance(given, Mapping):
+        raise SMDebugTypeError(f"a configuration of a rule is expected, not {type(config).__name__}")
+    return name, dict(given), []
+
+
+def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of the rule itself."""
+    given = {key: value for key, value in parameters.items() if not _is_dropped(key)}
+    if isinstance(given.get("mode"), str):
+        given["mode"] = given["mode"].lower()
+    others = tuple(str(value) for key, value in parameters.items() if _OTHER_TRIAL.fullmatch(key))
+    return given | {"other_trials": others} if others else given
+
+
+def _is_dropped(key: str) -> bool:
+    is_interval = key.endswith(_SCAN_INTERVAL)
+    return is_interval or key in _NOT_OF_RULE or _OTHER_TRIAL.fullmatch(key) is not None
+
+
+def _actions(text: Any) -> list[str]:
+    """Return Leadline's actions of an ``action_json``, whose quotes may be escaped."""
+    if not text:
+        return []
+    try:
+        given = json.loads(str(text).replace('\\"', '"'))
+    except ValueError as error:
+        raise SMDebugValueError(f"action_json is not JSON: {error}") from None
+    names = [str(entry.get("name", "")).lower() for entry in (given if isinstance(given, list) else [given])]
+    unknown = set(names) - set(_ACTIONS)
+    if unknown:
+        raise SMDebugValueError(f"no such actions: {', '.join(sorted(unknown))}; there are {', '.join(_ACTIONS)}")
+    return [_ACTIONS[name] for name in dict.fromkeys(names)]
+
+
+def _captures(collections: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the name of each collection and what is captured of it, as in ``leadline.toml``."""
+    for entry in parse_settings({"CollectionConfigurations": collections}, DEFAULT_INTERVAL).collections:
+        selection: dict[str, Any] = {"regex": "|".join(entry.include_regex)} if entry.include_regex else {}
+        if entry.reduction_config is not None:
+            selection |= {"statistics": list(entry.reduction_config.statistics), "raw": entry.reduction_config.is_raw}
+        configs = {} if entry.save_config is None else entry.save_config.given
+        shared = SaveConfigMode() if entry.save_config is None else entry.save_config.other
+        yield entry.name, selection | _steps(shared)
+        for mode, steps in configs.items():
+            if mode.name != "GLOBAL":
+                yield entry.name, selection | _steps(steps) | {"modes": [mode.name.lower()]}
+
+
+def _steps(steps: SaveConfigMode) -> dict[str, Any]:
+    given = {"every": steps.save_interval, "start": steps.start_step, "end": steps.end_step}
+    listed = {"steps": list(steps.save_steps)} if steps.save_steps else {}
+    return {key: value for key, value in given.items() if value} | listed

@@ -1,0 +1,123 @@
+"""smdebug's readers of profiles: what they return, compared with the lines of the files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
+from leadline.compat.smdebug.profiler.analysis.utils.pandas_data_analysis import (
+    PandasFrameAnalysis,
+    Resource,
+    StatsBy,
+)
+from leadline.compat.smdebug.profiler.analysis.utils.profiler_data_to_pandas import PandasFrame
+from leadline.compat.smdebug.profiler.system_metrics_reader import LocalSystemMetricsReader
+from leadline.compat.smdebug.profiler.utils import TimeUnits, convert_utc_timestamp_to_microseconds
+
+START = 1_600_000_000
+"""When the job starts, in seconds since the epoch."""
+STEPS = [("TRAIN", 0, 2.0, 1.0), ("TRAIN", 1, 3.0, 2.0), ("EVAL", 0, 6.0, 0.5), ("TRAIN", 2, 7.0, 1.0)]
+"""Mode, step, start and duration in seconds."""
+
+
+def sample(kind: str, name: str, dimension: str, value: float, second: float) -> dict[str, Any]:
+    named = {"Type": kind, "Name": name, "Dimension": dimension, "NodeId": "algo-1"}
+    return {**named, "Value": value, "Timestamp": START + second}
+
+
+SAMPLES = [
+    *(
+        sample("cpu", f"cpu{core}", "CPUUtilization", 10.0 * second + core, second)
+        for second in range(10)
+        for core in (0, 1)
+    ),
+    *(sample("gpu", "gpu0", "GPUUtilization", 100.0 - second, second) for second in range(10)),
+    *(sample("gpu", "gpu0", "GPUMemoryUtilization", 5.0, second) for second in range(10)),
+]
+
+
+@pytest.fixture
+def profiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as smdebug writes it."""
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "job" / "profiler-output"
+    system = folder / "system" / "incremental"
+    system.mkdir(parents=True)
+    ordered = sorted(SAMPLES, key=lambda entry: entry["Timestamp"])
+    (system / f"{START}.algo-1.json").write_text("".join(f"{json.dumps(entry)}\n" for entry in ordered))
+    events: list[dict[str, Any]] = [
+        {"name": "process_name", "ph": "M", "pid": 0, "args": {"start_time_since_epoch_in_micros": START * 10**6}}
+    ]
+    for pid, phase in enumerate(("Step:ModeKeys.TRAIN", "Step:ModeKeys.EVAL", "DataLoaderIter::GetNext"), 1):
+        events.append({"name": "process_name", "ph": "M", "pid": pid, "args": {"name": phase}})
+    for mode, step, begin, length in STEPS:
+        named = {"name": f"Step:ModeKeys.{mode}", "pid": 1 if mode == "TRAIN" else 2, "ph": "X"}
+        events.append({**named, "ts": begin * 1e6, "dur": length * 1e6, "args": {"step_num": str(step)}})
+    events.append({"name": "next", "pid": 3, "ph": "X", "ts": 2.1e6, "dur": 0.2e6, "args": {}})
+    timeline = folder / "framework" / "pevents" / "2020091312"
+    timeline.mkdir(parents=True)
+    (timeline / f"{START + 8}000000_17-algo-1_pythontimeline.json").write_text(json.dumps(events))
+    return tmp_path / "job"
+
+
+def test_samples_are_those_of_the_files(profiles: Path) -> None:
+    reader = LocalSystemMetricsReader(profiles)
+    events = reader.get_events(START, START + 100, unit=TimeUnits.SECONDS)
+    found = sorted((one.timestamp, one.type, one.name, one.dimension, one.value, one.node_id) for one in events)
+    keys = ("Timestamp", "Type", "Name", "Dimension", "Value", "NodeId")
+    assert found == sorted(tuple(entry[key] for key in keys) for entry in SAMPLES)
+    assert len(reader.get_events(START, START + 100, TimeUnits.SECONDS, "gpu")) == 20
+    assert len(reader.get_events((START + 1) * 10**6, (START + 3) * 10**6)) == 12
+    assert reader.get_timestamp_of_first_available_file() == START * 10**6
+    assert reader.get_timestamp_of_latest_available_file() == (START + 9) * 10**6
+
+
+def test_events_of_the_timeline_have_steps_and_times(profiles: Path) -> None:
+    reader = LocalAlgorithmMetricsReader(profiles)
+    events = reader.get_events(START, START + 100, unit=TimeUnits.SECONDS)
+    steps = [event for event in events if event.event_phase.startswith("Step:")]
+    assert [(one.event_name.removeprefix("Step:ModeKeys."), one.start_time, one.duration) for one in steps] == [
+        (mode, (START + begin) * 1e6, length * 1e6) for mode, _, begin, length in STEPS
+    ]
+    (loading,) = reader.get_events(START, START + 100, TimeUnits.SECONDS, "DataLoaderIter::GetNext")
+    assert (loading.start_time, loading.duration) == (START * 1e6 + 2.1e6, 0.2e6)
+    assert reader.get_events(START + 20, START + 30, unit=TimeUnits.SECONDS) == []
+    of_step = LocalSystemMetricsReader(profiles).get_events_by_step(1, 1)
+    assert {event.timestamp - START for event in of_step} == {3.0, 4.0, 5.0}
+
+
+def test_tables_and_their_statistics(profiles: Path) -> None:
+    frame = PandasFrame(profiles)
+    system, framework = frame.get_all_system_metrics(), frame.get_all_framework_metrics()
+    assert (system.shape, framework.shape) == ((40, 7), (5, 11))
+    assert len(frame.get_all_system_metrics(["cpu0"])) == 10
+    assert len(frame.get_all_framework_metrics(["Step:ModeKeys.TRAIN"])) == 3
+    some, none = frame.get_profiler_data_by_time((START + 1) * 1e6, (START + 3) * 1e6, get_framework_metrics=False)
+    assert (len(some), len(none)) == (12, 0)
+    analysis = PandasFrameAnalysis(system, framework)
+    job = analysis.get_job_statistics()
+    assert (job["job_duration"], job["initialization"], job["training_loop_duration"]) == (9e6, 2e6, 6e6)
+    assert job["finalization_%"] == pytest.approx(100 / 9)
+    steps = analysis.get_step_statistics().set_index("training_phase").loc["Step:ModeKeys.TRAIN"]
+    assert (steps["duration_min"], steps["duration_max"], steps["duration_mean"]) == (1e6, 2e6, pytest.approx(4e6 / 3))
+    assert analysis.get_step_statistics(by="step") is None  # type: ignore[arg-type]
+    processes = analysis.get_step_statistics(by=StatsBy.PROCESS)
+    assert set(processes["process"]) == {"Step:ModeKeys.TRAIN", "Step:ModeKeys.EVAL", "DataLoaderIter::GetNext"}
+    intervals = analysis.get_training_phase_intervals("Step:ModeKeys.TRAIN")
+    assert intervals[["start_time_us", "end_time_us"]].to_numpy().tolist() == [[2e6, 5e6], [7e6, 8e6]]
+    cpu = analysis.get_utilization_stats(Resource.CPU).iloc[0]
+    values = [entry["Value"] for entry in SAMPLES if entry["Type"] == "cpu"]
+    assert (cpu["min"], cpu["max"], cpu["mean"]) == (min(values), max(values), pytest.approx(sum(values) / 20))
+    trained = analysis.get_utilization_stats(Resource.CPU, StatsBy.TRAINING_PHASE, ["Step:ModeKeys.TRAIN"]).iloc[0]
+    assert (trained["min"], trained["max"]) == (20.0, 81.0)
+    usage = analysis.get_device_usage_stats(Resource.CPU, [(90, 100), (0, 90)]).iloc[0]
+    assert (usage["(90, 100)"], usage["(0, 90)"]) == (2, 18)
+
+
+def test_times_keep_their_microseconds() -> None:
+    assert convert_utc_timestamp_to_microseconds(START + 0.25, TimeUnits.SECONDS) == START * 10**6 + 250_000
+    assert convert_utc_timestamp_to_microseconds(1_600_000_000_123_456) == 1_600_000_000_123_456

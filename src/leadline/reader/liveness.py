@@ -80,7 +80,7 @@ def effective_document(run: str) -> RunStatus:
     document = read_status(run)
     if document.status in JOB_ENDED or document == RunStatus():
         return document
-    is_away = not is_here(document.node)
+    is_away = _is_away(run, document.node)
     if not (_is_silent(run) if is_away else _is_gone(document.node, document.agent_pid)):
         return document
     workers = read_workers(run)
@@ -155,6 +155,14 @@ def _is_silent(run: str) -> bool:
 
 def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) -> bool:
     return pid is not None and is_here(node) and not is_process_alive(pid, known_at_ns or None)
+
+
+def _is_away(run: str, node: str | None) -> bool:
+    """Return whether the processes of this host say nothing about a node's agent.
+
+    They are ahead of the mirror of a run in an object store: an agent that has ended may have written its end.
+    """
+    return not is_here(node) or os.path.exists(os.path.join(run, layout.MIRROR))
 
 
 def is_here(node: str | None) -> bool:

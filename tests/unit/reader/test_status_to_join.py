@@ -46,3 +46,13 @@ def test_a_run_of_this_node_is_known_without_waiting(run: str, monkeypatch: pyte
     assert node_name() == "other"
     monkeypatch.setattr(liveness, "_gives_signs", lambda run: pytest.fail("it was watched"))
     assert liveness.status_to_join(run) == liveness.effective_status(run)
+
+
+def test_processes_of_this_node_say_nothing_about_a_mirror(tmp_path: Path) -> None:
+    """The agent may have written its end, and ended, before the store or the mirror has the status."""
+    writer = RunWriter(tmp_path / "run")
+    no_process = 2**22 + 1
+    writer.set_status("InProgress", agent_pid=no_process, job_pid=no_process, node=node_name())
+    assert liveness.effective_status(str(writer.path)) == "Interrupted"
+    Path(writer.path, layout.MIRROR).touch()
+    assert liveness.effective_status(str(writer.path)) == "InProgress"

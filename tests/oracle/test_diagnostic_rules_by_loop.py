@@ -121,10 +121,12 @@ def exploding(scenario: Sequence[Part], factor: float, window: int, patience: in
                 continue
             seen = values[-(max(window, warmup) + 5) :]
             before = [one for one in seen[:-5] if is_finite(one)]
-            if len(before) < warmup or statistics.median(before[-window:]) <= 0:
+            if len(before) < warmup:
+                continue
+            usual = max(statistics.median(before[-window:]), statistics.median(before[-3:]))
+            if usual <= 0:
                 continue
             judged = True
-            usual = statistics.median(before[-window:])
             logs = [math.log(one) for one in before[-window:] if one > 0]
             spread = 1.4826 * statistics.median(abs(one - statistics.median(logs)) for one in logs)
             bound = usual * max(factor, math.exp(4 * spread)) * max(1.0, min(20, window) / len(before))
@@ -466,7 +468,7 @@ def replicas(scenario: Sequence[Part]) -> Judged:
 def scaled(scenario: Sequence[Part], ratio: float, offset: float, scale: float) -> Judged:
     results: Judged = []
     pools: dict[str, list[tuple[list[float], list[float], float, float]]] = {}
-    given: set[str] = set()
+    given: dict[str, bool] = {}
     for step in trained(scenario):
         if not step.of("abs_max", "inputs"):
             continue
@@ -475,13 +477,12 @@ def scaled(scenario: Sequence[Part], ratio: float, offset: float, scale: float) 
             means, stds = (step.arrays[worker, name, statistic] for statistic in ("unit_mean", "unit_std"))
             pool = pools.setdefault(worker, [])
             if all(map(is_finite, means + stds)):
-                if size / 3 <= step.numbers[worker, "a_input_0", "abs_max"] <= size * 3:
-                    given.add(worker)
+                given.setdefault(worker, size / 3 <= step.numbers[worker, "a_input_0", "abs_max"] <= size * 3)
                 if 40 * len(pool) < 64:
                     pool.append((means, stds, step.numbers[worker, name, "min"], size))
-            if worker in given:
+            if given.get(worker):
                 most = max(most, len(pool))
-            if worker in given and 40 * len(pool) >= 64:
+            if given.get(worker) and 40 * len(pool) >= 64:
                 fired |= is_unscaled(pool, ratio, offset, scale)
         decided = verdict_name(fired, 40 * most >= 64)
         results.append((step.step, decided if most else "notapplicable"))

@@ -16,7 +16,7 @@ NOT_CLEAR = {
     "straggler": ("not_applicable", set(KINDS)),
     "replica_divergence": ("not_applicable", set(KINDS)),
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
-    "unscaled_input": ("not_applicable", {"rnn"}),  # it is given token numbers
+    "unscaled_input": ("not_applicable", {"rnn", "transformer"}),  # they are given token numbers
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -240,7 +240,8 @@ def _items(entry: CollectionSettings, steps: SaveConfig, reductions: ReductionCo
     groups: dict[Schedule, list[str]] = {}
     for mode in ("train",) if entry.name in _TRAIN_ONLY else _EVERY_MODE:
         of_mode = saved.of_train_steps() if mode == "train" else saved.get_save_config(ModeKeys[mode.upper()])
-        groups.setdefault(of_mode.schedule(), []).append(mode)
+        schedule = replace(of_mode.schedule(), has_last_round=True)  # what an option can say
+        groups.setdefault(schedule, []).append(mode)
     for schedule, modes in groups.items():
         yield CaptureItem(
             entry.name if is_known else None,

@@ -136,7 +136,7 @@ def test_the_judge_of_a_killed_agent_ends_once_the_run_is_resumed(tmp_path: Path
     judge = Judge(writer.path, [])
     before = sorted(path.read_bytes() for path in tmp_path.rglob("*.json"))
     write_document(str(tmp_path / "run" / layout.INCARNATIONS), Incarnations((Incarnation(1, started_ns=1),)))
-    with pytest.raises(LeadlineError, match="the run was resumed"):
+    with pytest.raises(LeadlineError, match="another agent continues the run"):
         judge.judge(follow=True)
     (tmp_path / "run" / layout.INCARNATIONS).unlink()
     assert sorted(path.read_bytes() for path in tmp_path.rglob("*.json")) == before

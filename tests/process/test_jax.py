@@ -167,7 +167,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
 
 
 def test_two_processes_capture_the_same_steps_together(tmp_path: Path) -> None:
-    """A capture of arrays that several processes share communicates: one that captures alone would wait for ever."""
+    """A capture of arrays that several processes share communicates; a process capturing alone would hang."""
     bare = _results_of_processes([PYTHON])
     watched = _results_of_processes([LEADLINE_OF_JAX, "run", "--out", str(tmp_path), "--name", "run", PYTHON])
     assert {index: result["hash"] for index, result in watched.items()} == {

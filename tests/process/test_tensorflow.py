@@ -159,7 +159,7 @@ def captured(run: Run, worker: str, names: Iterable[str], wanted: Iterable[str],
 
 
 def test_two_workers_capture_the_same_steps_together(tmp_path: Path) -> None:
-    """A capture of what workers reduce communicates: one that captures alone would wait for ever."""
+    """A capture of what workers reduce communicates: a worker that captures alone would wait forever."""
     bare = _hashes_of_workers([PYTHON])
     leadline_of_tensorflow = str(Path(PYTHON).with_name("leadline"))
     watched = _hashes_of_workers([leadline_of_tensorflow, "run", "--out", str(tmp_path), "--name", "run", PYTHON])

@@ -36,7 +36,7 @@ def ls(
     follow: Annotated[bool, typer.Option(help="Keep updating until Ctrl-C.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Write the catalogue of an object store anew, from all of its runs.")
+        bool, typer.Option("--rebuild", help="Rebuild the catalogue of an object store from all of its runs.")
     ] = False,
 ) -> None:
     """List runs with their outcomes, the latest first."""

@@ -25,7 +25,7 @@ class Schedule(StrictDocument):
     steps: tuple[int, ...] = ()
     """Steps that are captured regardless of the other fields."""
     has_last_round: bool = True
-    """Whether the last round of a boosting is captured too where an interval would be due later."""
+    """Whether the last round of boosting is captured even if it is no multiple of the interval."""
 
     def should_capture(self, step: int) -> bool:
         """Return whether ``step`` is scheduled by its number."""

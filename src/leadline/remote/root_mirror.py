@@ -40,7 +40,7 @@ def mirror_root(uri: str) -> str:
 
 
 def rebuild_catalogue(uri: str) -> int:
-    """Read the documents of all runs below a URI, and write the catalogue anew; return the number of its entries.
+    """Read the documents of all runs below a URI, and rebuild the catalogue; return the number of its entries.
 
     Raises:
         StoreError: The store cannot be read or written.

@@ -18,7 +18,7 @@ _TRUST: Final = (
 
 
 class IdentityOperations:
-    """GetCallerIdentity and GetRole: there is one account, and each role that is asked for exists."""
+    """GetCallerIdentity and GetRole: one account, in which every role exists."""
 
     def __init__(self, settings: ServerSettings) -> None:
         self._account = settings.account

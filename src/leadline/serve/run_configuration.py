@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig
 from leadline.compat.smdebug.exceptions import SMDebugError
+from leadline.compat.smdebug.rule_configs import OTHER_TRIAL, is_rule_parameter, parse_actions, rule_parameters
 from leadline.config.options import ActionEntry
 from leadline.config.resolve import resolve
 from leadline.config.run_config import RunConfig
@@ -30,8 +30,6 @@ CLASS: Final = "rule_to_invoke"
 ACTIONS: Final = "action_json"
 ADDRESS: Final = "{address}"
 """Stands for the recipient in a target of ``notify``."""
-_NOT_PARAMETERS: Final = frozenset({SOURCE, CLASS, ACTIONS, "base_trial", "scan_interval_us"})
-_OTHER_TRIAL: Final = re.compile(r"other_trial_\d+")
 _TRIAL_OF_JOB: Final = re.compile(r"s3://.*/([^/]+)/debug-output/?")
 _NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _STOP: Final = "stoptraining"
@@ -58,7 +56,10 @@ class ConfiguredRule:
             )
         if CLASS not in self._given:
             raise ConfigurationError(f"RuleParameters of {self.name} lack {CLASS}, the class of the rule")
-        parse_actions(self._given.get(ACTIONS, "[]"))
+        try:
+            parse_actions(self._given.get(ACTIONS, "[]"))
+        except SMDebugError as error:
+            raise ConfigurationError(f"RuleParameters of {self.name}: {error}") from None
 
     @property
     def _given(self) -> Mapping[str, str]:
@@ -97,20 +98,17 @@ class ConfiguredRule:
     @property
     def parameters(self) -> dict[str, str]:
         """The parameters of its class, as texts."""
-        given = self._given.items()
-        return {
-            name: value for name, value in given if name not in _NOT_PARAMETERS and not _OTHER_TRIAL.fullmatch(name)
-        }
+        return {name: value for name, value in self._given.items() if is_rule_parameter(name)}
 
     @property
     def other_jobs(self) -> list[str]:
         """The jobs that it compares with."""
-        return [_run_of_trial(value) for name, value in sorted(self._given.items()) if _OTHER_TRIAL.fullmatch(name)]
+        return [_run_of_trial(value) for name, value in sorted(self._given.items()) if OTHER_TRIAL.fullmatch(name)]
 
     def specification(self) -> RuleSpec:
         """Return a built-in rule for the run."""
         others = {"other_trials": ",".join(self.other_jobs)} if self.other_jobs else {}
-        return RuleSpec(self.name, canonical(self.kind), self.parameters | others, "", _OPTION)
+        return RuleSpec(self.name, canonical(self.kind), rule_parameters(self._given) | others, "", _OPTION)
 
 
 def _run_of_trial(uri: str) -> str:
@@ -135,22 +133,6 @@ def configured_rules(request: Mapping[str, Any]) -> list[ConfiguredRule]:
     if repeated is not None:
         raise ConfigurationError(f"two rules are named {repeated!r}; give one another RuleConfigurationName")
     return rules
-
-
-def parse_actions(text: str) -> list[dict[str, Any]]:
-    """Parse ``action_json``: one action or a list, in which SDK v2 escapes quotation marks.
-
-    Raises:
-        ConfigurationError: It is neither.
-    """
-    try:
-        value = json.loads(text.replace('\\"', '"'))
-    except ValueError:
-        raise ConfigurationError(f"{ACTIONS} is not valid JSON: {text!r}") from None
-    actions = value if isinstance(value, list) else [value]
-    if not all(isinstance(action, dict) and isinstance(action.get("name"), str) for action in actions):
-        raise ConfigurationError(f"{ACTIONS} must be a list of objects with a name: {text!r}")
-    return actions
 
 
 def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunConfig:

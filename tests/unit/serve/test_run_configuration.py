@@ -20,7 +20,6 @@ from leadline.serve.run_configuration import (
     configured_rules,
     options,
     other_actions,
-    parse_actions,
     profile_windows,
     run_config,
 )
@@ -97,8 +96,14 @@ def test_mails_are_sent_to_the_address_and_other_actions_are_named() -> None:
 
 @pytest.mark.parametrize("text", ["", "stop", "[1]", '{"endpoint": "x"}', '{"name": 5}'])
 def test_actions_that_are_none(text: str) -> None:
-    with pytest.raises(ConfigurationError, match="action_json"):
-        parse_actions(text)
+    with pytest.raises(ConfigurationError, match="RuleParameters of Nan: action_json"):
+        configured_rules({"DebugRuleConfigurations": [rule("Nan", rule_to_invoke="ExplodingTensor", action_json=text)]})
+
+
+def test_parameters_of_smdebug_are_those_of_leadlines_rules() -> None:
+    given = rule("Loss", rule_to_invoke="LossNotDecreasing", mode="TRAIN", scan_interval_us="60000000")
+    (spec,) = resolved(DebugRuleConfigurations=[given]).rules
+    assert (spec.rule, spec.parameters) == ("loss_not_decreasing", {"mode": "train"})
 
 
 def test_collections_with_schedules_of_modes() -> None:

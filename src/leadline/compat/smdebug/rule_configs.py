@@ -17,10 +17,10 @@ from leadline.rules.registry import REGISTRY
 
 _NOT_OF_RULE: Final = frozenset({"rule_to_invoke", "action_json", "opt_out_telemetry", "base_trial", "source_s3_uri"})
 """Parameters that say which rule it is or where it runs, or have no counterpart."""
-_OTHER_TRIAL: Final = re.compile(r"other_trial_\d+")
+OTHER_TRIAL: Final = re.compile(r"other_trial_\d+")
 _SCAN_INTERVAL: Final = "scan_interval_us"
 _ACTIONS: Final = {"stoptraining": "stop_training", "email": "notify:$MAIL", "sms": "notify:$SMS"}
-"""Leadline's actions by SageMaker's; where mail and SMS are sent is told by these variables."""
+"""Leadline's actions by SageMaker's; the variables contain the addresses of mail and SMS."""
 
 
 def run_config(*configs: object) -> RunConfig:
@@ -38,7 +38,7 @@ def run_config(*configs: object) -> RunConfig:
     for config in configs:
         name, parameters, collections = _parts(config)
         rule = str(parameters.get("rule_to_invoke") or name)
-        given = read_parameters(REGISTRY.find(rule), _given(parameters))
+        given = read_parameters(REGISTRY.find(rule), rule_parameters(parameters) | _other_trials(parameters))
         table["rules"][name] = {"rule": REGISTRY.canonical(rule), **given}
         actions = _actions(parameters.get("action_json"))
         if actions:
@@ -65,29 +65,45 @@ def _parts(config: object) -> tuple[str, dict[str, Any], list[Any]]:
     return name, dict(given), []
 
 
-def _given(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of the rule itself."""
-    given = {key: value for key, value in parameters.items() if not _is_dropped(key)}
+def rule_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a built-in rule itself: modes as Leadline's rules take them, and no other trials."""
+    given = {key: value for key, value in parameters.items() if is_rule_parameter(key)}
     if isinstance(given.get("mode"), str):
         given["mode"] = given["mode"].lower()
-    others = tuple(str(value) for key, value in parameters.items() if _OTHER_TRIAL.fullmatch(key))
-    return given | {"other_trials": others} if others else given
+    return given
 
 
-def _is_dropped(key: str) -> bool:
-    is_interval = key.endswith(_SCAN_INTERVAL)
-    return is_interval or key in _NOT_OF_RULE or _OTHER_TRIAL.fullmatch(key) is not None
+def is_rule_parameter(name: str) -> bool:
+    """Return whether a member of ``RuleParameters`` is a parameter of the rule, and not about where it runs."""
+    return not (name.endswith(_SCAN_INTERVAL) or name in _NOT_OF_RULE or OTHER_TRIAL.fullmatch(name))
+
+
+def _other_trials(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    others = tuple(str(value) for key, value in parameters.items() if OTHER_TRIAL.fullmatch(key))
+    return {"other_trials": others} if others else {}
+
+
+def parse_actions(text: str) -> list[dict[str, Any]]:
+    """Parse ``action_json``: one action or a list, in which SDK v2 escapes quotation marks.
+
+    Raises:
+        SMDebugValueError: It is neither.
+    """
+    try:
+        value = json.loads(text.replace('\\"', '"'))
+    except ValueError:
+        raise SMDebugValueError(f"action_json is not valid JSON: {text!r}") from None
+    actions = value if isinstance(value, list) else [value]
+    if not all(isinstance(action, dict) and isinstance(action.get("name"), str) for action in actions):
+        raise SMDebugValueError(f"action_json must be a list of objects with a name: {text!r}")
+    return actions
 
 
 def _actions(text: Any) -> list[str]:
-    """Return Leadline's actions of an ``action_json``, whose quotes may be escaped."""
+    """Return Leadline's actions of an ``action_json``."""
     if not text:
         return []
-    try:
-        given = json.loads(str(text).replace('\\"', '"'))
-    except ValueError as error:
-        raise SMDebugValueError(f"action_json is not JSON: {error}") from None
-    names = [str(entry.get("name", "")).lower() for entry in (given if isinstance(given, list) else [given])]
+    names = [action["name"].lower() for action in parse_actions(str(text))]
     unknown = set(names) - set(_ACTIONS)
     if unknown:
         raise SMDebugValueError(f"no such actions: {', '.join(sorted(unknown))}; there are {', '.join(_ACTIONS)}")

@@ -193,7 +193,7 @@ def get_worker_name_from_collection_file(filename: str) -> str:
     found = _COLLECTIONS_FILE.fullmatch(os.path.basename(filename))
     if found is None:
         raise ValueError(f"{filename}: the name of a collections file is WORKER_collections.json")
-    return deserialize_tf_device(found[1]) if found[1].startswith("_job-") else found[1]
+    return _worker(found[1])
 
 
 def parse_worker_name_from_file(filename: str) -> str:
@@ -205,7 +205,12 @@ def parse_worker_name_from_file(filename: str) -> str:
     found = _STEP_FILE.fullmatch(os.path.basename(filename))
     if found is None:
         raise IndexReaderException(f"{filename}: the name of such a file is STEP_WORKER.json or STEP_WORKER.tfevents")
-    return deserialize_tf_device(found[1]) if found[1].startswith("_job-") else found[1]
+    return _worker(found[1])
+
+
+def _worker(name: str) -> str:
+    """Return the worker of a part of a file name, which for TensorFlow is a device."""
+    return deserialize_tf_device(name) if name.startswith("_job-") else name
 
 
 def serialize_tf_device(device: str) -> str:

@@ -16,7 +16,7 @@ from leadline.store.run_state import read_status
 END_FILE: Final = "training_job_end.ts"
 """The file that smdebug writes into a trial at the end of the training."""
 ENV_RULE_STOP_SIGNAL_FILENAME: Final = "SAGEMAKER_ENV_RULE_STOP_SIGNAL_FILE"
-"""The variable that names the file by which a rule is asked to stop."""
+"""The environment variable with the name of the file that requests the stop of a rule."""
 DEFAULT_GRACETIME_FOR_RULE_STOP_SEC: Final = 60
 _GRACE: Final = "rule_stop_grace_time_secs"
 
@@ -60,7 +60,7 @@ def check_dir_exists(path: str | os.PathLike[str]) -> str:
 
 
 def is_rule_signalled_gracetime_passed(trial_prefix: str | os.PathLike[str]) -> bool:
-    """Return whether a rule was asked to stop, and its time to do so has passed.
+    """Return whether the stop of a rule was requested and the grace period is over.
 
     A file in the trial, which ``$SAGEMAKER_ENV_RULE_STOP_SIGNAL_FILE`` names, holds the time of the request in seconds
     since the epoch; without a number in it, the time has passed. ``$rule_stop_grace_time_secs`` is by default 60.

@@ -160,7 +160,7 @@ def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) 
 def _is_away(run: str, node: str | None) -> bool:
     """Return whether the processes of this host say nothing about a node's agent.
 
-    They are ahead of the mirror of a run in an object store: an agent that has ended may have written its end.
+    The mirror of a run in an object store lags behind: the agent may have ended after it wrote the final status.
     """
     return not is_here(node) or os.path.exists(os.path.join(run, layout.MIRROR))
 

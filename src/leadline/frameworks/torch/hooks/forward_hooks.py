@@ -278,8 +278,8 @@ class ForwardHooks:
 
     def _capture_inputs(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         model = self._state.model
-        made = type(module).__name__ if isinstance(module, _Loss) else None  # for this call, as Transformers do
-        name = model.names.get(id(module), made) if model is not None else made
+        default = type(module).__name__ if isinstance(module, _Loss) else None  # a loss module created in the call
+        name = model.names.get(id(module), default) if model is not None else default
         if name is None:
             self._note_unregistered(module)
             self._state.stack.append(("", ""))

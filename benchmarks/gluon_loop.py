@@ -1,25 +1,21 @@
 """The rows of ``frameworks.py`` for MXNet: a loop with a trainer of Gluon, bare and with Leadline.
 
-One model of 2.1 million parameters is trained on in one process. A block is one epoch; with Leadline a run is opened
-and an epoch is trained before it, so that the dense captures of the first steps are not part of the ratio. The note
-has the ratio of the processor times, too, in which other processes have no part.
+One model of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
+and it is trained on for 15 s before, in which the budget grants more. The note has the second epoch, and what the first
+one takes beyond it.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
-import harness
 import numpy as np
+import watched_epochs
 from harness import Limit, Row
-
-import leadline
-from leadline.hook import DEFAULT_BUDGET, StandaloneRun
+from watched_epochs import WatchedEpochs
 
 STEPS: Final = 100
 """Steps of an epoch; the preset standard captures two of them."""
@@ -68,54 +64,19 @@ class Training:
         self._trainer = gluon.Trainer(self._net.collect_params(), "adam")
         self.fit()
 
-    def fit(self) -> tuple[float, float]:
-        """Train one epoch; return its seconds, and those of the processors."""
+    def fit(self) -> float:
+        """Train one epoch; return its seconds."""
         import mxnet as mx
         from mxnet import autograd
 
-        began, began_cpu = time.perf_counter(), time.process_time()
+        began = time.perf_counter()
         for _ in range(STEPS):
             with autograd.record():
                 loss = self._loss(self._net(self._x), self._y)
             loss.backward()
             self._trainer.step(BATCH)
         mx.nd.waitall()
-        return time.perf_counter() - began, time.process_time() - began_cpu
-
-
-class GluonBlocks:
-    """Epochs without and with Leadline, and a count of the values on disk afterwards."""
-
-    def __init__(self, case: GluonCase, training: Training) -> None:
-        self._case, self._training = case, training
-        self.found = self.expected = 0
-        self.cpu_seconds: list[float] = []
-        """The processor time of each block."""
-
-    def bare(self) -> float:
-        seconds, cpu_seconds = self._training.fit()
-        self.cpu_seconds.append(cpu_seconds)
-        return seconds
-
-    def watched(self) -> float:
-        if not self._case.preset:
-            return self.bare()
-        folder = tempfile.mkdtemp(prefix="leadline-gluon-")
-        try:
-            standalone = StandaloneRun(
-                out=folder, name="run", preset=self._case.preset, capture=(), budget=DEFAULT_BUDGET
-            )
-            self._training.fit()
-            seconds = self.bare()
-            standalone.close()
-            run = leadline.open_run(standalone.run)
-            for collection in ("losses", "weights", "gradients"):
-                names = run.tensor_names(collection=collection)
-                self.expected += max(1, len(names))
-                self.found += sum(bool(run.tensor(name).steps()) for name in names)
-            return seconds
-        finally:
-            shutil.rmtree(folder)
+        return time.perf_counter() - began
 
 
 def measure(case: GluonCase, rounds: int, training: Callable[[int], Training]) -> Row:
@@ -124,30 +85,12 @@ def measure(case: GluonCase, rounds: int, training: Callable[[int], Training]) -
     Args:
         training: Returns the model with layers of a number of units.
     """
-    blocks = GluonBlocks(case, training(case.units))
+    epochs, fit = WatchedEpochs(case.preset), training(case.units).fit
 
-    def report_pair(index: int, bare: float, watched: float) -> None:
-        harness.progress(f"  {case.key} {index + 1}/{rounds}: {bare:.2f} s bare, {watched:.2f} s")
+    def watched() -> float:
+        return epochs.seconds(lambda: fit) if case.preset else fit()
 
-    def timed(block: Callable[[], float], times: list[float]) -> Callable[[], float]:
-        def run() -> float:
-            seconds = block()
-            times.append(blocks.cpu_seconds[-1])
-            return seconds
-
-        return run
-
-    bare_cpu: list[float] = []
-    watched_cpu: list[float] = []
-    pairs = harness.pairs(
-        timed(blocks.bare, bare_cpu), timed(blocks.watched, watched_cpu), count=rounds, on_pair=report_pair
-    )
-    ratios = [watched / bare for bare, watched in pairs]
-    cpu_ratios = [after / before for before, after in zip(bare_cpu[-rounds:], watched_cpu[-rounds:], strict=True)]
-    bare = float(np.median([seconds for seconds, _ in pairs]))
-    note = f"{1000 * bare / STEPS:.1f} ms per step bare; processor time {float(np.median(cpu_ratios)):.3f}x"
-    asked, found = (blocks.expected, blocks.found) if case.preset else (None, None)
-    return Row(case.name, "x", harness.spread(ratios), case.limit, asked, found, note, tuple(ratios))
+    return watched_epochs.measure(case.key, case.name, case.limit, epochs, fit, watched, rounds=rounds, steps=STEPS)
 
 
 def trainings() -> Callable[[int], Training]:

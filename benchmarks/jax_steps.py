@@ -1,7 +1,8 @@
 """The rows of ``frameworks.py`` for JAX: a compiled step bare and with Leadline, or with what JAX offers to find a NaN.
 
-A network of 2.1 million parameters is trained on in one process. A block is one epoch; with Leadline a run is opened
-and an epoch is trained before it, so that the compilation of what captures is not part of the ratio.
+A network of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
+and it is trained on for 15 s before: until then the budget grants more, and the program that captures is compiled. The
+note has the second epoch, and what the first one takes beyond it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from typing import Any, Final
 
 import harness
 import numpy as np
+import watched_epochs
 from harness import Limit, Row
+from watched_epochs import WatchedEpochs
 
-import leadline
 from leadline.hook import StandaloneRun
 
 STEPS: Final = 100
@@ -93,57 +95,22 @@ class Training:
         return epoch
 
 
-class Blocks:
-    """Epochs without and with Leadline or a peer, and a count of the values on disk afterwards."""
-
-    def __init__(self, case: JaxCase, training: Training) -> None:
-        self._case, self._training = case, training
-        self.found = self.expected = 0
-        self.first_seconds: list[float] = []
-        """The seconds by which an epoch with the first captures is longer than the next one."""
-        self.bare = training.compiled()
-        self.bare()
-        self._peer = training.compiled(has_callback=case.peer == "callback")
-
-    def watched(self) -> float:
-        import jax
-
-        if self._case.preset:
-            return self._with_leadline()
-        with jax.debug_nans(self._case.peer == "debug_nans"):
-            self._peer()
-            return self._peer()
-
-    def _with_leadline(self) -> float:
-        folder = tempfile.mkdtemp(prefix="leadline-jax-")
-        standalone = StandaloneRun(out=folder, name="run", preset=self._case.preset, capture=(), budget="2%")
-        epoch = self._training.compiled()
-        first, seconds = epoch(), epoch()
-        self.first_seconds.append(first - seconds)
-        standalone.close()
-        run = leadline.open_run(standalone.run)
-        for collection in ("losses", "weights", "gradients"):
-            names = run.tensor_names(collection=collection)
-            self.expected += max(1, len(names))
-            self.found += sum(bool(run.tensor(name).steps()) for name in names)
-        shutil.rmtree(folder)
-        return seconds
-
-
 def measure(case: JaxCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
-    blocks = Blocks(case, training)
+    bare, peer = training.compiled(), training.compiled(has_callback=case.peer == "callback")
+    bare()
+    epochs = WatchedEpochs(case.preset)
 
-    def report_pair(index: int, bare: float, watched: float) -> None:
-        harness.progress(f"  {case.key} {index + 1}/{rounds}: {bare:.2f} s bare, {watched:.2f} s")
+    def watched() -> float:
+        import jax
 
-    measured = harness.pairs(blocks.bare, blocks.watched, count=rounds, on_pair=report_pair)
-    ratios = [watched / bare for bare, watched in measured]
-    note = f"{1000 * float(np.median([seconds for seconds, _ in measured])) / STEPS:.1f} ms per step bare"
-    if blocks.first_seconds:
-        note += f"; first captures {np.median(blocks.first_seconds):.1f} s"
-    asked, found = (blocks.expected, blocks.found) if case.preset else (None, None)
-    return Row(case.name, "x", harness.spread(ratios), case.limit, asked, found, note, tuple(ratios))
+        if case.preset:
+            return epochs.seconds(training.compiled)
+        with jax.debug_nans(case.peer == "debug_nans"):
+            peer()
+            return peer()
+
+    return watched_epochs.measure(case.key, case.name, case.limit, epochs, bare, watched, rounds=rounds, steps=STEPS)
 
 
 def measure_idle() -> Row:

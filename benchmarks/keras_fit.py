@@ -8,7 +8,6 @@ more. The note has the second epoch, and what the first one takes beyond it.
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import tempfile
 import time
@@ -18,18 +17,16 @@ from typing import Any, Final
 
 import harness
 import numpy as np
+import watched_epochs
 from harness import Limit, Row
+from watched_epochs import WatchedEpochs
 
-import leadline
 from leadline.hook import DEFAULT_BUDGET, StandaloneRun
-from leadline.training.recorder.budget import START_NS, START_SHARE
 
 STEPS: Final = 100
 """Steps of an epoch; the preset standard captures two of them."""
 BATCH: Final = 256
 UNITS: Final = 1024
-_START_SECONDS: Final = START_NS / START_SHARE / 1e9
-"""The time in which the budget may grant the share of the start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,73 +87,24 @@ class Training:
         return time.perf_counter() - began
 
 
-class KerasBlocks:
-    """Epochs without and with Leadline or a peer, and a count of the values on disk afterwards."""
+def measure(case: KerasCase, rounds: int, training: Training) -> Row:
+    """Return the row of a case."""
+    epochs = WatchedEpochs(case.preset)
 
-    def __init__(self, case: KerasCase, training: Training) -> None:
-        self._case, self._training = case, training
-        self.found = self.expected = 0
-        self.first_seconds: list[float] = []
-        """The seconds by which an epoch with the first captures is longer than the next one."""
-        self.first_bytes: list[int] = []
-        """The growth of the peak memory in that epoch."""
-        self.second_seconds: list[float] = []
-
-    def bare(self) -> float:
-        return self._training.fit()
-
-    def watched(self) -> float:
+    def watched() -> float:
+        if case.preset:
+            return epochs.seconds(lambda: training.fit)
+        if case.callback is None:
+            return training.fit()
         folder = tempfile.mkdtemp(prefix="leadline-keras-")
         try:
-            return self._with_leadline(folder) if self._case.preset else self._with_callback(folder)
+            return training.fit(case.callback(folder))
         finally:
             shutil.rmtree(folder)
 
-    def _with_callback(self, folder: str) -> float:
-        return self._training.fit(*([self._case.callback(folder)] if self._case.callback is not None else []))
-
-    def _with_leadline(self, folder: str) -> float:
-        standalone = StandaloneRun(out=folder, name="run", preset=self._case.preset, capture=(), budget=DEFAULT_BUDGET)
-        peak = _peak_bytes()
-        began = time.perf_counter()
-        first, second = self._training.fit(), self._training.fit()
-        self.first_seconds.append(first - second)
-        self.second_seconds.append(second)
-        self.first_bytes.append(_peak_bytes() - peak)
-        while time.perf_counter() - began < _START_SECONDS:
-            self._training.fit()
-        seconds = self._training.fit()
-        standalone.close()
-        run = leadline.open_run(standalone.run)
-        for collection in ("losses", "weights", "gradients"):
-            names = run.tensor_names(collection=collection)
-            self.expected += max(1, len(names))
-            self.found += sum(bool(run.tensor(name).steps()) for name in names)
-        return seconds
-
-
-def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def measure(case: KerasCase, rounds: int, training: Training) -> Row:
-    """Return the row of a case."""
-    blocks = KerasBlocks(case, training)
-
-    def report_pair(index: int, bare: float, watched: float) -> None:
-        harness.progress(f"  {case.key} {index + 1}/{rounds}: {bare:.2f} s bare, {watched:.2f} s")
-
-    measured = harness.pairs(blocks.bare, blocks.watched, count=rounds, on_pair=report_pair)
-    ratios = [watched / bare for bare, watched in measured]
-    bare = float(np.median([seconds for seconds, _ in measured]))
-    note = f"{1000 * bare / STEPS:.1f} ms per step bare"
-    if blocks.first_seconds:
-        peak = max(blocks.first_bytes) / 2**20
-        second = np.median(blocks.second_seconds) / bare
-        note += f"; first captures {np.median(blocks.first_seconds):.1f} s, peak memory + {peak:.0f} MiB"
-        note += f"; second epoch {second:.2f}x"
-    asked, found = (blocks.expected, blocks.found) if case.preset else (None, None)
-    return Row(case.name, "x", harness.spread(ratios), case.limit, asked, found, note, tuple(ratios))
+    return watched_epochs.measure(
+        case.key, case.name, case.limit, epochs, training.fit, watched, rounds=rounds, steps=STEPS
+    )
 
 
 def measure_idle() -> Row:

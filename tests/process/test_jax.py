@@ -27,6 +27,7 @@ STYLES = {
     "equinox": STEPS,
     "plain": STEPS,
     "donated": STEPS,
+    "long": 90,
     "scanned": 20,
     "rematerialized": STEPS,
     "method": STEPS,
@@ -94,6 +95,20 @@ def test_captured_values_equal_those_computed_beside_the_training(style: str) ->
     for step, expected in enumerate(truth):
         found = dict(captured(run, expected, step))
         assert found == pytest.approx(expected, rel=1e-4, abs=1e-6), step
+
+
+def test_the_losses_of_steps_without_captures_are_those_computed_beside_the_training() -> None:
+    run, truth = run_of("long-standard"), bare()["long"]["truth"]
+    losses = run.tensor("loss").statistics("value").to_pydict()
+    assert losses["step"] == list(range(STYLES["long"]))
+    assert losses["value"] == pytest.approx([step["loss"] for step in truth], rel=1e-4)
+
+
+def test_what_is_due_at_different_steps_is_computed_by_one_program() -> None:
+    run = run_of("long-standard")
+    steps = {name: len(run.tensor(name).steps()) for name in ("gradient_norm", "w1")}
+    assert steps["gradient_norm"] > steps["w1"] > 1, steps
+    assert [event["step"] for event in run.timeline().to_pylist() if event["name"] == "compile"] == [0]
 
 
 def captured(run: Run, names: dict[str, float], step: int) -> Iterator[tuple[str, float]]:

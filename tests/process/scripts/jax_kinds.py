@@ -17,7 +17,7 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 os.environ["KERAS_BACKEND"] = "jax"
 FOLDER, KINDS = sys.argv[1], sys.argv[2:]
 EVERYTHING = ["all:every=1", "layers:every=1", "optimizer_variables:every=1"]
-STEPS = 12
+STEPS, LONG_STEPS = 12, 90
 
 if FOLDER != "bare":
     from leadline.hook import StandaloneRun
@@ -187,6 +187,16 @@ def donated():
     for _ in range(STEPS):
         tell(p)
         p, state, _ = train_step(p, state, X, Y)
+    return p
+
+
+def long():
+    p, tx = parameters(), optax.adam(1e-2)
+    state, train_step = tx.init(p), stepping(tx)
+    for step in range(LONG_STEPS):
+        count = 20 if step % 30 == 29 else len(X)  # the last batch of an epoch is smaller
+        tell(p, X[:count], Y[:count])
+        p, state, _ = train_step(p, state, X[:count], Y[:count])
     return p
 
 
@@ -369,7 +379,7 @@ def of_keras():
 STYLES = {
     function.__name__: function
     for function in [
-        *(linen, of_nnx, equinox, plain, donated, scanned, rematerialized, method, skipping, split),
+        *(linen, of_nnx, equinox, plain, donated, long, scanned, rematerialized, method, skipping, split),
         *(eager_update, eager, eager_plain, gspmd, shard_mapped, of_keras),
     ]
 }

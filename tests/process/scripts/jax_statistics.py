@@ -25,6 +25,8 @@ ARRAYS = {
     "scalar": np.array(3.5, "float32"),
     "integers": generator.integers(-50, 50, 200),
     "booleans": np.array([True, False, True]),
+    "far_from_zero": generator.normal(size=(50, 7)).astype("float32") + np.float32(1e4),
+    "begins_with_an_outlier": np.concatenate([[1e8], generator.normal(size=1000)]).astype("float32"),
     "complex": np.array([3 + 4j, 1j], "complex64"),
     "with_nan": np.array([1.0, NAN, -3.0], "float32"),
     "with_infinity": np.array([1.0, INF, -INF], "float32"),

@@ -103,6 +103,10 @@ class JittedCall:
             programs.loss_paths = accessors(result_tree(programs.traced), programs.facts.losses)
         return programs.loss_paths
 
+    def forget(self) -> None:
+        """Let go of the arrays of the call, which is over."""
+        self.args, self.kwargs, self.replayed = (), {}, None
+
     def values(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select in the current step, and possibly more; the call is replayed for that."""
         if not self.is_over and not set(items) <= self._captured:
@@ -129,19 +133,20 @@ class JittedCall:
         return [float(value.numbers[0, 1]) for value in values if value.info.collections == ("losses",)]
 
     def _replay(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> Callable[[int], list[Values]] | None:
-        programs = self._programs
-        if self.function.is_ambiguous:
+        programs, leaves = self._programs, self.function.leaves(self.args, self.kwargs)
+        if self.function.is_ambiguous or not _fit(leaves, programs.traced.jaxpr.in_avals):
             programs = self._programs = self.function.retrace(self.args, self.kwargs)
         if programs.refusal:
             return None
         program = programs.find(steps.compiled_by_us(), Recipe.of(self.sites, self.owner.current.prefix, items))
-        leaves = self.function.leaves(self.args, self.kwargs)
         jaxpr = programs.traced.jaxpr
         if len(leaves) != len(jaxpr.in_avals):
             steps.refuse(self.function.__name__, programs, "its arguments are not those of its program")
             return None
         timer, is_new = Timer(), not program.has_run
         try:
+            jax.block_until_ready(leaves)
+            timer = Timer()  # without the time of steps that were still computed
             return program.run((jaxpr.consts, leaves))
         except (TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             first = str(error).partition("\n")[0]
@@ -187,6 +192,11 @@ class EagerCall:
         found = program.run({tap: self._arrays[tap] for tap, _ in recipe.wanted})(0)
         steps.account(timer, is_new=is_new)
         return found
+
+
+def _fit(arrays: Sequence[Any], avals: Sequence[Any]) -> bool:
+    """Return whether arrays have the shapes that a program was traced with."""
+    return list(map(np.shape, arrays)) == [aval.shape for aval in avals]
 
 
 def _is_non_finite(value: Values) -> bool:

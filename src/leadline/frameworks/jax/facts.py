@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -51,6 +51,9 @@ class Facts:
         losses: Positions of losses among the results.
         is_update_apart: Whether it only applies gradients that were computed elsewhere.
         refusal: Why it cannot be replayed; empty: it can.
+        trains: Whether a call of it is a part of a training step.
+        has_optimizer: Whether it calls an optimizer.
+        has_layers: Whether it calls layers.
     """
 
     sites: tuple[TapSite, ...] = ()
@@ -59,21 +62,15 @@ class Facts:
     losses: tuple[int, ...] = ()
     is_update_apart: bool = False
     refusal: str = ""
+    trains: bool = field(init=False)
+    has_optimizer: bool = field(init=False)
+    has_layers: bool = field(init=False)
 
-    @property
-    def trains(self) -> bool:
-        """Whether a call of it is a part of a training step."""
-        return any(site.tap.kind in ("gradient", "used_gradient") for site in self.sites)
-
-    @property
-    def has_optimizer(self) -> bool:
-        """Whether it calls an optimizer."""
-        return any(site.tap.kind == "used_gradient" for site in self.sites)
-
-    @property
-    def has_layers(self) -> bool:
-        """Whether it calls layers."""
-        return any(site.tap.kind == "layer" for site in self.sites)
+    def __post_init__(self) -> None:
+        kinds = {site.tap.kind for site in self.sites}
+        object.__setattr__(self, "trains", bool(kinds & {"gradient", "used_gradient"}))
+        object.__setattr__(self, "has_optimizer", "used_gradient" in kinds)
+        object.__setattr__(self, "has_layers", "layer" in kinds)
 
 
 def facts_of(traced: Any) -> Facts:

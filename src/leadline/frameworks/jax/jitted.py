@@ -113,7 +113,7 @@ class Jitted:
     def programs_of(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Programs:
         """Return what is known of the function for some arguments; it is traced as its call would do."""
         known = self._programs
-        if len(known) == 1 and self._jitted._cache_size() == self._size:
+        if self.is_known:
             return next(iter(known.values()))
         if (
             self._jitted._cache_size() == self._size
@@ -121,6 +121,11 @@ class Jitted:
         ):
             return next(iter(known.values()))
         return self.retrace(args, kwargs)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its calls so far have traced it once."""
+        return len(self._programs) == 1 and bool(self._jitted._cache_size() == self._size)
 
     def retrace(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Programs:
         """Return the trace for some arguments, which JAX keeps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import jax
 import numpy as np
@@ -21,18 +21,20 @@ def summarize(array: Any, primaries: Sequence[str]) -> Any:
         ``min`` and ``max`` are those of the finite elements, if there are any; the rest as in IEEE 754.
     """
     with versions.enable_x64(True):
-        flat = lax.reshape(lax.abs(array) if array.dtype.kind == "c" else array, (array.size,))
-        wide = lax.convert_element_type(flat, wide_type())
-        numbers = [_number(array.size), *(_COMPUTE[primary](wide) for primary in primaries)]
-        return _row(numbers)
+        wide = lax.convert_element_type(lax.abs(array) if array.dtype.kind == "c" else array, wide_type())
+        names = dict.fromkeys(term for primary in primaries for term in _TERMS_OF[primary])
+        terms = [_TERMS[name] for name in names]
+        totals = dict(zip(names, _reduce([term.of(wide) for term in terms], terms), strict=True))
+        return _row([_number(array.size), *(_primary(primary, array.size, totals) for primary in primaries)])
 
 
 def change_ratio(weight: Any, after: Any) -> Any:
     """Return the norm of the change of a weight by its norm, as ``(1,)``: infinite if only the weight is 0."""
     with versions.enable_x64(True):
         before, now = (lax.convert_element_type(each, wide_type()) for each in (weight, after))
-        flat = [lax.reshape(each, (each.size,)) for each in (before, now)]
-        change, norm = _norm(lax.sub(flat[1], flat[0])), _norm(flat[0])
+        squares = _TERMS["squares"]
+        totals = _reduce([squares.of(lax.sub(now, before)), squares.of(before)], [squares, squares])
+        change, norm = (lax.sqrt(total) for total in totals)
         nothing = lax.select(lax.eq(change, _number(0)), change, _number(np.inf))
         return _row([lax.select(lax.eq(norm, _number(0)), nothing, lax.div(change, norm))])
 
@@ -62,44 +64,104 @@ def _row(numbers: Sequence[Any]) -> Any:
     return lax.concatenate([lax.reshape(number, (1,)) for number in numbers], 0)
 
 
-def _sum(wide: Any) -> Any:
-    return lax.reduce(wide, _number(0), lax.add, tuple(range(wide.ndim)))
+class _Term(NamedTuple):
+    """A number that is reduced from all elements."""
+
+    of: Callable[[Any], Any]
+    start: float
+    operation: Callable[[Any, Any], Any]
 
 
-def _norm(wide: Any) -> Any:
-    return lax.sqrt(_sum(lax.mul(wide, wide)))
+def _finite(wide: Any, otherwise: float) -> Any:
+    return lax.select(lax.is_finite(wide), wide, lax.full_like(wide, otherwise))
 
 
-def _extreme(wide: Any, operation: Callable[[Any, Any], Any], limit: float) -> Any:
-    def reduce(values: Any) -> Any:
-        return lax.reduce(values, _number(limit), operation, (0,))
-
-    finite = lax.is_finite(wide)
-    of_finite = reduce(lax.select(finite, wide, lax.full_like(wide, limit)))
-    nans = _count(lax.ne(wide, wide))
-    otherwise = lax.select(lax.gt(nans, _number(0)), _number(np.nan), reduce(wide))
-    return lax.select(lax.gt(_count(finite), _number(0)), of_finite, otherwise)
+def _shifted(wide: Any) -> Any:
+    """Return the differences from the first element."""
+    if not wide.size:
+        return wide
+    first = lax.reshape(lax.slice(wide, (0,) * wide.ndim, (1,) * wide.ndim), ())
+    return lax.sub(wide, lax.broadcast(first, wide.shape))
 
 
-def _count(mask: Any) -> Any:
-    return _sum(lax.convert_element_type(mask, wide_type()))
+def _mask(mask: Any) -> Any:
+    return lax.convert_element_type(mask, wide_type())
 
 
-def _std(wide: Any) -> Any:
-    size = _number(wide.size)
-    deviation = lax.sub(wide, lax.broadcast(lax.div(_sum(wide), size), wide.shape))
-    return lax.sqrt(lax.div(_sum(lax.mul(deviation, deviation)), size))
-
-
-_COMPUTE: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "min": lambda wide: _extreme(wide, lax.min, np.inf),
-    "max": lambda wide: _extreme(wide, lax.max, -np.inf),
-    "sum": _sum,
-    "l1": lambda wide: _sum(lax.abs(wide)),
-    "l2": _norm,
-    "abs_min": lambda wide: _extreme(lax.abs(wide), lax.min, np.inf),
-    "std": _std,
-    "zeros": lambda wide: _count(lax.eq(wide, lax.full_like(wide, 0))),
-    "nans": lambda wide: _count(lax.ne(wide, wide)),
-    "nonfinite": lambda wide: _count(lax.bitwise_not(lax.is_finite(wide))),
+_TERMS: Final[Mapping[str, _Term]] = {
+    "finite_min": _Term(lambda wide: _finite(wide, np.inf), np.inf, lax.min),
+    "finite_max": _Term(lambda wide: _finite(wide, -np.inf), -np.inf, lax.max),
+    "finite_abs_min": _Term(lambda wide: _finite(lax.abs(wide), np.inf), np.inf, lax.min),
+    "lowest": _Term(lambda wide: wide, np.inf, lax.min),
+    "highest": _Term(lambda wide: wide, -np.inf, lax.max),
+    "sum": _Term(lambda wide: wide, 0, lax.add),
+    "absolutes": _Term(lax.abs, 0, lax.add),
+    "squares": _Term(lambda wide: lax.mul(wide, wide), 0, lax.add),
+    "shifted": _Term(_shifted, 0, lax.add),
+    "shifted_squares": _Term(lambda wide: lax.mul(_shifted(wide), _shifted(wide)), 0, lax.add),
+    "zeros": _Term(lambda wide: _mask(lax.eq(wide, lax.full_like(wide, 0))), 0, lax.add),
+    "nans": _Term(lambda wide: _mask(lax.ne(wide, wide)), 0, lax.add),
+    "finite": _Term(lambda wide: _mask(lax.is_finite(wide)), 0, lax.add),
 }
+_TERMS_OF: Final[Mapping[str, Sequence[str]]] = {
+    "min": ("finite_min", "finite", "nans", "lowest"),
+    "max": ("finite_max", "finite", "nans", "highest"),
+    "sum": ("sum",),
+    "l1": ("absolutes",),
+    "l2": ("squares",),
+    "abs_min": ("finite_abs_min", "finite", "nans"),
+    "std": ("shifted", "shifted_squares"),
+    "zeros": ("zeros",),
+    "nans": ("nans",),
+    "nonfinite": ("finite",),
+}
+
+
+def _reduce(values: Sequence[Any], terms: Sequence[_Term]) -> list[Any]:
+    """Return the total of each term from its values at all elements of an array.
+
+    All terms are reduced together, since XLA stores the converted array once per term otherwise; first over all axes
+    but one, since it divides a reduction to a single number among no threads.
+    """
+
+    def combine(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:
+        return [term.operation(a, b) for term, a, b in zip(terms, one, other, strict=True)]
+
+    starts = [_number(term.start) for term in terms]
+    for axes in (tuple(range(1, values[0].ndim)), (0,)) if terms and values[0].ndim else ():
+        values = lax.reduce(values, starts, combine, axes)
+    return list(values)
+
+
+def _primary(name: str, size: int, totals: Mapping[str, Any]) -> Any:
+    match name:
+        case "min":
+            return _extreme(totals, totals["finite_min"], totals["lowest"])
+        case "max":
+            return _extreme(totals, totals["finite_max"], totals["highest"])
+        case "abs_min":
+            return _extreme(totals, totals["finite_abs_min"], _number(np.inf))
+        case "l2":
+            return lax.sqrt(totals["squares"])
+        case "std":
+            return _std(size, totals["shifted"], totals["shifted_squares"])
+        case "nonfinite":
+            return lax.sub(_number(size), totals["finite"])
+        case _:
+            return totals[_TERMS_OF[name][0]]
+
+
+def _std(size: int, shifted: Any, squares: Any) -> Any:
+    """Return the standard deviation from sums of the differences from the first element.
+
+    Since the first element is one of the sample, the square of its distance from the mean is at most ``size`` times the
+    variance: the difference below loses at most the digits of ``size``.
+    """
+    count = _number(size)
+    variance = lax.div(lax.sub(squares, lax.div(lax.mul(shifted, shifted), count)), count)
+    return lax.sqrt(lax.max(variance, _number(0)))
+
+
+def _extreme(totals: Mapping[str, Any], of_finite: Any, of_all: Any) -> Any:
+    otherwise = lax.select(lax.gt(totals["nans"], _number(0)), _number(np.nan), of_all)
+    return lax.select(lax.gt(totals["finite"], _number(0)), of_finite, otherwise)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
@@ -23,6 +24,8 @@ from leadline.records.series import TensorInfo
 from leadline.store import layout
 
 _MAX_PROGRAMS: Final = 16
+_WORTH_COMPILING: Final = 50
+"""Captures by a program that computes more than is wanted, after which one that computes just that is compiled."""
 _VALUE: Final = ("sum",)
 RATIO: Final = ("ratio",)
 _TYPES: Final = frozenset("fiubc")
@@ -51,6 +54,18 @@ class Recipe(NamedTuple):
             for at, site in enumerate(site for site in sites if site.tap.kind == "loss"):
                 chosen[site.tap] = Wanted(TensorInfo(f"{at}", ("losses",), (), "float64"), _VALUE, False)
         return Recipe(tuple(chosen.items()))
+
+    def covers(self, other: Recipe) -> bool:
+        """Return whether this recipe has all that another one has, and copies no more than that one."""
+        mine, its = dict(self.wanted), dict(other.wanted)
+        return all(tap in mine and _covers(mine[tap], wanted) for tap, wanted in its.items()) and not any(
+            wanted.has_copy and tap not in its for tap, wanted in self.wanted
+        )
+
+
+def _covers(wanted: Wanted, other: Wanted) -> bool:
+    has_all = set(other.primaries) <= set(wanted.primaries)
+    return wanted.info == other.info and wanted.has_copy == other.has_copy and has_all
 
 
 def take(tap: Tap, wanted: Wanted, values: Sequence[Any]) -> list[Any]:
@@ -165,10 +180,16 @@ class Programs:
     loss_paths: Sequence[Any] | None = None
     """The paths of the losses in the results."""
     _known: dict[Recipe, CaptureProgram] = field(default_factory=dict)
+    _uses: Counter[Recipe] = field(default_factory=Counter)
+    """How often a recipe was captured by the program of another one."""
 
     def find(self, jit: Callable[..., Any], recipe: Recipe) -> CaptureProgram:
-        """Return the program for a recipe."""
+        """Return the program for a recipe, or one that computes more, if there is one."""
         if recipe not in self._known:
+            wider = next((program for known, program in self._known.items() if known.covers(recipe)), None)
+            self._uses[recipe] += 1
+            if wider is not None and self._uses[recipe] <= _WORTH_COMPILING:
+                return wider
             if len(self._known) >= _MAX_PROGRAMS:
                 self._known.clear()
             self._known[recipe] = CaptureProgram(jit, self._evaluate, self.facts.sites, self.facts.loops, recipe)

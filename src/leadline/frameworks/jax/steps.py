@@ -12,6 +12,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
 from leadline.frameworks.jax.facts import TapSite, leaf_at, losses_in
 from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.jax.quiet import QuietSteps
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.step_count import counted_steps
@@ -43,6 +44,7 @@ class TrainingSteps:
         self, jit: Callable[..., Any], callbacks: StepCallbacks, guard: Guard, note: Callable[[str], None]
     ) -> None:
         self._jit, self._callbacks, self._guard, self._note = jit, callbacks, guard, note
+        self._clock, self._quiet = callbacks.cost.clock, QuietSteps(callbacks, guard, self._losses_of)
         self.forward_items: tuple[CaptureItem, ...] = ()
         self.is_evaluation = False
         """Whether the script has set the mode to evaluation."""
@@ -79,6 +81,9 @@ class TrainingSteps:
 
     def call(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the script, and capture it if it trains."""
+        begun_ns = self._clock()
+        if self._quiet.accepts(function):
+            return self._quiet.make(self._compiled, function, args, kwargs, begun_ns)
         programs = self._guard.run(self._learn, function, args, kwargs)
         facts = programs.facts if programs is not None else None
         if programs is None or facts is None or not (facts.trains or (facts.has_layers and self.is_evaluation)):
@@ -207,23 +212,27 @@ class TrainingSteps:
     def _end(self, call: JittedCall, result: Any) -> None:
         call.is_over = True
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)
-        arrays = [leaf_at(result, path, at) for path, at in zip(call.loss_paths, call.loss_positions, strict=True)]
         if call.is_part:
-            self._record_losses(call, [LateNumber([(array, 0)]) for array in arrays])
+            self._record_losses(call, _losses_in(call, result))
             return
         for step in range(call.steps):
             if step:
                 call.at = step
                 self._call = call
                 self._begin_step(call)
-            losses = [LateNumber([(array, step)]) for array in arrays]
-            self._record_losses(call, losses or self.other_losses(result, call.args) or call.replayed_losses())
+            self._record_losses(call, self._losses_of(call, result, call.args) or call.replayed_losses())
             if step < call.steps - 1:
                 self._end_step(call.owner.current)
         if call.facts.has_optimizer or self._are_updates_apart:
             self._end_step(call.owner.current)
+            if not self._are_updates_apart:
+                self._quiet.follow(call)
         else:
             self._pending = call
+
+    def _losses_of(self, call: JittedCall, result: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Return the losses of the current step of a call."""
+        return _losses_in(call, result) or self.other_losses(result, args)
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():
@@ -362,6 +371,11 @@ class TrainingSteps:
         """Note that gradients are computed in a program that is being traced."""
         if not self.is_within_call:
             self.has_traced_alone = True
+
+
+def _losses_in(call: JittedCall, result: Any) -> list[LateNumber]:
+    arrays = (leaf_at(result, path, at) for path, at in zip(call.loss_paths, call.loss_positions, strict=True))
+    return [LateNumber([(array, call.at)]) for array in arrays]
 
 
 def name_of(function: Any) -> str:

@@ -165,7 +165,7 @@ class StepOutput:
         return not all(map(math.isfinite, numbers))
 
 
-MAX_STEPS_LATE: Final = 8
+MAX_STEPS_LATE: Final = 32
 """Entries of earlier steps than this are waited for."""
 _ZERO: Final = bytes(8)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.statistics.arrays import compute
+from leadline.statistics.arrays import compute, sum_of_squares
 from leadline.statistics.arrays import update_ratio as reference_update_ratio
 
 Array = npt.NDArray[Any]
@@ -51,7 +51,7 @@ def l2_of(values: Array) -> float:
     with np.errstate(all="ignore"):
         for at in range(0, flat.size, _CHUNK):
             wide = flat[at : at + _CHUNK].astype(np.float64)
-            squares += float(wide.dot(wide))
+            squares += sum_of_squares(wide)
     return math.sqrt(squares) if squares == squares else squares
 
 
@@ -63,9 +63,9 @@ def update_ratio(before: Array, after: Array) -> float:
     with np.errstate(all="ignore"):
         for at in range(0, first.size, _CHUNK):
             wide = first[at : at + _CHUNK].astype(np.float64)
-            squares += float(wide.dot(wide))
+            squares += sum_of_squares(wide)
             wide -= second[at : at + _CHUNK]
-            changes += float(wide.dot(wide))
+            changes += sum_of_squares(wide)
     if squares == 0.0:
         return 0.0 if changes == 0.0 else changes * math.inf
     return math.sqrt(changes / squares) if changes == changes and squares < math.inf else math.nan
@@ -81,7 +81,7 @@ def _sums_of(flat: Array, *, has_spread: bool) -> dict[str, float]:
             narrow = flat[at : at + _CHUNK]
             wide = narrow.astype(np.float64)
             part = float(wide.sum())
-            squares += float(wide.dot(wide))
+            squares += sum_of_squares(wide)
             absolute += float(np.abs(narrow).sum(dtype=np.float64))
             low, high = min(low, float(narrow.min())), max(high, float(narrow.max()))
             zeros += int(np.count_nonzero(narrow == 0))
@@ -124,7 +124,7 @@ def _spread(wide: npt.NDArray[np.float64], part: float, total: float, seen: int)
     size = wide.size
     mean = part / size
     wide -= mean
-    own = float(wide.dot(wide))
+    own = sum_of_squares(wide)
     if not seen:
         return own
     distance = mean - total / seen

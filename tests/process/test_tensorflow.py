@@ -20,6 +20,7 @@ STEPS = 16
 KINDS = {
     "fit": STEPS,
     "fit_xla": STEPS,
+    "long": 4 * STEPS,
     "convolution": STEPS,
     "convolution_xla": STEPS,
     "subclassed": STEPS,
@@ -46,7 +47,7 @@ KINDS = {
     "scheduled": STEPS,
 }
 """The steps of each kind of training."""
-WITH_TRUTH = ("fit", "fit_xla", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
+WITH_TRUTH = ("fit", "fit_xla", "long", "function", "function_xla", "eager", "run_eagerly", "train_on_batch")
 """Kinds whose truth is computed beside the training."""
 GROUPS = [tuple(KINDS)[at::4] for at in range(4)]
 """Each group is one launched run."""
@@ -129,18 +130,24 @@ def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
     for collection in ("losses", "weights", "gradients", "gradient_norms"):
         assert names.intersection(run.tensor_names(collection=collection)), collection
     if kind in WITH_TRUTH:
-        assert len(bare["truth"]) == STEPS
+        assert len(bare["truth"]) == KINDS[kind]
         for step, expected in enumerate(bare["truth"]):
             assert captured(run, worker, names, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
 def test_presets_leave_every_bit(preset: str, trainings: Trainings, tmp_path: Path) -> None:
-    kinds = ("convolution", "convolution_xla")
+    kinds = ("convolution", "convolution_xla", "long")
     trained = watch(kinds, tmp_path, ("--preset", preset))
     assert len(trained.run.worker_documents()) == len(kinds)
     for kind in kinds:
         assert told(trained.folder, kind)["digest"] == trainings.bare(kind)["digest"]
+    truth, worker = trainings.bare("long")["truth"], trained.worker("long")
+    for name in ("loss", "metrics/accuracy"):  # of every step, also of those at which nothing else is captured
+        rows = [row for row in trained.run.tensor(name).statistics("value").to_pylist() if row["worker"] == worker]
+        assert [row["step"] for row in rows] == list(range(KINDS["long"])), name
+        if name == "loss":
+            assert [row["value"] for row in rows] == pytest.approx([values["loss"] for values in truth], rel=1e-4)
 
 
 def captured(run: Run, worker: str, names: Iterable[str], wanted: Iterable[str], step: int) -> dict[str, float]:

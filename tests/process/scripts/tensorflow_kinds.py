@@ -263,6 +263,7 @@ def endless_data():
 schedule = keras.optimizers.schedules.ExponentialDecay(0.1, 4, 0.5)
 KINDS = {
     "fit": lambda: fit(dense()),
+    "long": lambda: fit(dense(), epochs=4 * EPOCHS, metrics=["accuracy"]),
     "convolution": lambda: fit(convolution(), has_truth=False, metrics=["accuracy"]),
     "subclassed": lambda: fit(Subclassed(), has_truth=False),
     "function": lambda: loop(dense(), keras.optimizers.Adam(1e-2)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
-from leadline.frameworks.jax.facts import Facts, TapSite, accessors
+from leadline.frameworks.jax.facts import Facts, LossPlace, TapSite, places_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import Programs, Recipe, Timer
 from leadline.frameworks.jax.tap import Tap
@@ -91,21 +91,12 @@ class JittedCall:
         return self._programs.facts.sites
 
     @property
-    def loss_positions(self) -> tuple[int, ...]:
-        """The positions of losses among its results."""
-        return self._programs.facts.losses
-
-    @property
-    def loss_paths(self) -> Sequence[Any]:
-        """The paths of losses in its result."""
+    def losses(self) -> Sequence[LossPlace]:
+        """Where its losses are in its result."""
         programs = self._programs
-        if programs.loss_paths is None:
-            programs.loss_paths = accessors(result_tree(programs.traced), programs.facts.losses)
-        return programs.loss_paths
-
-    def forget(self) -> None:
-        """Let go of the arrays of the call, which is over."""
-        self.args, self.kwargs, self.replayed = (), {}, None
+        if programs.losses is None:
+            programs.losses = places_in(result_tree(programs.traced), programs.facts.losses)
+        return programs.losses
 
     def values(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select in the current step, and possibly more; the call is replayed for that."""

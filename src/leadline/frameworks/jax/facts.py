@@ -153,26 +153,37 @@ def _through(equation: Any, given: list[_Loss | None]) -> Sequence[_Loss | None]
     return ()
 
 
-def accessors(tree: Any, positions: Sequence[int]) -> list[tuple[Any, ...]]:
-    """Return the paths of some leaves of a tree of results."""
+class LossPlace(NamedTuple):
+    """Where a loss is in a tree of results.
+
+    Attributes:
+        path: Its path.
+        position: Its position among all leaves.
+    """
+
+    path: tuple[Any, ...]
+    position: int
+
+    def find(self, tree: Any) -> Any:
+        """Return the loss in a tree."""
+        leaf = tree
+        for key in self.path:
+            if hasattr(key, "idx"):
+                leaf = leaf[key.idx]
+            elif type(key).__name__ == "DictKey":
+                leaf = leaf[key.key]
+            elif hasattr(key, "name"):
+                leaf = getattr(leaf, key.name)
+            else:
+                return jax.tree_util.tree_leaves(tree)[self.position]
+        return leaf
+
+
+def places_in(tree: Any, positions: Sequence[int]) -> list[LossPlace]:
+    """Return the places of some leaves in a tree of results."""
     filled = jax.tree_util.tree_unflatten(tree, range(tree.num_leaves))
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(filled)[0]]
-    return [tuple(paths[at]) for at in positions]
-
-
-def leaf_at(tree: Any, path: Sequence[Any], position: int) -> Any:
-    """Return the leaf of a tree at a path; the position is that among all leaves."""
-    leaf = tree
-    for key in path:
-        if hasattr(key, "idx"):
-            leaf = leaf[key.idx]
-        elif type(key).__name__ == "DictKey":
-            leaf = leaf[key.key]
-        elif hasattr(key, "name"):
-            leaf = getattr(leaf, key.name)
-        else:
-            return jax.tree_util.tree_leaves(tree)[position]
-    return leaf
+    return [LossPlace(tuple(paths[at]), at) for at in positions]
 
 
 def losses_in(result: Any) -> list[tuple[str | None, Any]]:

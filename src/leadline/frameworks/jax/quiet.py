@@ -2,55 +2,63 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from threading import get_ident
-from typing import Any
+from typing import Any, NamedTuple
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import JittedCall, Owner
+from leadline.frameworks.jax.facts import LossPlace
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.tensors import LOSS
 from leadline.records.phases import COMPUTE
 from leadline.training.guard import Guard
 
 
+class _Known(NamedTuple):
+    """The function whose calls are the steps, as its last call that was recorded at once has shown it."""
+
+    function: weakref.ref[Jitted]
+    owner: Owner
+    losses: Sequence[LossPlace]
+
+
 class QuietSteps:
     """Defers the quiet steps of a training whose steps are the calls of one compiled function.
 
     Args:
-        losses_of: Returns the losses of a call, given its result and its arguments.
+        losses_of: Returns the losses of a call, given where they are in its result, this, and its arguments.
     """
 
     def __init__(
         self,
         callbacks: StepCallbacks,
         guard: Guard,
-        losses_of: Callable[[JittedCall, Any, Sequence[Any]], Sequence[Any]],
+        losses_of: Callable[[Sequence[LossPlace], Any, Sequence[Any]], Sequence[Any]],
     ) -> None:
         self._callbacks, self._guard, self._losses_of = callbacks, guard, losses_of
         self._clock, self._deferred = callbacks.cost.clock, callbacks.deferred
-        self._call: JittedCall | None = None
-        """The last call that was recorded at once, without its arguments."""
+        self._known: _Known | None = None
 
     def follow(self, call: JittedCall) -> None:
         """Allow the steps after a call to be deferred, if each call of its function is one step."""
         facts = call.facts
         if facts.has_optimizer and facts.steps == 1 and not facts.is_update_apart:
-            call.forget()
-            self._call = call
+            self._known = _Known(weakref.ref(call.function), call.owner.current, call.losses)
             self._callbacks.defer_quiet_steps()
 
     def accepts(self, function: Jitted) -> bool:
         """Return whether the step that a call of a function makes is deferred."""
-        call, deferred = self._call, self._deferred
+        known, deferred = self._known, self._deferred
         return (
-            call is not None
+            known is not None
             and deferred.steps > 1
-            and call.function is function
+            and known.function() is function
             and deferred.thread == get_ident()
             and function.is_known
             and not self._callbacks.has_request()
-            and self._callbacks.ends_steps(call.owner.current)
+            and self._callbacks.ends_steps(known.owner)
         )
 
     def make(self, call_compiled: Callable[..., Any], function: Jitted, args: Any, kwargs: Any, begun_ns: int) -> Any:
@@ -59,11 +67,12 @@ class QuietSteps:
         Args:
             begun_ns: When Leadline was called.
         """
-        assert self._call is not None
-        owner, started_ns = self._call.owner.current, self._clock()
+        assert self._known is not None
+        _, owner, places = self._known
+        started_ns = self._clock()
         result = call_compiled(function, args, kwargs)
         ended_ns = self._clock()
-        losses = self._guard.call(self._losses_of, self._call, result, args) if function.is_known else ()
+        losses = self._guard.call(self._losses_of, places, result, args) if function.is_known else ()
         deferred = self._deferred
         deferred.calls.append((begun_ns, started_ns, self._begin, (owner,)))
         deferred.calls.append((ended_ns, self._clock(), self._end, (owner, started_ns, losses or ())))

@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from leadline.frameworks.jax import kernels
-from leadline.frameworks.jax.facts import Facts, TapSite
+from leadline.frameworks.jax.facts import Facts, LossPlace, TapSite
 from leadline.frameworks.jax.interpreter import Interpreter
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
@@ -177,8 +177,8 @@ class Programs:
     traced: Any
     facts: Facts
     refusal: str = ""
-    loss_paths: Sequence[Any] | None = None
-    """The paths of the losses in the results."""
+    losses: Sequence[LossPlace] | None = None
+    """Where the losses are in a result; None: not known yet."""
     _known: dict[Recipe, CaptureProgram] = field(default_factory=dict)
     _uses: Counter[Recipe] = field(default_factory=Counter)
     """How often a recipe was captured by the program of another one."""

@@ -10,7 +10,7 @@ import jax
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
-from leadline.frameworks.jax.facts import TapSite, leaf_at, losses_in
+from leadline.frameworks.jax.facts import LossPlace, TapSite, losses_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.quiet import QuietSteps
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
@@ -213,14 +213,15 @@ class TrainingSteps:
         call.is_over = True
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)
         if call.is_part:
-            self._record_losses(call, _losses_in(call, result))
+            self._record_losses(call, _losses_at(call.losses, 0, result))
             return
         for step in range(call.steps):
             if step:
                 call.at = step
                 self._call = call
                 self._begin_step(call)
-            self._record_losses(call, self._losses_of(call, result, call.args) or call.replayed_losses())
+            losses = _losses_at(call.losses, step, result) or self.other_losses(result, call.args)
+            self._record_losses(call, losses or call.replayed_losses())
             if step < call.steps - 1:
                 self._end_step(call.owner.current)
         if call.facts.has_optimizer or self._are_updates_apart:
@@ -230,9 +231,9 @@ class TrainingSteps:
         else:
             self._pending = call
 
-    def _losses_of(self, call: JittedCall, result: Any, args: Sequence[Any]) -> Sequence[Any]:
-        """Return the losses of the current step of a call."""
-        return _losses_in(call, result) or self.other_losses(result, args)
+    def _losses_of(self, places: Sequence[LossPlace], result: Any, args: Sequence[Any]) -> Sequence[Any]:
+        """Return the losses of a call that is one step."""
+        return _losses_at(places, 0, result) or self.other_losses(result, args)
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():
@@ -373,9 +374,9 @@ class TrainingSteps:
             self.has_traced_alone = True
 
 
-def _losses_in(call: JittedCall, result: Any) -> list[LateNumber]:
-    arrays = (leaf_at(result, path, at) for path, at in zip(call.loss_paths, call.loss_positions, strict=True))
-    return [LateNumber([(array, call.at)]) for array in arrays]
+def _losses_at(places: Sequence[LossPlace], step: int, result: Any) -> list[LateNumber]:
+    """Return the losses of a step of a call."""
+    return [LateNumber([(place.find(result), step)]) for place in places]
 
 
 def name_of(function: Any) -> str:

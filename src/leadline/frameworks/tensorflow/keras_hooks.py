@@ -247,18 +247,25 @@ class KerasHooks:
 
     def _patch_callbacks(self, module: ModuleType) -> None:
         replace, steps = self._patches.replace, self._steps
-        replace(module.CallbackList, "on_train_batch_end", self._before(steps.end_batch))
+        replace(module.CallbackList, "on_train_batch_end", self._before(steps.end_batch, steps.quiet.end_batch))
         for mode in ("test", "predict"):
             replace(module.CallbackList, f"on_{mode}_batch_begin", self._before(steps.begin_eval_batch))
             replace(module.CallbackList, f"on_{mode}_batch_end", self._before(steps.end_eval_batch))
 
-    def _before(self, tell: Callable[[Any], None]) -> Callable[[Original], Original]:
-        """Return a maker of methods that call ``tell`` with the results of a batch first."""
+    def _before(
+        self, tell: Callable[[Any], None], defer: Callable[[Any], bool] = lambda _: False
+    ) -> Callable[[Original], Original]:
+        """Return a maker of methods that call ``tell`` with the results of a batch first.
+
+        Args:
+            defer: Called before; returns whether that is done later.
+        """
         guard = self._guard
 
         def make(original: Original) -> Original:
             def method(callbacks: Any, batch: Any, logs: Any = None) -> Any:
-                guard.run(tell, logs)
+                if not defer(logs):
+                    guard.run(tell, logs)
                 return original(callbacks, batch, logs=logs)
 
             return method

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from typing import Any, NamedTuple
 
 from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
+
+
+class Reading(NamedTuple):
+    """The totals of the loss of a model, as they were at some time.
+
+    Attributes:
+        tracker: The metric of Keras that keeps them.
+        total: The sum of the losses.
+        count: The number of samples.
+    """
+
+    tracker: Any
+    total: Any
+    count: Any
 
 
 class LossTotals:
@@ -19,12 +33,14 @@ class LossTotals:
     def __init__(self) -> None:
         self._last: weakref.WeakKeyDictionary[Any, tuple[float, float]] = weakref.WeakKeyDictionary()
 
-    def mean_since(self, model: Any) -> float | None:
-        """Return the mean loss since the last call for a model; None if no loss was added to the totals."""
+    def read(self, model: Any) -> Reading | None:
+        """Return the totals of a model; None if it has none."""
         tracker = _tracker(model)
-        if tracker is None:
-            return None
-        total, count = _number(tracker.total), _number(tracker.count)
+        return Reading(tracker, _value(tracker.total), _value(tracker.count)) if tracker is not None else None
+
+    def mean_since(self, reading: Reading) -> float | None:
+        """Return the mean loss since the reading before, of the same model; None if no loss was added."""
+        tracker, total, count = reading.tracker, float(reading.total), float(reading.count)
         last_total, last_count = self._last.get(tracker, (0.0, 0.0))
         if count < last_count:
             last_total = last_count = 0.0  # Keras has begun anew
@@ -39,8 +55,9 @@ def _tracker(model: Any) -> Any | None:
     return tracker if hasattr(tracker, "total") and hasattr(tracker, "count") else None
 
 
-def _number(variable: Any) -> float:
+def _value(variable: Any) -> Any:
+    """Return the value of a variable, which stays as it is when the variable changes."""
     value = variable.value
     if isinstance(value, resource_variable_ops.ResourceVariable):
-        return float(read_variable_op(value.handle, value.dtype))  # a fifth of the time of ``value.numpy()``
-    return float(value.numpy() if hasattr(value, "numpy") else value)
+        return read_variable_op(value.handle, value.dtype)  # a fifth of the time of ``value.numpy()``
+    return value.numpy() if hasattr(value, "numpy") else value

@@ -198,14 +198,13 @@ class Replays:
         if not isinstance(iterator, OwnedIterator):
             return self._distributed_target(call, inner, iterator)
         # before a batch is taken: then nothing must fail
-        copies = [_empty_iterator(iterator), _empty_iterator(iterator)]
+        copies = [_empty_iterator(iterator) for _ in range(1 if inner is not None else 2)]
         taken = list(_take(iterator, batches))
         if not taken:
             call.is_exhausted = True
             return None
         try:
-            for copy in copies:
-                _fill(copy, taken)
+            _fill(copies, taken)
         except (TypeError, ValueError, tf.errors.OpError) as error:
             if inner is None:
                 raise
@@ -279,13 +278,14 @@ def _empty_iterator(like: Any) -> Any:
     return OwnedIterator(components=[resource], element_spec=like.element_spec)
 
 
-def _fill(iterator: Any, elements: Sequence[Any]) -> None:
-    """Let an empty iterator yield some elements."""
+def _fill(iterators: Sequence[Any], elements: Sequence[Any]) -> None:
+    """Let empty iterators yield some elements."""
     datasets = [tf.data.Dataset.from_tensors(element) for element in elements]
     dataset = datasets[0]
     for following in datasets[1:]:
         dataset = dataset.concatenate(following)
-    gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)
+    for iterator in iterators:
+        gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)
 
 
 def _written_variables(concrete: Any) -> list[Any]:

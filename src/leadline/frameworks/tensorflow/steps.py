@@ -14,7 +14,8 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
-from leadline.frameworks.tensorflow.losses import LossTotals
+from leadline.frameworks.tensorflow.losses import LossTotals, Reading
+from leadline.frameworks.tensorflow.quiet import QuietBatches, scores_of
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
@@ -39,6 +40,8 @@ class _Step:
     """A step whose update was computed, and which was not ended yet."""
 
     owners: list[Any]
+    function: Any = None
+    """The function whose call has made the step, if each of its calls makes one."""
     steps: int = 1
     is_skipped: bool = False
     losses: dict[object, float] = field(default_factory=dict)
@@ -76,6 +79,7 @@ class Steps:
         self.scaled_loss: tuple[Any, Any] | None = None
         """The last loss that an optimizer has scaled, and the loss itself."""
         self._totals = LossTotals()
+        self.quiet = QuietBatches(callbacks, guard, self._totals, self._record_loss_of_batch)
 
     @property
     def phase(self) -> Phase | None:
@@ -100,6 +104,8 @@ class Steps:
             return self.tracing.call_nested(original, function, args, kwargs)
         if not is_eager() or function._run_functions_eagerly:
             return original(function, *args, **kwargs)
+        if self.quiet.accepts(function):
+            return self.quiet.make(self.tracing.call, original, function, args, kwargs)
         facts = self.tracing.facts_of(function) or self._guard.run(self._learn, function, args, kwargs)
         if facts is None or not facts.trains:
             return self.tracing.call(original, function, args, kwargs)
@@ -180,6 +186,8 @@ class Steps:
             now, size = _iterations(counted), _micro_batches(counted)
             step.is_skipped = now == call.iterations and hasattr(counted, "inner_optimizer")
             step.steps = max(now // size - call.iterations // size, int(step.is_skipped))
+        elif len(step.owners) == 1 and call.facts.optimizers and call.batches == 1 and call.substitute is None:
+            step.function = call.function
         if self.phase is not None and self.phase.mode == "train":
             return
         if self._callbacks.wants_loss():
@@ -241,11 +249,13 @@ class Steps:
     def begin_phase(self, mode: str, model: Any) -> None:
         """Begin ``fit``, ``evaluate`` or ``predict``."""
         self.finish()
+        self.quiet.forget()
         self._phases.append(Phase(mode, model))
 
     def end_phase(self) -> None:
         """End the method that began last."""
         self.finish()
+        self.quiet.forget()
         self._phases.pop()
 
     def end_training(self) -> bool:
@@ -280,7 +290,8 @@ class Steps:
         """End the step of a batch in ``evaluate`` or ``predict``, with the results that Keras tells its callbacks."""
         evaluation, phase = self._callbacks.evaluation, self.phase
         if phase is not None and phase.mode == "eval":
-            loss = self._totals.mean_since(phase.model)
+            reading = self._totals.read(phase.model)
+            loss = self._totals.mean_since(reading) if reading is not None else None
             if loss is not None:
                 evaluation.record_loss(LOSS, loss)
             if logs:
@@ -304,20 +315,23 @@ class Steps:
             if at == 0:
                 self._call = None
                 self._replays.release()
+        if step.function is not None and phase is not None and phase.mode == "train":
+            self.quiet.follow(step.function, phase.model, step.owners[0])
 
     def _record_results(self, model: Any, logs: Mapping[str, Any]) -> None:
-        callbacks = self._callbacks
-        if callbacks.wants_loss():
-            loss = self._totals.mean_since(model)
-            if loss is None and LOSS in logs:
-                loss = float(logs[LOSS])
-            if loss is not None:
-                callbacks.record_loss(LOSS, loss, LOSS)
+        self._record_loss_of_batch(self._totals.read(model), logs)
         if logs:
             self._log(logs)
 
+    def _record_loss_of_batch(self, reading: Reading | None, logs: Mapping[str, Any]) -> None:
+        loss = self._totals.mean_since(reading) if reading is not None else None
+        if loss is None and LOSS in logs:
+            loss = float(logs[LOSS])
+        if loss is not None and self._callbacks.wants_loss():
+            self._callbacks.record_loss(LOSS, loss, LOSS)
+
     def _log(self, results: Mapping[str, Any]) -> None:
-        self._callbacks.log({f"metrics/{name}": float(value) for name, value in results.items()}, "metrics")
+        self._callbacks.record_scores(scores_of(results))
 
 
 def _owners(call: StepCall) -> list[Any]:

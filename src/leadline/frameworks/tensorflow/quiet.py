@@ -1,0 +1,90 @@
+"""Batches of ``fit`` at which nothing but losses is captured: they are recorded later, several at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from threading import get_ident
+from typing import Any
+
+from leadline.frameworks.adapter import Score, StepCallbacks
+from leadline.frameworks.tensorflow.losses import LossTotals, Reading
+from leadline.records.phases import COMPUTE
+from leadline.training.guard import Guard
+
+
+class QuietBatches:
+    """Defers the quiet steps of a call of ``fit`` in which each call of the training function is one step.
+
+    Args:
+        record_loss: Records the loss of a batch, given the results that Keras tells its callbacks.
+    """
+
+    def __init__(
+        self,
+        callbacks: StepCallbacks,
+        guard: Guard,
+        totals: LossTotals,
+        record_loss: Callable[[Reading | None, Mapping[str, Any]], None],
+    ) -> None:
+        self._callbacks, self._guard, self._totals, self._record_loss = callbacks, guard, totals, record_loss
+        self._clock, self._deferred = callbacks.cost.clock, callbacks.deferred
+        self._function: Any = None
+        self._model: Any = None
+        self._optimizer: Any = None
+        self._times: tuple[int, int, int] | None = None
+        """When Leadline, the training function and its end were reached in the current batch."""
+
+    def follow(self, function: Any, model: Any, optimizer: Any) -> None:
+        """Allow the steps after one that was recorded at once to be deferred."""
+        self._function, self._model, self._optimizer = function, model, optimizer
+        self._callbacks.defer_quiet_steps()
+
+    def forget(self) -> None:
+        """Defer nothing more: the call of ``fit`` has ended, or another method of the model was called in it."""
+        self._function = self._model = self._optimizer = self._times = None
+
+    def accepts(self, function: Any) -> bool:
+        """Return whether the step that a call of a function makes is deferred."""
+        return (
+            function is self._function
+            and self._deferred.steps > 1
+            and self._deferred.thread == get_ident()
+            and not self._callbacks.has_request()
+            and self._callbacks.ends_steps(self._optimizer)
+        )
+
+    def make(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call the training function."""
+        begun_ns = self._clock()
+        started_ns = self._clock()
+        result = call(*args)
+        self._times = begun_ns, started_ns, self._clock()
+        return result
+
+    def end_batch(self, logs: Mapping[str, Any] | None) -> bool:
+        """End the step of a batch whose call was deferred; False: it was not."""
+        times, self._times = self._times, None
+        if times is None:
+            return False
+        begun_ns, started_ns, ended_ns = times
+        now, deferred = self._clock(), self._deferred
+        reading = self._guard.call(self._totals.read, self._model)
+        deferred.calls.append((begun_ns, started_ns, self._begin, (self._optimizer,)))
+        deferred.calls.append((ended_ns, ended_ns, self._callbacks.timeline.call, (COMPUTE, started_ns)))
+        deferred.calls.append((now, self._clock(), self._end, (self._optimizer, reading, logs or {})))
+        deferred.steps -= 1
+        return True
+
+    def _begin(self, optimizer: Any) -> None:
+        self._callbacks.timeline.begin_model()
+        self._callbacks.before_update(optimizer)
+
+    def _end(self, optimizer: Any, reading: Reading | None, logs: Mapping[str, Any]) -> None:
+        self._record_loss(reading, logs)
+        self._callbacks.record_scores(scores_of(logs))
+        self._callbacks.after_quiet_update(optimizer)
+
+
+def scores_of(logs: Mapping[str, Any]) -> list[Score]:
+    """Return the results that Keras tells its callbacks."""
+    return [Score(f"metrics/{name}", float(value), is_loss=False) for name, value in logs.items()]

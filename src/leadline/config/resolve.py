@@ -38,7 +38,7 @@ from leadline.records.describe import sender
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
-from leadline.remote.claim import create_uploaded_run
+from leadline.remote.claim import create_uploaded_run, enter_uploaded_run
 from leadline.rules import registry
 from leadline.store import layout
 from leadline.store.disk_bound import DiskBound, write_disk_bound
@@ -89,8 +89,10 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
     if is_remote or max_bytes is not None:  # what was removed does not count against the free space at the start
         manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
     is_shared, has_created = config.at is not None, True
-    if is_remote:
-        has_created = create_uploaded_run(path, root, manifest, max_bytes=spool_bytes, is_shared=is_shared)
+    if is_remote and is_shared:
+        path = enter_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
+    elif is_remote:
+        create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
     elif is_shared:
         has_created = join_run(path, manifest)
     else:

@@ -20,11 +20,12 @@ from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
 from leadline.records.decoding import Document
-from leadline.remote.object_store import ObjectMissingError, ObjectStore, StoredObject, StoreError
-from leadline.remote.objects import StoredFile, by_file, document_order, is_data, is_growing, is_uploaded
+from leadline.remote.fetching import FileFetcher, safe_path
+from leadline.remote.object_store import ObjectStore, StoredObject
+from leadline.remote.objects import by_file, document_order, is_data, is_uploaded
 from leadline.store import layout
 from leadline.store.cache import cache_folder
-from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, replace_file, write_document
+from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, write_document
 
 _MIRRORS: Final = "mirrors"
 _CACHE_BYTES: Final = "LEADLINE_CACHE_BYTES"
@@ -106,7 +107,7 @@ def write_documents(folder: str, uri: str, documents: Mapping[str, object]) -> N
         make_folder(folder)
         write_document(os.path.join(folder, layout.MIRROR), MirrorState(uri))
         for name, document in documents.items():
-            path = _safe_path(folder, name)
+            path = safe_path(folder, name)
             make_folder(os.path.dirname(path))
             write_document(path, document)
 
@@ -197,21 +198,21 @@ class _Refresh:
 
     def __init__(self, store: ObjectStore, folder: str, objects: list[StoredObject]) -> None:
         self._store, self._folder, self._objects = store, folder, objects
-        self._state = _read_state(folder)
+        self._files, self._state = FileFetcher(store, folder), _read_state(folder)
 
     def run(self, *, has_data: bool) -> None:
         """Fetch the documents first and write them last, so that they never refer to data that is not here yet."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             changed = [stored for stored in self._objects if self._is_changed_document(stored)]
-            contents = dict(zip((item.name for item in changed), pool.map(self._get, changed), strict=True))
+            contents = dict(zip((item.name for item in changed), pool.map(self._files.content, changed), strict=True))
             if has_data:
                 if changed:
                     self._objects = self._store.objects()
                 files = {name: stored for name, stored in by_file(self._objects).items() if is_data(name)}
-                list(pool.map(self._fetch_data, files, files.values()))
+                list(pool.map(self._files.fetch, files, files.values()))
         for name in sorted(contents, key=document_order):
             if (content := contents[name]) is not None:
-                self._write(name, content)
+                self._files.write(name, content)
         self._remove_deleted(has_data=has_data)
         tags = self._state.tags | {item.name: item.tag for item in changed if contents[item.name] is not None}
         state = MirrorState(self._store.uri, {name: tags[name] for name in tags if name in self._names()})
@@ -226,58 +227,7 @@ class _Refresh:
     def _is_changed_document(self, stored: StoredObject) -> bool:
         if is_data(stored.name) or not is_uploaded(stored.name):
             return False
-        return self._state.tags.get(stored.name) != stored.tag or not os.path.exists(self._path(stored.name))
-
-    def _get(self, stored: StoredObject) -> bytes | None:
-        try:
-            return self._store.get(stored.name)
-        except ObjectMissingError:  # it was deleted since it was listed
-            return None
-
-    def _fetch_data(self, name: str, stored: StoredFile) -> None:
-        try:
-            present = os.path.getsize(self._path(name))
-        except FileNotFoundError:
-            present = -1
-        wanted = stored.nbytes
-        has_newer = is_growing(name) and present > wanted and (stored.whole is None or stored.chunks)
-        if present == wanted or has_newer:  # while chunks become one object, a listing may miss some of both
-            return
-        try:
-            if 0 <= present < wanted and is_growing(name):
-                self._append(name, stored, present)
-            else:
-                self._write(name, b"".join(self._pieces(name, stored, 0)))
-        except ObjectMissingError:  # its chunks have become one object since they were listed
-            return
-
-    def _append(self, name: str, stored: StoredFile, start: int) -> None:
-        data = b"".join(self._pieces(name, stored, start))
-        with open(self._path(name), "r+b") as file:
-            file.seek(start)
-            file.write(data)
-
-    def _pieces(self, name: str, stored: StoredFile, start: int) -> Iterator[bytes]:
-        """Yield the bytes of a file from an offset, from its object and then from its chunks."""
-        at = start
-        if at < stored.whole_bytes:
-            yield self._store.get(name, at, stored.whole_bytes)
-            at = stored.whole_bytes
-        for offset in sorted(stored.chunks):
-            piece = stored.chunks[offset]
-            end = offset + piece.nbytes
-            if offset <= at < end:
-                yield self._store.get(piece.name, at - offset, piece.nbytes)
-                at = end
-
-    def _path(self, name: str) -> str:
-        return _safe_path(self._folder, name)
-
-    def _write(self, name: str, content: bytes) -> None:
-        path = self._path(name)
-        make_folder(os.path.dirname(path))
-        with replace_file(path) as file:
-            file.write(content)
+        return self._state.tags.get(stored.name) != stored.tag or not os.path.exists(self._files.path(stored.name))
 
     def _remove_deleted(self, *, has_data: bool) -> None:
         """Remove what was deleted in the store; files that were derived here remain."""
@@ -293,20 +243,8 @@ class _Refresh:
                         if (name := os.path.relpath(os.path.join(folder, file), self._folder)) not in files
                     }
         for name in gone:
-            if os.path.exists(path := self._path(name)):
+            if os.path.exists(path := self._files.path(name)):
                 os.unlink(path)
-
-
-def _safe_path(folder: str, name: str) -> str:
-    """Return the path of a file in a mirror.
-
-    Raises:
-        StoreError: The name leads out of the mirror.
-    """
-    path = os.path.normpath(os.path.join(folder, name))
-    if not path.startswith(folder + os.sep):
-        raise StoreError(f"the name of an object leads out of the run: {name!r}")
-    return path
 
 
 def _evict(keep: str) -> None:

@@ -47,6 +47,8 @@ class StoredObject:
     nbytes: int
     tag: str
     """Differs when the content has changed."""
+    modified_seconds: float = 0.0
+    """When it was written, by the clock of the store."""
 
 
 class ObjectStore:
@@ -176,7 +178,7 @@ def _connect(uri: str) -> Any:
 
 def _listed(entry: Any) -> StoredObject:
     tag = entry["e_tag"] or entry["last_modified"].isoformat()
-    return StoredObject(str(entry["path"]), int(entry["size"]), str(tag))
+    return StoredObject(str(entry["path"]), int(entry["size"]), str(tag), entry["last_modified"].timestamp())
 
 
 def _is_bucket_missing(text: str) -> bool:

@@ -185,3 +185,14 @@ def test_nodes_find_their_run_in_the_store_and_none_joins_after_its_end(nodes: N
     outputs = [again.communicate(timeout=PATIENCE)]
     assert again.returncode == 0, outputs
     assert leadline.open_run(f"{ROOT}/slurm-17-0-2").status == "Completed", outputs
+
+
+@pytest.mark.slow
+def test_a_stop_from_elsewhere_reaches_all_nodes_at_one_step(nodes: Nodes) -> None:
+    with nodes.two("asked") as (first, second):
+        asked = finish([*LEADLINE, "stop", f"{ROOT}/asked"], nodes.folder, env=environment(**nodes.variables))
+        ends = [process.communicate(timeout=PATIENCE) for process in (first, second)]
+    assert "stop of asked at global step" in asked.out, asked
+    assert [first.returncode, second.returncode] == [10, 10], ends
+    run = leadline.open_run(f"{ROOT}/asked")
+    assert (run.status, len(last_steps(run))) == ("Stopped", 1)

@@ -287,27 +287,6 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
 
 
 @pytest.mark.slow
-def test_nodes_with_one_spool_share_a_run_in_a_store(server: Server, place: Place) -> None:
-    (place.folder / "elsewhere").mkdir()
-    spool, go = str(place.folder / "spool"), place.folder / "go"
-    words = ("run", "--out", ROOT, "--join", "joint", "--", "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.1; done")
-    nodes = [place.follow(*words, LEADLINE_SPOOL=spool, LEADLINE_NODE_NAME=name) for name in "ab"]
-    try:
-        wait_for(lambda: {"nodes/a.json", "nodes/b.json"} <= set(keys(server, "joint")), "both nodes in the store")
-        alone = place.run(*words)
-        go.touch()
-        outputs = [process.communicate(timeout=PATIENCE) for process in nodes]
-    finally:
-        for process in nodes:
-            if process.poll() is None:
-                end_all(process)
-    assert [process.returncode for process in nodes] == [0, 0], outputs
-    told = leadline.open_run(f"{ROOT}/joint")
-    assert (told.status, sorted(node["node"] for node in told.manifest.nodes)) == ("Completed", ["a", "b"])
-    assert (alone.status, "set LEADLINE_SPOOL to a folder that all nodes see" in alone.err) == (2, True), alone.err
-
-
-@pytest.mark.slow
 def test_a_list_of_runs_that_have_ended_takes_few_requests(
     server: Server, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ from leadline.store.disk_bound import DiskBound, write_disk_bound
 from leadline.store.incarnations import begin_incarnation, continue_samples
 from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import create_run, join_run
-from leadline.store.upload_state import DEFAULT_MAX_BYTES
+from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 
 _RESUMED: Final = ("Interrupted", "Failed")
 """A run that has ended in one of these ways continues when a process joins it."""
@@ -134,6 +134,11 @@ def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = Fal
     for file, what in copies.items():
         if os.path.exists(os.path.join(run, file)):
             raise ConfigurationError(f"{run} cannot be resumed: it is {what}, not a run directory")
+    if read_upload(run).is_joint:
+        raise ConfigurationError(
+            f"{name} cannot be resumed here: its nodes share only a store; resume it by its URI, where LEADLINE_SPOOL "
+            "has no directory of it"
+        )
     if step is not None and step < 0:
         raise ConfigurationError(f"--resume-step {step}: steps are counted from 0")
     try:

@@ -146,10 +146,15 @@ def _check_running(store: ObjectStore, state: UploadState) -> None:
     if status in JOB_ENDED:
         raise RunOverError(f"the run at {state.uri} has ended ({status}) and cannot be joined; give another name")
     own = layout.node_sign(state.node)
+    written = {stored.name: stored.modified_seconds for stored in store.folder()[1]}
+    if layout.INCARNATIONS in written:
+        raise RunOverError(
+            f"the run at {state.uri} was resumed on another machine and cannot be joined; give another name"
+        )
     store.put(own, b"joining")
     signs = {stored.name: stored.modified_seconds for stored in store.folder(layout.NODES)[1]}
-    started = next(stored for stored in store.folder()[1] if stored.name == layout.MANIFEST).modified_seconds
-    latest = max([started, *(time_ for name, time_ in signs.items() if name.endswith(".alive") and name != own)])
+    others = (seconds for name, seconds in signs.items() if name.endswith(".alive") and name != own)
+    latest = max([written[layout.MANIFEST], *others])
     if signs[own] - latest > _SILENT_SECONDS:
         store.delete([own])
         raise RunOverError(f"the run at {state.uri} was interrupted and cannot be joined; give another name")

@@ -13,6 +13,7 @@ from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
 from leadline.reader.find_runs import list_runs
 from leadline.records.request import SetInterval, request_to_dict
 from leadline.remote import mirror
+from leadline.remote.fetching import FileFetcher
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.root_mirror import mirror_root
 from leadline.remote.uploader import Uploader
@@ -118,9 +119,9 @@ def test_the_cache_forgets_what_was_not_used_for_longest(
 
 
 def test_a_name_that_leads_out_of_the_run_is_refused(uri: str, tmp_path: Path) -> None:
-    refresh = mirror._Refresh(ObjectStore(f"{uri}/one"), str(tmp_path / "cache" / "one"), [])
+    files = FileFetcher(ObjectStore(f"{uri}/one"), str(tmp_path / "cache" / "one"))
     with pytest.raises(LeadlineError, match="leads out of the run"):
-        refresh._path("../../etc/passwd")
+        files.write("../../etc/passwd", b"")
 
 
 def test_a_run_is_complete_after_only_its_documents_were_fetched(uri: str, tmp_path: Path) -> None:

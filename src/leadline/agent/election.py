@@ -30,7 +30,7 @@ class OtherNodes:
         self.documents: dict[str, NodeDocument] = {}
         """The latest document of each other node, by name."""
         self._run, self._node = run, node
-        self._incarnation = read_incarnations(run).number
+        self._incarnation = read_incarnations(run).job
         self._stamps: dict[str, FileStamp] = {}
         self._seen_at: dict[str, float] = {}
 
@@ -98,7 +98,7 @@ class Election:
         """Whether this agent waits for a term that it has asked the store for."""
         self.others = OtherNodes(run, node)
         self._run, self._node, self._clock = run, node, clock
-        self._incarnation = read_incarnations(run).number
+        self._incarnation = read_incarnations(run).job
         self._term = Term()
         self._has_resigned = False
         self._pid = os.getpid() if pid is None else pid

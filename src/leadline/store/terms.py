@@ -47,8 +47,8 @@ def read_term(run: str, number: int) -> Term:
 
 
 def last_agent(run: str) -> tuple[int, int]:
-    """Return the numbers of the last incarnation and term: they change when another agent continues the run."""
-    return read_incarnations(run).number, latest_term(run).number
+    """Return the incarnation of the job and the number of the last term: they change when another agent goes on."""
+    return read_incarnations(run).job, latest_term(run).number
 
 
 def begin_term(run: str, term: Term) -> bool:

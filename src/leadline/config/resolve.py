@@ -106,6 +106,7 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
 
 def _continue_if_ended(run: str) -> None:
     """Prepare a run that this process joins: one that was interrupted is resumed."""
+    read_manifest(run)  # one that this version cannot write is refused
     status = liveness.status_to_join(run)
     if status in _RESUMED:
         resume_run(run, is_joint=True)

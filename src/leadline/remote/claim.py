@@ -22,7 +22,7 @@ from leadline.remote.objects import is_data, is_uploaded
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, write_document
 from leadline.store.presence import acquire_lock, node_name, release_lock
-from leadline.store.run_state import create_run
+from leadline.store.run_state import check_format, create_run
 from leadline.store.terms import Term, begin_term
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, UploadState, read_upload, write_upload
 
@@ -135,13 +135,14 @@ def _create(path: str, manifest: Manifest, store: ObjectStore, state: UploadStat
 
 
 def _check_running(store: ObjectStore, state: UploadState) -> None:
-    """Raise an error if a run has ended, also where no agent could record that.
+    """Raise an error if a run has ended, also where no agent could record that, or is that of a later version.
 
     Times are compared by the clock of the store alone.
     """
+    check_format(_json(store.get(layout.MANIFEST)), state.uri)
     try:
-        status = RunStatus.from_dict(json.loads(store.get(layout.STATUS))).status
-    except (ObjectMissingError, ValueError):  # the first node has not uploaded it yet
+        status = RunStatus.from_dict(_json(store.get(layout.STATUS))).status
+    except ObjectMissingError:  # the first node has not uploaded it yet
         status = ""
     if status in JOB_ENDED:
         raise RunOverError(f"the run at {state.uri} has ended ({status}) and cannot be joined; give another name")
@@ -158,6 +159,14 @@ def _check_running(store: ObjectStore, state: UploadState) -> None:
     if signs[own] - latest > _SILENT_SECONDS:
         store.delete([own])
         raise RunOverError(f"the run at {state.uri} was interrupted and cannot be joined; give another name")
+
+
+def _json(content: bytes) -> object:
+    """Return a decoded document; None: it is damaged."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
 
 
 def _join(path: str, store: ObjectStore, state: UploadState) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Container, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final
@@ -18,6 +19,8 @@ from leadline.store import layout
 from leadline.store.documents import make_folder, read_document, write_document
 
 _PARALLEL: Final = 16
+_ROOT_PAUSE: Final = 4.0
+"""The pause before a root is listed again, relative to how long that takes: thousands of runs take some requests."""
 _TAGS: Final = ".entries.json"
 """In the folder of the mirrors of a root: of each run in its catalogue the tag of the entry, and whether it is over."""
 
@@ -29,9 +32,11 @@ def mirror_root(uri: str) -> str:
         StoreError: The store cannot be read.
     """
     folder, root = root_folder(uri), ObjectStore(uri)
-    names = _run_names(root)
+    with ThreadPoolExecutor(2) as pool:  # a listing is a sequence of requests, each of which waits for the store
+        listing, tagging = pool.submit(_run_names, root), pool.submit(entry_tags, root)
+        names, tags = listing.result(), tagging.result()
     make_folder(folder)
-    listed = _mirror_entries(root, folder, names)
+    listed = _mirror_entries(root, folder, {name: tag for name, tag in tags.items() if name in names})
     _fetch_documents(folder, uri, [name for name in names if name not in listed])
     for known in os.listdir(folder):
         if known not in names and known != _TAGS:
@@ -68,14 +73,16 @@ def _fetch_documents(folder: str, uri: str, names: Iterable[str]) -> None:
                 raise error
 
 
-def _mirror_entries(root: ObjectStore, folder: str, names: Container[str]) -> set[str]:
+def _mirror_entries(root: ObjectStore, folder: str, tags: Mapping[str, str]) -> set[str]:
     """Bring the mirrors of the runs that the catalogue lists up to date, and return their names.
 
     Each has the documents of its entry, until the run is opened and fetched.
+
+    Args:
+        tags: The tags of the entries by run.
     """
     path = os.path.join(folder, _TAGS)
     known = read_document(path) or {}
-    tags = {name: tag for name, tag in entry_tags(root).items() if name in names}
     changed = {name: tag for name, tag in tags.items() if known.get(name, [""])[0] != tag}
     fetched = fetch_entries(root, changed)
     for name, entry in fetched.items():
@@ -100,11 +107,14 @@ def kept_fresh(runs: Iterable[str], root: str = "") -> Iterator[None]:
         return
 
     def keep() -> None:
+        root_at = 0.0
         while not should_end.wait(FRESH_SECONDS):
             for run in mirrors:
                 refresh(run)
-            if root:
+            began = time.monotonic()
+            if root and began >= root_at:
                 _refresh_root(root)
+                root_at = time.monotonic() + _ROOT_PAUSE * (time.monotonic() - began)
 
     thread = threading.Thread(target=keep, name="leadline-mirror", daemon=True)
     thread.start()

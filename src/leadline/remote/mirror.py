@@ -22,7 +22,8 @@ from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
 from leadline.records.decoding import Document
 from leadline.remote.fetching import FileFetcher, safe_path
 from leadline.remote.object_store import ObjectStore, StoredObject
-from leadline.remote.objects import by_file, document_order, is_data, is_uploaded
+from leadline.remote.objects import StoredFile, by_file, document_order, is_data, is_uploaded
+from leadline.remote.ranges import fetch_header, fetch_range, is_ranged
 from leadline.store import layout
 from leadline.store.cache import cache_folder
 from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, write_document
@@ -33,6 +34,7 @@ _DEFAULT_CACHE_BYTES: Final = 10 << 30
 _IN_USE_SECONDS: Final = 600.0
 FRESH_SECONDS: Final = 1.0
 _PARALLEL: Final = 16
+_BLOCK_BYTES: Final = 512
 
 _lock = threading.Lock()
 _refreshed: dict[str, float] = {}
@@ -78,6 +80,34 @@ def mirror_run(uri: str) -> str:
     _refresh(folder, uri)
     _evict(folder)
     return folder
+
+
+def fill(path: str, start: int, end: int) -> None:
+    """Fetch a range of a segment of raw tensors of which only the header was fetched; nothing if it is here.
+
+    Args:
+        path: The segment, in a mirror or in any run directory.
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if not os.path.exists(path + layout.HOLES):
+        return
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+    fetch_range(ObjectStore(uri_of(folder)), path, os.path.relpath(path, folder), start, end)
+
+
+def fill_all(folder: str) -> None:
+    """Fetch all raw tensors of a mirror.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    segments = [path.removesuffix(layout.HOLES) for path in paths if path.endswith(layout.HOLES)]
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(lambda path: fill(path, 0, os.path.getsize(path)), segments))
+    for path in segments:
+        os.unlink(path + layout.HOLES)
 
 
 def fetch_documents(folder: str, uri: str) -> LeadlineError | None:
@@ -209,7 +239,7 @@ class _Refresh:
                 if changed:
                     self._objects = self._store.objects()
                 files = {name: stored for name, stored in by_file(self._objects).items() if is_data(name)}
-                list(pool.map(self._files.fetch, files, files.values()))
+                list(pool.map(self._fetch, files, files.values()))
         for name in sorted(contents, key=document_order):
             if (content := contents[name]) is not None:
                 self._files.write(name, content)
@@ -220,6 +250,12 @@ class _Refresh:
             write_document(os.path.join(self._folder, layout.MIRROR), state)
         else:
             os.utime(os.path.join(self._folder, layout.MIRROR))
+
+    def _fetch(self, name: str, stored: StoredFile) -> None:
+        if is_ranged(name, stored):
+            fetch_header(self._store, self._files, name, stored)
+        else:
+            self._files.fetch(name, stored)
 
     def _names(self) -> set[str]:
         return {stored.name for stored in self._objects}
@@ -237,11 +273,8 @@ class _Refresh:
             files = by_file(self._objects)
             for part in (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM):
                 for folder, _, present in os.walk(os.path.join(self._folder, part)):
-                    gone |= {
-                        name
-                        for file in present
-                        if (name := os.path.relpath(os.path.join(folder, file), self._folder)) not in files
-                    }
+                    names_here = (os.path.relpath(os.path.join(folder, file), self._folder) for file in present)
+                    gone |= {name for name in names_here if name.removesuffix(layout.HOLES) not in files}
         for name in gone:
             if os.path.exists(path := self._files.path(name)):
                 os.unlink(path)
@@ -271,7 +304,7 @@ def _bytes_below(folder: str) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             try:
-                total += os.lstat(os.path.join(place, name)).st_size
+                total += os.lstat(os.path.join(place, name)).st_blocks * _BLOCK_BYTES  # without holes
             except FileNotFoundError:  # it was replaced meanwhile
                 continue
     return total

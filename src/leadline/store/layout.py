@@ -82,6 +82,8 @@ PROPOSED_TERM: Final = ".term.json"
 """The term that the agent wants to begin, in such a run directory; the upload asks the store for it."""
 MIRROR: Final = ".mirror.json"
 """The objects that a mirror consists of; only in a mirror."""
+HOLES: Final = ".holes"
+"""Suffix of the list of what is here of a segment of raw tensors, one JSON line each; only in a mirror."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
 
 

@@ -6,10 +6,11 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import leadline
-from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
+from leadline.errors import ConfigurationError, DamagedRunError, LeadlineError, RunNotFoundError
 from leadline.reader.find_runs import list_runs
 from leadline.records.request import SetInterval, request_to_dict
 from leadline.remote import mirror
@@ -19,7 +20,7 @@ from leadline.remote.root_mirror import mirror_root
 from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.control import read_requests
-from leadline.testing.runs import Capture, RunWriter
+from leadline.testing.runs import Capture, RawTensors, RunWriter
 
 
 @pytest.fixture
@@ -129,3 +130,58 @@ def test_a_run_is_complete_after_only_its_documents_were_fetched(uri: str, tmp_p
     Uploader(writer.path, ObjectStore(f"{uri}/one")).sync()
     folder = mirror_root(uri)
     assert leadline.open_run("one", root=folder).steps() == [0, 1, 2]
+
+
+def raw_run(folder: Path, uri: str) -> tuple[RunWriter, dict[int, np.ndarray]]:
+    """Upload a run with two large tensors at each of three steps; return the first one by step."""
+    writer, values = RunWriter(folder / "spool" / "one"), {}
+    for step in range(3):
+        first = np.random.default_rng(step).normal(size=(300, 1000)).astype(np.float32)
+        second = np.full((400, 1000), step, np.float32)
+        parts = {"fc.weight": ("F32", first.shape, first.tobytes()), "other": ("F32", second.shape, second.tobytes())}
+        writer.write_all([*captures(step, step + 1), RawTensors(step, parts)])
+        values[step] = first
+    writer.end()
+    Uploader(writer.path, ObjectStore(f"{uri}/one")).sync(is_final=True)
+    return writer, values
+
+
+def test_of_large_raw_tensors_only_those_that_are_read_are_fetched(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, values = raw_run(tmp_path, uri)
+    fetched: list[int] = []
+    get = ObjectStore.get
+
+    def counted_get(store: ObjectStore, name: str, offset: int = 0, end: int | None = None) -> bytes:
+        content = get(store, name, offset, end)
+        fetched.append(len(content) if name.startswith(layout.TENSORS) else 0)
+        return content
+
+    monkeypatch.setattr(ObjectStore, "get", counted_get)
+    run = leadline.open_run(mirror.mirror_run(f"{uri}/one"))
+    assert run.tensor("loss").steps() == [0, 1, 2]
+    assert (run.tensor("fc.weight").steps(), run.damage) == ([0, 1, 2], [])
+    assert sum(fetched) <= 3 << 16, "headers"
+    fetched.clear()
+    for _ in range(2):
+        assert (run.tensor("fc.weight").value(1) == values[1]).all()
+    assert sum(fetched) == values[1].nbytes, "once"
+    run.refresh()
+    assert (run.tensor("fc.weight").value(1) == values[1]).all()
+    assert sum(fetched) == values[1].nbytes, "a refresh leaves it as it is"
+    assert run.verify() == []
+    for path in Path(writer.path).rglob("*.safetensors"):
+        assert Path(run.path, path.relative_to(writer.path)).stat().st_size == path.stat().st_size
+    mirror.fill_all(run.path)
+    for path in Path(writer.path).rglob("*.safetensors"):
+        assert Path(run.path, path.relative_to(writer.path)).read_bytes() == path.read_bytes()
+    assert not list(Path(run.path).rglob(f"*{layout.HOLES}"))
+
+
+def test_a_raw_tensor_that_cannot_be_fetched_is_no_zeros(uri: str, tmp_path: Path) -> None:
+    raw_run(tmp_path, uri)
+    run = leadline.open_run(mirror.mirror_run(f"{uri}/one"))
+    shutil.move(tmp_path / "store", tmp_path / "away")
+    with pytest.raises(DamagedRunError, match=r"fc\.weight at step 1 cannot be fetched: "):
+        run.tensor("fc.weight").value(1)

@@ -115,6 +115,18 @@ class ObjectStore:
         with self._explained():
             return [_listed(entry) for chunk in obstore.list(self._backend) for entry in chunk]
 
+    def after(self, folder: str, name: str) -> list[str]:
+        """Return the names of the objects below a folder that follow a name, in alphabetical order.
+
+        Raises:
+            StoreError: They could not be listed.
+        """
+        import obstore
+
+        with self._explained():
+            chunks = obstore.list(self._backend, folder, offset=name)
+            return sorted(str(entry["path"]) for chunk in chunks for entry in chunk)
+
     def folder(self, name: str | None = None) -> tuple[list[str], list[StoredObject]]:
         """Return the names of the folders and the objects directly in a folder.
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError
-from leadline.remote.catalogue import Entry, entry_of, publish
+from leadline.remote.catalogue import Entry, entry_of, publish, record_change
 from leadline.remote.exchange import Exchange
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.uploader import PendingUpload, Uploader
@@ -56,6 +56,8 @@ class Upload:
         self.exchange = Exchange(run, store, state.node) if state.is_joint else None
         self._uploader = Uploader(run, store, self.exchange.is_own if self.exchange is not None else None)
         self._root = root or ObjectStore(self.state.uri.rpartition("/")[0])
+        self._is_recorded = False
+        """Whether lists know that the run has begun."""
         self._entry: Entry | None = None if read_incarnations(run).number else {}
         """The entry in the catalogue; None: not known, of a run that was resumed."""
 
@@ -72,6 +74,9 @@ class Upload:
             self._uploader.sync(is_final=is_final)
             if self.exchange is not None:
                 self.exchange.fetch()
+            if not self._is_recorded:
+                record_change(self._root, os.path.basename(self.state.uri), self._clock())
+                self._is_recorded = True
             if self.exchange is None or self.exchange.is_primary:
                 self._publish(entry_of(self._run) if is_final else {})
             self.backoff_seconds = 0.0

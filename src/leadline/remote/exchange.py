@@ -23,7 +23,7 @@ from leadline.store import layout
 from leadline.store.documents import encode, make_folder, read_document, write_document
 from leadline.store.terms import Term, latest_term, proposed_term, read_term, withdraw_term
 
-PULSE_SECONDS: Final = 1.0
+PULSE_SECONDS: Final = 2.0
 _CONNECTED_SECONDS: Final = 15.0
 """A term is begun after the store could be read for so long: before, this node was perhaps the silent one."""
 _PARALLEL: Final = 16

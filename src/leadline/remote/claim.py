@@ -28,6 +28,8 @@ from leadline.store.upload_state import DEFAULT_MAX_BYTES, UploadState, read_upl
 
 _SILENT_SECONDS: Final = 60.0
 """A run without a sign of life of any node for so long, by the clock of the store, has ended."""
+_ALIVE_SECONDS: Final = 15.0
+"""A node with a younger sign of life is running."""
 _POLL_SECONDS: Final = 0.05
 _PARALLEL: Final = 16
 
@@ -76,7 +78,7 @@ def enter_uploaded_run(
         node: The name of this node; "": that of this machine.
     Raises:
         RunOverError: The run has ended.
-        RunExistsError: There is another run at the path.
+        RunExistsError: There is another run at the path, or another node of that name.
         StoreError: The store cannot be used. Nothing was created.
         RunNotWritableError: The run directory cannot be written.
     """
@@ -101,12 +103,12 @@ def _enter(path: str, manifest: Manifest, store: ObjectStore, state: UploadState
             break
         given = read_upload(folder)
         if (given.uri, given.node) == (state.uri, state.node):
-            _check_running(store, state)
+            _check_running(store, state, is_here=True)
             return folder
     else:
         raise RunExistsError(f"another run exists at {path}; set LEADLINE_SPOOL to another folder")
     if not _create(folder, manifest, store, state):
-        _check_running(store, state)
+        _check_running(store, state, is_here=False)
         _join(folder, store, state)
     return folder
 
@@ -134,10 +136,13 @@ def _create(path: str, manifest: Manifest, store: ObjectStore, state: UploadStat
     return True
 
 
-def _check_running(store: ObjectStore, state: UploadState) -> None:
+def _check_running(store: ObjectStore, state: UploadState, *, is_here: bool) -> None:
     """Raise an error if a run has ended, also where no agent could record that, or is that of a later version.
 
     Times are compared by the clock of the store alone.
+
+    Args:
+        is_here: Whether this node has a directory of the run; if not, no other one may have its name.
     """
     check_format(_json(store.get(layout.MANIFEST)), state.uri)
     try:
@@ -152,9 +157,14 @@ def _check_running(store: ObjectStore, state: UploadState) -> None:
         raise RunOverError(
             f"the run at {state.uri} was resumed on another machine and cannot be joined; give another name"
         )
+    before = {stored.name: stored.modified_seconds for stored in store.folder(layout.NODES)[1]}
     store.put(own, b"joining")
     signs = {stored.name: stored.modified_seconds for stored in store.folder(layout.NODES)[1]}
     others = (seconds for name, seconds in signs.items() if name.endswith(".alive") and name != own)
+    if not is_here and own in before and signs[own] - before[own] < _ALIVE_SECONDS:
+        raise RunExistsError(
+            f"another machine of the run at {state.uri} is named {state.node}; set LEADLINE_NODE_NAME to another name"
+        )
     latest = max([written[layout.MANIFEST], *others])
     if signs[own] - latest > _SILENT_SECONDS:
         store.delete([own])

@@ -81,6 +81,11 @@ class Exchange:
         """Whether the agent of this node writes what belongs to the whole run."""
         return latest_term(self._run).node == self._node
 
+    @property
+    def has_taken_over(self) -> bool:
+        """Whether the agent of this node has become the primary one after that of another node."""
+        return self.is_primary and latest_term(self._run).number > 1
+
     def is_own(self, name: str) -> bool:
         """Return whether this node uploads a file of its run directory."""
         owner = participant(name)
@@ -127,7 +132,7 @@ class Exchange:
             self._give_sign()
             signs = self._store.folder(layout.NODES)[1]
             self._fetch_small([stored for stored in signs if _is_sign(stored.name) and not self._is_here(stored.name)])
-            self._fetch_terms()
+            self.fetch_terms()
             self._begin_term()
             self._exchange_requests()
         except (LeadlineError, OSError):
@@ -192,7 +197,13 @@ class Exchange:
             self._store.put(name, str(sign).encode())
             self._sign = sign
 
-    def _fetch_terms(self) -> None:
+    def fetch_terms(self) -> None:
+        """Find out which node's agent is the primary one.
+
+        Raises:
+            StoreError: The store cannot be read.
+            OSError: A file cannot be written.
+        """
         begun = layout.term(self._begun.number) if self._begun is not None else ""
         self._fetch_small([stored for stored in self._store.folder(layout.TERMS)[1] if stored.name != begun])
 
@@ -209,7 +220,7 @@ class Exchange:
         try:
             self._store.put(layout.term(wanted.number), encode(wanted) + b"\n", create=True)
         except ObjectExistsError:
-            self._fetch_terms()
+            self.fetch_terms()
         else:
             self._begun = wanted
         withdraw_term(self._run)

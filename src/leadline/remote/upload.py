@@ -69,8 +69,12 @@ class Upload:
         """
         before, error = self._uploader.uploaded_bytes, ""
         try:
-            if self.exchange is not None and is_final:
-                self.exchange.pulse()
+            if self.exchange is not None:
+                self.exchange.fetch_terms()
+                if is_final:
+                    self.exchange.pulse()
+                if is_final and self.exchange.has_taken_over:  # one that woke up may have written some
+                    self._uploader.forget_documents()
             self._uploader.sync(is_final=is_final)
             if self.exchange is not None:
                 self.exchange.fetch()

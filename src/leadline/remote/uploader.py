@@ -75,6 +75,12 @@ class Uploader:
             files, nbytes = files + 1, nbytes + max(0, fingerprint[0] - done)
         return PendingUpload(files, nbytes)
 
+    def forget_documents(self) -> None:
+        """Let the next round upload all documents again."""
+        for name, stored in (self._uploaded or {}).items():
+            if not is_data(name):
+                stored.fingerprint = None
+
     def trim(self, max_bytes: int) -> Removed:
         """Remove raw tensors from the run directory until it is not larger than a bound; see ``disk_bound.trim``."""
         found = dict((*self._documents(), *self._data(is_own=False)))

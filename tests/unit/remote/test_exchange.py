@@ -57,7 +57,7 @@ class Node:
     """A node with a run directory of its own."""
 
     def __init__(self, folder: Path, name: str, backend: MemoryStore, pid: int) -> None:
-        manifest = RunWriter(folder / f"model-{name}" / "one").manifest
+        self.manifest = manifest = RunWriter(folder / f"model-{name}" / "one").manifest
         self.store, self.name, self.now = Store(backend), name, 1000.0 * pid
         self.run = enter_uploaded_run(str(folder / name / "one"), ROOT, manifest, self.store, node=name)
         self.upload = Upload(self.run, self.store, ObjectStore(ROOT, MemoryStore()))
@@ -161,6 +161,9 @@ def test_a_silent_node_is_replaced_by_one_that_has_its_data_and_it_steps_back(no
     write_status(first.run, "InProgress", 6)
     first.live(1)
     assert layout.STATUS not in first.store.written[written:]
+    first.store.put(layout.STATUS, b"{}")  # in a round that was suspended
+    second.upload.advance(is_final=True)
+    assert first.store.get(layout.STATUS) == Path(second.run, layout.STATUS).read_bytes()
 
 
 def test_an_outage_of_the_store_replaces_no_judge(nodes: tuple[Node, Node]) -> None:
@@ -222,6 +225,9 @@ def test_what_cannot_be_joined_is_refused(
     with pytest.raises(RunOverError, match="s3://bucket/runs/one was resumed on another machine"):
         Node(tmp_path, "f", backend, 6)
     first.store.delete([layout.INCARNATIONS])
+    first.live(1)
+    with pytest.raises(RunExistsError, match=r"another machine of the run at .* is named a; set LEADLINE_NODE_NAME"):
+        enter_uploaded_run(str(tmp_path / "g" / "one"), ROOT, first.manifest, Store(backend), node="a")
     monkeypatch.setattr(claim, "_SILENT_SECONDS", -1.0)
     with pytest.raises(RunOverError, match="s3://bucket/runs/one was interrupted and cannot be joined"):
         Node(tmp_path, "f", backend, 6)

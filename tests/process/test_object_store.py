@@ -320,6 +320,31 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
 
 
 @pytest.mark.slow
+def test_a_rule_that_was_added_from_elsewhere_stops_the_job(server: Server, place: Place) -> None:
+    """Must show 1 of the issue: watched live and stopped by a rule, from a machine that has only the URI."""
+    uri = f"{ROOT}/ruled"
+    process, following = place.start("ruled", "--no-default-rules", "--on", "*=stop_training", job="steered.py"), None
+    try:
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "ruled")), "captured data")
+        (place.folder / "elsewhere").mkdir()
+        following = place.follow("show", uri, "--follow")
+        (place.folder / "high").touch()
+        added = place.elsewhere("set", uri, f"rule=high={script('steered_rules.py')}:High")
+        assert added.status == 0, added.err
+        _, err = process.communicate(timeout=PATIENCE)
+        followed, _ = following.communicate(timeout=PATIENCE)
+    finally:
+        for started in filter(None, (process, following)):
+            if started.poll() is None:
+                end_all(started)
+    assert process.returncode == 10, err
+    assert "high" in followed
+    assert "Stopped" in followed
+    shown = json.loads(place.elsewhere("show", uri, "--json").out)
+    assert (shown["status"], shown["stopped_by"]) == ("Stopped", "rule:high")
+
+
+@pytest.mark.slow
 def test_a_list_of_runs_that_have_ended_takes_few_requests(
     server: Server, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,10 @@ class DamagedRunError(LeadlineError, ValueError):
     """A part of a run is damaged: the rest can be read."""
 
 
+class NewerRunError(LeadlineError, ValueError):
+    """A later version of Leadline has written the run: install that version."""
+
+
 class NotCapturedError(LeadlineError, LookupError):
     """The data was not captured in the run: capture it next time."""
 

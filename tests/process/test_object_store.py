@@ -7,11 +7,13 @@ import json
 import os
 import shutil
 import subprocess
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +127,37 @@ def place(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pl
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     return Place(tmp_path, variables)
+
+
+@contextmanager
+def read_only(address: str) -> Iterator[str]:
+    """Serve a store in which nothing may be written; yields the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            with urllib.request.urlopen(f"{address}{self.path}", timeout=PATIENCE) as answer:
+                content = answer.read()
+            self.answer(200, content)
+
+        def do_PUT(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            self.answer(403, b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>")
+
+        def answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
 
 
 def keys(server: Server, name: str) -> dict[str, int]:
@@ -287,24 +320,28 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
 
 
 @pytest.mark.slow
-def test_nodes_with_one_spool_share_a_run_in_a_store(server: Server, place: Place) -> None:
-    (place.folder / "elsewhere").mkdir()
-    spool, go = str(place.folder / "spool"), place.folder / "go"
-    words = ("run", "--out", ROOT, "--join", "joint", "--", "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.1; done")
-    nodes = [place.follow(*words, LEADLINE_SPOOL=spool, LEADLINE_NODE_NAME=name) for name in "ab"]
+def test_a_rule_that_was_added_from_elsewhere_stops_the_job(server: Server, place: Place) -> None:
+    """Must show 1 of the issue: watched live and stopped by a rule, from a machine that has only the URI."""
+    uri = f"{ROOT}/ruled"
+    process, following = place.start("ruled", "--no-default-rules", "--on", "*=stop_training", job="steered.py"), None
     try:
-        wait_for(lambda: {"nodes/a.json", "nodes/b.json"} <= set(keys(server, "joint")), "both nodes in the store")
-        alone = place.run(*words)
-        go.touch()
-        outputs = [process.communicate(timeout=PATIENCE) for process in nodes]
+        wait_for(lambda: any(key.startswith("series/") for key in keys(server, "ruled")), "captured data")
+        (place.folder / "elsewhere").mkdir()
+        following = place.follow("show", uri, "--follow")
+        (place.folder / "high").touch()
+        added = place.elsewhere("set", uri, f"rule=high={script('steered_rules.py')}:High")
+        assert added.status == 0, added.err
+        _, err = process.communicate(timeout=PATIENCE)
+        followed, _ = following.communicate(timeout=PATIENCE)
     finally:
-        for process in nodes:
-            if process.poll() is None:
-                end_all(process)
-    assert [process.returncode for process in nodes] == [0, 0], outputs
-    told = leadline.open_run(f"{ROOT}/joint")
-    assert (told.status, sorted(node["node"] for node in told.manifest.nodes)) == ("Completed", ["a", "b"])
-    assert (alone.status, "set LEADLINE_SPOOL to a folder that all nodes see" in alone.err) == (2, True), alone.err
+        for started in filter(None, (process, following)):
+            if started.poll() is None:
+                end_all(started)
+    assert process.returncode == 10, err
+    assert "high" in followed
+    assert "Stopped" in followed
+    shown = json.loads(place.elsewhere("show", uri, "--json").out)
+    assert (shown["status"], shown["stopped_by"]) == ("Stopped", "rule:high")
 
 
 @pytest.mark.slow
@@ -373,6 +410,9 @@ def test_upload_completes_what_a_killed_agent_left(server: Server, place: Place)
         ("s3://key:word@bucket/x", {}, "s3://bucket/x: only bucket and prefix belong into the URI"),
         (ROOT, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"}, "the store cannot be reached"),
         ("az://container/x", {}, "no credentials found; set AZURE_STORAGE_ACCOUNT_NAME"),
+        (ROOT, {"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "no credentials found; set AWS_ACCESS_KEY_ID"),
+        (ROOT, {"AWS_ENDPOINT_URL": "READ ONLY"}, f"{ROOT}/train"),
+        (ROOT, {"AWS_ENDPOINT_URL": "READ ONLY"}, "access denied (AccessDenied); check the credentials and their"),
     ],
 )
 def test_a_store_that_cannot_be_written_is_refused_in_one_line(
@@ -380,11 +420,44 @@ def test_a_store_that_cannot_be_written_is_refused_in_one_line(
 ) -> None:
     (place.folder / "train.py").write_text("print('trained')")
     words = [CONSOLE_SCRIPT, "run", "--out", out, "train.py"]
-    ended = finish(words, place.folder, env=environment(**place.variables | changes))
+    with read_only(place.variables["AWS_ENDPOINT_URL"]) as address:
+        changes = {name: value.replace("READ ONLY", address) for name, value in changes.items()}
+        ended = finish(words, place.folder, env=environment(**place.variables | changes))
     assert (ended.status, ended.out, len(ended.err.splitlines())) == (2, "", 1), ended.err
     assert expected in ended.err
     assert "word" not in ended.err
     assert os.listdir(place.folder) == ["train.py"]
+
+
+def test_of_two_jobs_that_claim_a_name_at_once_one_is_refused(place: Place) -> None:
+    jobs = []
+    for folder in (place.folder / "one", place.folder / "two"):
+        folder.mkdir()
+        words = [
+            CONSOLE_SCRIPT,
+            "run",
+            "--out",
+            ROOT,
+            "--name",
+            "claimed",
+            "--no-default-rules",
+            "--",
+            "echo",
+            "trained",
+        ]
+        streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+        jobs.append(subprocess.Popen(words, cwd=folder, env=environment(**place.variables), text=True, **streams))
+    ends = [(*job.communicate(timeout=PATIENCE), job.returncode) for job in jobs]
+    (refused,) = (end for end in ends if end[2] != 0)
+    assert refused == ("", f"leadline: a run already exists at {ROOT}/claimed; choose another --name\n", 2)
+    assert {end[0] for end in ends if end[2] == 0} == {"trained\n"}
+    assert leadline.open_run(f"{ROOT}/claimed").status == "Completed"
+    newer = {"format": 99, "leadline": "9.9.9"}
+    ObjectStore(f"{ROOT}/claimed").put("manifest.json", json.dumps(newer).encode())
+    for words in (["show", f"{ROOT}/claimed"], ["run", "--out", ROOT, "--join", "claimed", "--", "true"]):
+        told = place.elsewhere(*words)
+        assert (told.status, len(told.err.splitlines())) == (2, 1), told
+        assert "was written by Leadline 9.9.9 in format 99" in told.err
 
 
 @pytest.mark.slow

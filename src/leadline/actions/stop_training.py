@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
 from leadline.actions.action import Action, ActionContext, Outcome, Place, TrainingProgress
 from leadline.records.request import Stop
+from leadline.store import layout
 
-_MARGIN_STEPS = 2
-_MARGIN_SECONDS = 0.5
+_MARGIN_STEPS: Final = 2
+MARGIN_SECONDS: Final = 0.5
+STORE_MARGIN_SECONDS: Final = 15.0
+"""Where workers learn of a request through an object store, and their progress is known through it."""
+_MAX_AGE_SECONDS: Final = 5.0
+"""What is known of a running worker is not older; a greater difference is that of the clocks of two machines."""
 
 
 class StopTraining(Action, frozen=True, kw_only=True):
@@ -56,7 +62,13 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
 def _step(context: ActionContext) -> int:
     step = context.notification.global_step
-    return stop_step(context.workers, now_ns=context.now_ns, at_least=0 if step is None else step + 1)
+    is_joint = os.path.exists(os.path.join(context.run, layout.OTHERS))
+    return stop_step(
+        context.workers,
+        now_ns=context.now_ns,
+        at_least=0 if step is None else step + 1,
+        margin_seconds=STORE_MARGIN_SECONDS if is_joint else MARGIN_SECONDS,
+    )
 
 
 def _train_step(context: ActionContext, step: int) -> int:
@@ -64,20 +76,22 @@ def _train_step(context: ActionContext, step: int) -> int:
     return step - max((worker.step - worker.train_step for worker in context.workers), default=0)
 
 
-def stop_step(workers: Iterable[TrainingProgress], *, now_ns: int, at_least: int) -> int:
+def stop_step(
+    workers: Iterable[TrainingProgress], *, now_ns: int, at_least: int, margin_seconds: float = MARGIN_SECONDS
+) -> int:
     """Return the first global step that no worker can have passed by the time that all have read the request.
 
     One worker stops at its next step boundary, so one step ahead is enough. Several workers must all stop at the same
-    step, so it is half a second ahead of the fastest at its speed, and at least two steps.
+    step, so it is ahead of the fastest by ``margin_seconds`` at its speed, and at least by two steps.
     """
     known = list(workers)
     if len(known) <= 1:
         return max([at_least, *(worker.step + 1 for worker in known)])
-    return max(at_least, *(_expected(worker, now_ns) for worker in known))
+    return max(at_least, *(_expected(worker, now_ns, margin_seconds) for worker in known))
 
 
-def _expected(worker: TrainingProgress, now_ns: int) -> int:
+def _expected(worker: TrainingProgress, now_ns: int, margin_seconds: float) -> int:
     if worker.seconds_per_step <= 0:
         return worker.step + _MARGIN_STEPS
-    ahead = max(0.0, (now_ns - worker.time_ns) / 1e9) + _MARGIN_SECONDS
+    ahead = min(max(0.0, (now_ns - worker.time_ns) / 1e9), _MAX_AGE_SECONDS) + margin_seconds
     return worker.step + max(_MARGIN_STEPS, math.ceil(ahead / worker.seconds_per_step) + 1)

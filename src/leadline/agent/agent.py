@@ -194,16 +194,20 @@ class Agent:
             self._sign_at = now + SIGN_SECONDS
             self._documents.give_sign()
             self._follow_election()
+        elif self._election.is_proposing:
+            self._follow_election()
         if parts.judge.is_needed:
             parts.judge.read_summary()
         parts.workers.poll()
         self._follow_horovod()
         parts.write_node()
         self._documents.retry()
-        if not self._documents.is_secondary and not self._is_run_removed:
-            parts.compaction.poll(now)
-            parts.upload.poll(now)
-            parts.removal.poll(now)
+        if not self._is_run_removed:
+            if not self._documents.is_secondary or parts.upload.is_joint:
+                parts.upload.poll(now)
+            if not self._documents.is_secondary:
+                parts.compaction.poll(now)
+                parts.removal.poll(now)
         for warning in parts.monitor.take_warnings():
             parts.terminal.message(warning, "warning")
         if not parts.messages.has_hinted and now - self._started > _HINT_AFTER_SECONDS:

@@ -99,5 +99,5 @@ class AgentComponents:
             absent=self.monitor.absent(),
             lost=self.monitor.dropped(),
             gone=tuple(sorted(self.workers.gone)),
-            incarnation=self._incarnations.number,
+            incarnation=self._incarnations.job,
         )

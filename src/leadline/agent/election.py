@@ -13,7 +13,8 @@ from leadline.store import layout
 from leadline.store.documents import read_with_retries
 from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import document_paths
-from leadline.store.terms import Term, begin_term, latest_term
+from leadline.store.terms import Term, begin_term, latest_term, propose_term, withdraw_term
+from leadline.store.upload_state import read_upload
 
 SILENT_SECONDS: Final = 15.0
 """A node that has given no sign of life for so long is taken for dead."""
@@ -29,7 +30,7 @@ class OtherNodes:
         self.documents: dict[str, NodeDocument] = {}
         """The latest document of each other node, by name."""
         self._run, self._node = run, node
-        self._incarnation = read_incarnations(run).number
+        self._incarnation = read_incarnations(run).job
         self._stamps: dict[str, FileStamp] = {}
         self._seen_at: dict[str, float] = {}
 
@@ -84,15 +85,24 @@ class Election:
 
     An agent begins the next term if the node of the latest one has ended, is silent, is its own (whose agent before
     it is gone) or took part in an earlier incarnation.
+
+    Args:
+        pid: The pid of this agent; None: that of this process.
     """
 
-    def __init__(self, run: str, node: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, run: str, node: str, clock: Callable[[], float] = time.monotonic, pid: int | None = None
+    ) -> None:
         self.is_primary = False
+        self.is_proposing = False
+        """Whether this agent waits for a term that it has asked the store for."""
         self.others = OtherNodes(run, node)
         self._run, self._node, self._clock = run, node, clock
-        self._incarnation = read_incarnations(run).number
+        self._incarnation = read_incarnations(run).job
         self._term = Term()
         self._has_resigned = False
+        self._pid = os.getpid() if pid is None else pid
+        self._is_joint = read_upload(run).is_joint
 
     @property
     def primary(self) -> str:
@@ -110,9 +120,13 @@ class Election:
         try:
             latest = latest_term(self._run)
             if latest.number > self._term.number:
-                self._term, self.is_primary = latest, False
+                own = self._node, self._incarnation, self._pid
+                self._term, self.is_primary = latest, (latest.node, latest.incarnation, latest.agent_pid) == own
             if may_begin and not self.is_primary and not self._has_resigned and self._is_vacant(now):
                 self._begin()
+            elif self.is_proposing:
+                withdraw_term(self._run)
+                self.is_proposing = False
         except OSError:  # where no term can be written, there is no other agent
             self.is_primary = self.is_primary or (not self._term.number and not self.others.documents)
 
@@ -126,6 +140,9 @@ class Election:
         return is_earlier or self.others.has_ended(term.node) or self.others.is_silent(term.node, now)
 
     def _begin(self) -> None:
-        term = Term(self._term.number + 1, self._node, self._incarnation)
-        if begin_term(self._run, term):
+        term = Term(self._term.number + 1, self._node, self._incarnation, self._pid)
+        if self._is_joint:
+            propose_term(self._run, term)
+            self.is_proposing = True
+        elif begin_term(self._run, term):
             self._term, self.is_primary = term, True

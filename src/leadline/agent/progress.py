@@ -41,7 +41,7 @@ class WatchedFile:
 
 
 class Workers:
-    """The latest documents of the workers of a run; in a resumed run, of those that its last incarnation has begun."""
+    """The latest documents of the workers of a run; in a resumed run, of those that this job has begun."""
 
     def __init__(self, run: str) -> None:
         self._incarnation = read_incarnations(run).number
@@ -62,4 +62,4 @@ class Workers:
         return list(changed)
 
     def _is_current(self, document: WorkerDocument) -> bool:
-        return bool(document.starts) and document.starts[-1].number == self._incarnation
+        return bool(document.starts) and document.starts[-1].number >= self._incarnation

@@ -100,7 +100,7 @@ class Shutdown:
         parts.write_node(has_ended=True, exit_status=None if parts.job.exit_status is None else final)
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be
-        if not parts.documents.is_secondary:
+        if not parts.documents.is_secondary or parts.upload.is_joint:
             parts.upload.finish()
         return final
 

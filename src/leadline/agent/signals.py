@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from leadline.monitor.processes import Identity, identify
@@ -57,13 +57,16 @@ class SignalGate:
         *,
         streams: Mapping[int, int] | None = None,
         has_own_session: bool = False,
+        blocked: Collection[int] = (),
     ) -> Child:
         """Start a program with the signal mask that this process had; ``reap`` notices its end.
 
+        Args:
+            blocked: Signals that the program receives once it has unblocked them.
         Raises:
             OSError: It cannot be started.
         """
-        mask = self._original_mask
+        mask = self._original_mask | frozenset(blocked)
         child = Child(command, environment, streams=streams, has_own_session=has_own_session, mask=mask)
         self._children[child.pid] = child
         if has_own_session:

@@ -108,16 +108,17 @@ class StartMessages:
         """Show the name, the directory and the configuration of the run."""
         path = short_path(self._documents.run, os.getcwd())
         name = self._manifest.name or os.path.basename(self._documents.run)
+        uri = read_upload(self._documents.run).uri
+        place = f"{uri}, by way of {path}" if uri else path
         if self._documents.is_secondary:
-            self._terminal.message(f"run {name} → {path}   joined on {self._documents.node}")
+            self._terminal.message(f"run {name} → {place}   joined on {self._documents.node}")
             self.has_hinted = self.has_announced = True
             return
         rules = counted(len(self._manifest.rules), "rule")
         configuration = f"preset {self._manifest.preset}, {rules}"
         if self._unwatched is not None:
             configuration = f"system metrics only: {self._unwatched}"
-        uri = read_upload(self._documents.run).uri
-        self._terminal.message(f"run {name} → {f'{uri}, by way of ' if uri else ''}{path}   {configuration}")
+        self._terminal.message(f"run {name} → {place}   {configuration}")
         if self._unwatched is not None:
             self.hint()
 

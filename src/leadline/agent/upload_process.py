@@ -84,6 +84,11 @@ class UploadProcess:
             self._warn(f"not everything was uploaded{waiting}{reason}; complete it with: leadline upload {self._name}")
 
     @cached_property
+    def is_joint(self) -> bool:
+        """Whether the agent of each node uploads, as the nodes share only the store."""
+        return read_upload(self._run).is_joint
+
+    @cached_property
     def _is_wanted(self) -> bool:
         return bool(read_upload(self._run).uri)
 
@@ -95,7 +100,9 @@ class UploadProcess:
         try:
             command = own_command("leadline.remote", self._run)
             # a session of its own, so that Ctrl-C does not reach it before the end of the run is uploaded
-            self._child = self._gate.spawn(command, self._environment, streams=TO_STDERR, has_own_session=True)
+            self._child = self._gate.spawn(
+                command, self._environment, streams=TO_STDERR, has_own_session=True, blocked=(signal.SIGTERM,)
+            )
         except OSError as error:
             self._is_wanted = False
             self._warn(f"cannot start the upload: {error.strerror}; complete it with: leadline upload {self._name}")

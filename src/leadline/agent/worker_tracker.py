@@ -69,8 +69,9 @@ class WorkerTracker:
             elif document.node != self._node:
                 is_gone = self._is_abandoned(worker, document.node or "")
                 (self.gone.add if is_gone else self.gone.discard)(worker)
-            elif worker not in self.gone and identify(document.pid or 0) is None:
-                self.gone.add(worker)
+            else:
+                is_gone = identify(document.pid or 0) is None  # a worker that was started again has another pid
+                (self.gone.add if is_gone else self.gone.discard)(worker)
 
     def _is_abandoned(self, worker: str, node: str) -> bool:
         now = self._clock()

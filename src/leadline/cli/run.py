@@ -77,7 +77,7 @@ def run(
     join: Annotated[
         str | None,
         typer.Option(
-            help="Run that the agents of several nodes share, by name or path; default: found from the launcher.",
+            help="Run that the agents of several nodes share, by name, path or URI; default: found from the launcher.",
             autocompletion=complete_run,
         ),
     ] = None,

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
 from leadline.config.resolve import base_of, check_name, prepare
 from leadline.config.run_config import RunConfig, runs_root, spool_root
-from leadline.config.store_uri import is_uri
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import RunExistsError
 from leadline.reader import liveness
+from leadline.remote.claim import RunOverError
 from leadline.store import layout
+from leadline.store.upload_state import read_upload
 
 _OVER: Final = ("Completed", "Stopped")
 
@@ -21,13 +24,16 @@ def prepare_joint(config: RunConfig, command: Sequence[str], name: str) -> str:
     """Join a run, or create it; one that was interrupted is resumed.
 
     Args:
-        name: The name of the run, or its path.
+        name: The name of the run, its path or URI.
     Returns:
         The absolute path of the run.
     Raises:
         RunExistsError: The run has ended.
         LeadlineError: The configuration is invalid; nothing was created.
     """
+    if is_uri(place := parse_place(name)):
+        root, _, name = place.rpartition("/")
+        config = replace(config, out=root)
     path = _path(config, name)
     if _is_over(path):
         raise RunExistsError(
@@ -45,8 +51,11 @@ def prepare_found(config: RunConfig, command: Sequence[str], name: str) -> str:
         LeadlineError: The configuration is invalid; nothing was created.
     """
     first = _path(config, name)
-    paths = (first, *(f"{first}-{count}" for count in range(2, 10_000)))
-    return prepare(replace(config, at=next(path for path in paths if not _is_over(path))), command)
+    for path in (first, *(f"{first}-{count}" for count in range(2, 10_000))):
+        if not _is_over(path):
+            with suppress(RunOverError):  # as the store tells
+                return prepare(replace(config, at=path), command)
+    raise RunExistsError(f"10,000 runs of the name {name} exist below {os.path.dirname(first)}")
 
 
 def _path(config: RunConfig, name: str) -> str:
@@ -58,4 +67,7 @@ def _path(config: RunConfig, name: str) -> str:
 
 
 def _is_over(path: str) -> bool:
+    """Return whether a run has ended; of one that nodes join through a store, the store tells."""
+    if read_upload(path).is_joint:
+        return False
     return layout.is_run(path) and liveness.effective_status(path) in _OVER

@@ -38,14 +38,14 @@ from leadline.records.describe import sender
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
-from leadline.remote.claim import create_uploaded_run
+from leadline.remote.claim import create_uploaded_run, enter_uploaded_run
 from leadline.rules import registry
 from leadline.store import layout
 from leadline.store.disk_bound import DiskBound, write_disk_bound
 from leadline.store.incarnations import begin_incarnation, continue_samples
 from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import create_run, join_run
-from leadline.store.upload_state import DEFAULT_MAX_BYTES
+from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 
 _RESUMED: Final = ("Interrupted", "Failed")
 """A run that has ended in one of these ways continues when a process joins it."""
@@ -89,8 +89,10 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
     if is_remote or max_bytes is not None:  # what was removed does not count against the free space at the start
         manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
     is_shared, has_created = config.at is not None, True
-    if is_remote:
-        has_created = create_uploaded_run(path, root, manifest, max_bytes=spool_bytes, is_shared=is_shared)
+    if is_remote and is_shared:
+        path = enter_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
+    elif is_remote:
+        create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
     elif is_shared:
         has_created = join_run(path, manifest)
     else:
@@ -104,6 +106,7 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
 
 def _continue_if_ended(run: str) -> None:
     """Prepare a run that this process joins: one that was interrupted is resumed."""
+    read_manifest(run)  # one that this version cannot write is refused
     status = liveness.status_to_join(run)
     if status in _RESUMED:
         resume_run(run, is_joint=True)
@@ -132,6 +135,11 @@ def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = Fal
     for file, what in copies.items():
         if os.path.exists(os.path.join(run, file)):
             raise ConfigurationError(f"{run} cannot be resumed: it is {what}, not a run directory")
+    if read_upload(run).is_joint:
+        raise ConfigurationError(
+            f"{name} cannot be resumed here: its nodes share only a store; resume it by its URI, where LEADLINE_SPOOL "
+            "has no directory of it"
+        )
     if step is not None and step < 0:
         raise ConfigurationError(f"--resume-step {step}: steps are counted from 0")
     try:

@@ -10,7 +10,7 @@ from typing import Final
 from leadline.errors import RunExistsError, RunNotWritableError
 from leadline.reader.liveness import ended_document
 from leadline.records.names import JOB_ENDED
-from leadline.remote.mirror import mirror_run
+from leadline.remote.mirror import fill_all, mirror_run
 from leadline.remote.object_store import ObjectExistsError, ObjectStore
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, write_document
@@ -41,6 +41,7 @@ def restore_run(uri: str, spool: str) -> str:
         _check_spool(path, uri, store)
         return path
     mirror = mirror_run(uri)
+    fill_all(mirror)
     status = read_status(mirror)
     if status.status not in JOB_ENDED and _changes(store):
         raise RunExistsError(
@@ -62,6 +63,8 @@ def restore_run(uri: str, spool: str) -> str:
 
 def _check_spool(path: str, uri: str, store: ObjectStore) -> None:
     """Raise an error unless a run directory is the latest state of an uploaded run."""
+    if read_upload(path).is_joint:
+        return  # as resume_run tells, it is not the whole run
     if read_upload(path).uri != uri:
         raise RunExistsError(f"another run exists at {path}; set LEADLINE_SPOOL to another folder")
     latest = max((stored.name for stored in store.folder(layout.TERMS)[1]), default="")

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from leadline.actions.action import TrainingProgress
+from leadline.actions.stop_training import MARGIN_SECONDS, STORE_MARGIN_SECONDS, stop_step
 from leadline.config.capture import parse_capture
 from leadline.config.options import parse_rule, parse_spec
 from leadline.config.presets import merge, preset_items
@@ -16,6 +18,7 @@ from leadline.config.run_config import check_interval
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.rule_changes import rules_of
 from leadline.judge.rule_plan import check_runs, plan, resolve_rules
+from leadline.reader.liveness import finished_workers
 from leadline.reader.run import Run
 from leadline.records.documents import RuleSummary
 from leadline.records.manifest import RuleSpec
@@ -37,7 +40,7 @@ from leadline.records.request import (
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
-from leadline.store.run_state import read_rule_summary
+from leadline.store.run_state import read_rule_summary, read_workers
 
 SETTINGS: Final = ("interval-ms", "rule", "capture")
 """The keys of ``leadline set``."""
@@ -49,7 +52,7 @@ MAX_GRACE_SECONDS: Final = 86_400.0
 
 
 def ask(run: Run, request: ControlRequest) -> ControlRequest:
-    """Write a request to the run directory, where the job reads it.
+    """Write a request to the run directory, where the job reads it; several workers stop at one step.
 
     Raises:
         ConfigurationError: The job is not running.
@@ -57,9 +60,32 @@ def ask(run: Run, request: ControlRequest) -> ControlRequest:
     """
     if run.status in JOB_ENDED:
         raise ConfigurationError(f"{run.name} is not running: it is {run.status}")
+    if isinstance(request, Stop) and request.step is None:
+        request = replace(request, step=common_step(run.path, request.grace_seconds))
     mirror.send(run.path, layout.request(request.id), request_to_dict(request))
     write_request(run.path, request)
     return request
+
+
+def common_step(run: str, grace_seconds: float) -> int | None:
+    """Return the global step at which all workers of a run can stop; None: each stops at its next step.
+
+    That is so with one worker, and where steps take so long that the workers could not stop within the grace period.
+    """
+    documents = read_workers(run)
+    gone = finished_workers(run, documents)
+    running = [
+        TrainingProgress(name, one.step, one.time_ns, one.loop_ns / 1e9 / max(1, one.step + 1), one.train_step)
+        for name, one in documents.items()
+        if one.state == "running" and name not in gone
+    ]
+    if len(running) < 2:
+        return None
+    is_far = bool(mirror.uri_of(run)) or os.path.exists(os.path.join(run, layout.OTHERS))
+    margin_seconds = STORE_MARGIN_SECONDS if is_far else MARGIN_SECONDS
+    step = stop_step(running, now_ns=time.time_ns(), at_least=0, margin_seconds=margin_seconds)
+    seconds = max((step - one.step) * one.seconds_per_step for one in running)
+    return step if seconds < grace_seconds else None
 
 
 def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> SetInterval:

@@ -14,6 +14,7 @@ from leadline.remote.mirror import mirror_run
 from leadline.remote.root_mirror import mirror_root
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.run_state import check_format
 from leadline.trials.cache import imported_run, is_trial
 
 DEFAULT_ROOT = "./leadline-runs"
@@ -142,11 +143,13 @@ def read_manifest(path: str) -> Manifest:
     Raises:
         RunNotFoundError: There is no run at the path.
         DamagedRunError: The manifest cannot be read.
+        NewerRunError: A later version of Leadline has written the run.
     """
     manifest_path = os.path.join(path, layout.MANIFEST)
     if not os.path.exists(manifest_path):
         raise RunNotFoundError(f"there is no run at {path}; leadline ls lists the runs")
     document = read_document(manifest_path)
+    check_format(document, path)
     try:
         return Manifest.from_dict(document)
     except TypeError as error:

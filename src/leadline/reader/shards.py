@@ -56,15 +56,37 @@ class WholeTensor:
         """Return a statistic, combined from those of the shards; None if it was not captured or does not combine.
 
         Sums, counts, norms, extrema and moments combine exactly, up to rounding; variances by Chan's formula. Others
-        are computed where all shards were stored as raw tensors.
+        are computed where all shards were stored as raw tensors. Where they were not, percentiles are those of the
+        merged distributions of the shards, and ``statistic_range`` tells their error.
 
         Raises:
             DamagedRunError: A shard cannot be read.
         """
         shards = [shard for shard, captured in self.statistics.items() if name in captured and shard.size]
         parts = [self.statistics[shard] for shard in shards]
-        found = _combined(name, [shard.size for shard in shards], parts) if self._is_complete(shards) else None
-        return self._computed(name) if found is None else found
+        sizes = [shard.size for shard in shards]
+        found = _combined(name, sizes, parts) if self._is_complete(shards) else None
+        found = self._computed(name) if found is None else found
+        rank = _rank(name)
+        if found is not None or rank is None or not self._is_complete(shards):
+            return found
+        low, high = self.statistic_range(name)
+        return min(max(_merged_percentile(rank, sizes, parts), low), high)
+
+    def statistic_range(self, name: str) -> tuple[float, float]:
+        """Return the smallest and largest value that a statistic of the whole can have.
+
+        They differ for a percentile that is merged from those of the shards: it lies between the smallest and the
+        largest of them, as far as these are exact. Both are NaN if the statistic does not combine.
+
+        Raises:
+            DamagedRunError: A shard cannot be read.
+        """
+        values = [captured[name] for shard, captured in self.statistics.items() if name in captured and shard.size]
+        if _rank(name) is None or not values or self._computed(name) is not None:
+            value = self.statistic(name)
+            return (math.nan, math.nan) if value is None else (value, value)
+        return min(values), max(values)
 
     def _computed(self, name: str) -> float | None:
         from leadline.statistics import arrays
@@ -121,6 +143,36 @@ def _combined(name: str, counts: Sequence[int], captured: Sequence[Mapping[str, 
     if name in ("std", "variance"):
         return _spread(name, sizes, values, [_mean(part, count) for part, count in zip(captured, counts, strict=True)])
     return None
+
+
+def _rank(name: str) -> float | None:
+    """Return the rank of a percentile from 0 to 1; None: it is another statistic."""
+    from leadline.statistics.definitions import find_statistic
+
+    if name in ("median", "median_exact"):
+        return 0.5
+    statistic = find_statistic(name)
+    return statistic.arguments[0] / 100 if statistic.family.startswith("p<percent>") else None
+
+
+def _merged_percentile(rank: float, counts: Sequence[int], captured: Sequence[Mapping[str, float]]) -> float:
+    """Return a percentile of the union of shards.
+
+    The distribution of a shard rises linearly between its minimum, the percentiles that were captured, and its maximum.
+    """
+    sizes, known = np.array(counts, np.float64), [_known_percentiles(part) for part in captured]
+    points = np.unique(np.concatenate([values for _, values in known]))
+    shares = [np.interp(points, values, ranks, left=0.0, right=1.0) for ranks, values in known]
+    return float(np.interp(rank, sizes @ np.array(shares) / sizes.sum(), points))
+
+
+def _known_percentiles(part: Mapping[str, float]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Return the ranks and values of the percentiles that were captured of a shard, ascending."""
+    ends = {"min": 0.0, "max": 1.0}
+    ranks = {name: ends[name] if name in ends else _rank(name) for name, value in part.items() if math.isfinite(value)}
+    found = sorted((rank, part[name]) for name, rank in ranks.items() if rank is not None)
+    # percentiles of a sample may lie beyond exact extrema by rounding
+    return np.array([rank for rank, _ in found]), np.maximum.accumulate([value for _, value in found])
 
 
 def _mean(captured: Mapping[str, float], count: int) -> float | None:

@@ -123,6 +123,19 @@ class Tensor:
                 raise
             return computed
 
+    def statistic_range(self, name: str, step: int, mode: str | None = None) -> tuple[float, float]:
+        """Return the smallest and largest value that a statistic can have; percentiles of shards are merged.
+
+        Units:
+            As defined in ``leadline.statistics.definitions``.
+        Not a number:
+            As defined by the statistic.
+        Raises:
+            LeadlineError: As ``statistic``.
+        """
+        value, whole = self.statistic(name, step, mode=mode), self._whole(step, None, mode or self._main_mode())
+        return (value, value) if whole is None else whole.statistic_range(name)
+
     def statistic_array(
         self, name: str, step: int, worker: str | None = None, mode: str | None = None
     ) -> npt.NDArray[np.float64]:
@@ -351,17 +364,12 @@ class Tensor:
 
     def _stored_before(self, stored: StoredTensor) -> StoredTensor | None:
         """Return the previous raw tensor of the same worker and mode."""
-        earlier = [
-            candidate
-            for candidate in self._stored()
-            if (candidate.worker, candidate.mode, candidate.shape) == (stored.worker, stored.mode, stored.shape)
-            and candidate.step < stored.step
-        ]
-        return max(earlier, key=lambda candidate: candidate.step, default=None)
+        kind = (stored.worker, stored.mode, stored.shape)
+        same = (other for other in self._stored() if (other.worker, other.mode, other.shape) == kind)
+        return max((other for other in same if other.step < stored.step), key=lambda other: other.step, default=None)
 
     def _vectors(self) -> list[StoredTensor]:
-        vectors = self._run.archive.vectors.items()
-        return [vector for (tensor, _), stored in vectors if tensor == self.name for vector in stored]
+        return [one for (name, _), stored in self._run.archive.vectors.items() if name == self.name for one in stored]
 
     def _steps_of(self, mode: str, statistic: str | None = None) -> set[int]:
         result: set[int] = set()
@@ -387,6 +395,6 @@ class Tensor:
         if not self._run.has_passed(step, mode):
             argument = str(step) if mode == "train" else f"{step}, mode={mode!r}"
             return NotYetError(f"the run has not reached step {label} yet; use wait_for_step({argument})")
-        near = sorted(known, key=lambda known_step: (abs(known_step - step), known_step))[:3]
-        hint = f"; the nearest steps are {', '.join(map(str, sorted(near)))}" if near else ""
+        near = sorted(sorted(known, key=lambda known_step: (abs(known_step - step), known_step))[:3])
+        hint = f"; the nearest steps are {', '.join(map(str, near))}" if near else ""
         return NotCapturedError(f"{message} at step {label}{hint}")

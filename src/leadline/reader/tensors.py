@@ -15,6 +15,8 @@ import numpy.typing as npt
 
 from leadline.errors import DamagedRunError
 from leadline.reader.incarnations import is_replaced, read_replacements
+from leadline.remote.mirror import fill
+from leadline.remote.object_store import StoreError
 from leadline.store import layout
 from leadline.store.folder_watch import FolderWatch
 
@@ -108,7 +110,12 @@ class StoredTensor:
         Raises:
             DamagedRunError: As ``load``.
         """
-        if not self.is_readable and not self.is_text:
+        is_known = self.is_readable or self.is_text
+        try:
+            fill(self.path, self.offset, self.offset + self.nbytes)
+        except StoreError as error:
+            raise DamagedRunError(f"{self.name} at step {self.step} cannot be fetched: {error}") from error
+        if not is_known:
             raise DamagedRunError(
                 f"{self.name} at step {self.step} has type {self.dtype}; read {self.path} with its framework"
             )

@@ -22,6 +22,8 @@ class Incarnation(Document):
     exit_status: int | None = None
     steps: int = 0
     """The number of train steps that were recorded until then."""
+    restarts: int = 0
+    """Of workers that torchrun has started again within a job, how often; 0: the job itself was started again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,16 @@ class Incarnations(Document):
     def number(self) -> int:
         """The number of the last incarnation; 0 for a run that was started once."""
         return len(self.starts)
+
+    @property
+    def job(self) -> int:
+        """The number of the incarnation that the job and its agents belong to; workers may have begun later ones."""
+        return max((start.number for start in self.starts if not start.restarts), default=0)
+
+    @property
+    def restarts(self) -> int:
+        """How often torchrun has started the workers of the job again."""
+        return self.starts[-1].restarts if self.starts else 0
 
     @property
     def since_ns(self) -> int:

@@ -11,8 +11,10 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 from leadline.errors import LeadlineError
+from leadline.remote.exchange import PULSE_SECONDS, Exchange
 from leadline.remote.upload import Upload
 
 _ROUND_SECONDS = 2.0
@@ -27,12 +29,15 @@ def main(run: str) -> int:
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda number, frame: should_finish.set())
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGTERM,))  # the agent blocks it until there is a handler
     agent = os.getppid()
     try:
         upload = Upload(run)
     except LeadlineError as error:
         sys.stderr.write(f"leadline: {error}\n")
         return 1
+    if upload.exchange is not None:
+        threading.Thread(target=_keep_pulsing, args=(upload.exchange,), name="leadline-pulse", daemon=True).start()
     last_progress = time.monotonic()
     while os.path.isdir(run):
         has_agent = os.getppid() == agent
@@ -40,6 +45,9 @@ def main(run: str) -> int:
         if upload.advance(is_final=is_final):
             last_progress = time.monotonic()
         if is_final and upload.state.is_complete:
+            if upload.exchange is not None:
+                with suppress(LeadlineError):  # the others notice that there are no more signs
+                    upload.exchange.leave()
             return 0
         if not has_agent and time.monotonic() - last_progress > _GIVE_UP_SECONDS:
             return 1
@@ -49,6 +57,14 @@ def main(run: str) -> int:
         else:
             should_finish.wait(pause)
     return 1
+
+
+def _keep_pulsing(exchange: Exchange) -> None:
+    """Stay in touch with the other nodes also while much data is uploaded."""
+    while True:
+        with suppress(LeadlineError, OSError):  # the upload, which meets the same failure, tells it
+            exchange.pulse()
+        time.sleep(PULSE_SECONDS)
 
 
 if __name__ == "__main__":

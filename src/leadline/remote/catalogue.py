@@ -3,6 +3,9 @@
 Below ``.catalogue/`` a root has one entry for each run that has ended, written by the upload of the run, and one index
 of all entries, written by ``leadline ls --rebuild``. An entry consists of the documents of the run that lists show,
 reduced to that. A run without an entry is read by its own documents.
+
+Beside them each start and end of a run leaves an empty object, whose name begins with the time: what has changed since
+a root was listed is one short listing, however many runs it has.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,10 +31,13 @@ from leadline.store.run_state import read_rule_summary, read_status, read_worker
 
 _ENTRIES: Final = ".catalogue/runs"
 _INDEX: Final = ".catalogue/index.json.gz"
+_CHANGES: Final = ".catalogue/changes"
 _SUFFIX: Final = ".json"
 _MAX_SINGLE: Final = 32
 """Up to so many new entries are fetched one by one; for more, the index is fetched first."""
 _PARALLEL: Final = 16
+_KEPT_CHANGES: Final = 1000
+"""How many changes are kept when the index is written; a root that was listed before them is listed completely."""
 
 Entry = dict[str, Any]
 """The reduced documents of a run by name; empty: the run goes on, and its own documents count."""
@@ -83,6 +90,25 @@ def _reduced_worker(worker: WorkerDocument) -> WorkerDocument:
     )
 
 
+def record_change(root: ObjectStore, name: str, time_ns: int) -> None:
+    """Record that a run has begun, or has another entry.
+
+    Raises:
+        StoreError: It could not be written.
+    """
+    root.put(f"{_CHANGES}/{time_ns:020d}.{name}", b"")
+
+
+def changes_since(root: ObjectStore, time_ns: int) -> dict[str, str]:
+    """Return the runs of the changes that were recorded after a time, by the names of the changes.
+
+    Raises:
+        StoreError: They could not be listed.
+    """
+    found = root.after(_CHANGES, f"{_CHANGES}/{max(0, time_ns):020d}")
+    return {change: change.rpartition("/")[2].partition(".")[2] for change in found}
+
+
 def publish(root: ObjectStore, name: str, entry: Entry) -> None:
     """Replace the entry of a run.
 
@@ -93,6 +119,7 @@ def publish(root: ObjectStore, name: str, entry: Entry) -> None:
         StoreError: It could not be written.
     """
     root.put(f"{_ENTRIES}/{name}{_SUFFIX}", encode(entry))
+    record_change(root, name, time.time_ns())
 
 
 def entry_tags(root: ObjectStore) -> dict[str, str]:
@@ -149,5 +176,6 @@ def write_index(root: ObjectStore) -> int:
     tags = entry_tags(root)
     entries = fetch_entries(root, tags)
     index = {name: (tags[name], entry) for name, entry in sorted(entries.items())}
+    root.delete(root.after(_CHANGES, f"{_CHANGES}/")[:-_KEPT_CHANGES])
     root.put(_INDEX, gzip.compress(encode(index), mtime=0))
     return len(index)

@@ -20,11 +20,13 @@ from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
 from leadline.records.decoding import Document
-from leadline.remote.object_store import ObjectMissingError, ObjectStore, StoredObject, StoreError
-from leadline.remote.objects import StoredFile, by_file, document_order, is_data, is_growing, is_uploaded
+from leadline.remote.fetching import FileFetcher, safe_path
+from leadline.remote.object_store import ObjectStore, StoredObject
+from leadline.remote.objects import StoredFile, by_file, document_order, is_data, is_uploaded
+from leadline.remote.ranges import fetch_header, fetch_range, is_ranged
 from leadline.store import layout
 from leadline.store.cache import cache_folder
-from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, replace_file, write_document
+from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, write_document
 
 _MIRRORS: Final = "mirrors"
 _CACHE_BYTES: Final = "LEADLINE_CACHE_BYTES"
@@ -32,6 +34,7 @@ _DEFAULT_CACHE_BYTES: Final = 10 << 30
 _IN_USE_SECONDS: Final = 600.0
 FRESH_SECONDS: Final = 1.0
 _PARALLEL: Final = 16
+_BLOCK_BYTES: Final = 512
 
 _lock = threading.Lock()
 _refreshed: dict[str, float] = {}
@@ -79,6 +82,34 @@ def mirror_run(uri: str) -> str:
     return folder
 
 
+def fill(path: str, start: int, end: int) -> None:
+    """Fetch a range of a segment of raw tensors of which only the header was fetched; nothing if it is here.
+
+    Args:
+        path: The segment, in a mirror or in any run directory.
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    if not os.path.exists(path + layout.HOLES):
+        return
+    folder = os.path.dirname(os.path.dirname(os.path.dirname(path)))
+    fetch_range(ObjectStore(uri_of(folder)), path, os.path.relpath(path, folder), start, end)
+
+
+def fill_all(folder: str) -> None:
+    """Fetch all raw tensors of a mirror.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    paths = [os.path.join(place, name) for place, _, names in os.walk(folder) for name in names]
+    segments = [path.removesuffix(layout.HOLES) for path in paths if path.endswith(layout.HOLES)]
+    with ThreadPoolExecutor(_PARALLEL) as pool:
+        list(pool.map(lambda path: fill(path, 0, os.path.getsize(path)), segments))
+    for path in segments:
+        os.unlink(path + layout.HOLES)
+
+
 def fetch_documents(folder: str, uri: str) -> LeadlineError | None:
     """Bring the documents of a mirror up to date; return why that failed, None if it did not or there is no run."""
     try:
@@ -106,7 +137,7 @@ def write_documents(folder: str, uri: str, documents: Mapping[str, object]) -> N
         make_folder(folder)
         write_document(os.path.join(folder, layout.MIRROR), MirrorState(uri))
         for name, document in documents.items():
-            path = _safe_path(folder, name)
+            path = safe_path(folder, name)
             make_folder(os.path.dirname(path))
             write_document(path, document)
 
@@ -197,21 +228,21 @@ class _Refresh:
 
     def __init__(self, store: ObjectStore, folder: str, objects: list[StoredObject]) -> None:
         self._store, self._folder, self._objects = store, folder, objects
-        self._state = _read_state(folder)
+        self._files, self._state = FileFetcher(store, folder), _read_state(folder)
 
     def run(self, *, has_data: bool) -> None:
         """Fetch the documents first and write them last, so that they never refer to data that is not here yet."""
         with ThreadPoolExecutor(_PARALLEL) as pool:
             changed = [stored for stored in self._objects if self._is_changed_document(stored)]
-            contents = dict(zip((item.name for item in changed), pool.map(self._get, changed), strict=True))
+            contents = dict(zip((item.name for item in changed), pool.map(self._files.content, changed), strict=True))
             if has_data:
                 if changed:
                     self._objects = self._store.objects()
                 files = {name: stored for name, stored in by_file(self._objects).items() if is_data(name)}
-                list(pool.map(self._fetch_data, files, files.values()))
+                list(pool.map(self._fetch, files, files.values()))
         for name in sorted(contents, key=document_order):
             if (content := contents[name]) is not None:
-                self._write(name, content)
+                self._files.write(name, content)
         self._remove_deleted(has_data=has_data)
         tags = self._state.tags | {item.name: item.tag for item in changed if contents[item.name] is not None}
         state = MirrorState(self._store.uri, {name: tags[name] for name in tags if name in self._names()})
@@ -220,64 +251,19 @@ class _Refresh:
         else:
             os.utime(os.path.join(self._folder, layout.MIRROR))
 
+    def _fetch(self, name: str, stored: StoredFile) -> None:
+        if is_ranged(name, stored):
+            fetch_header(self._store, self._files, name, stored)
+        else:
+            self._files.fetch(name, stored)
+
     def _names(self) -> set[str]:
         return {stored.name for stored in self._objects}
 
     def _is_changed_document(self, stored: StoredObject) -> bool:
         if is_data(stored.name) or not is_uploaded(stored.name):
             return False
-        return self._state.tags.get(stored.name) != stored.tag or not os.path.exists(self._path(stored.name))
-
-    def _get(self, stored: StoredObject) -> bytes | None:
-        try:
-            return self._store.get(stored.name)
-        except ObjectMissingError:  # it was deleted since it was listed
-            return None
-
-    def _fetch_data(self, name: str, stored: StoredFile) -> None:
-        try:
-            present = os.path.getsize(self._path(name))
-        except FileNotFoundError:
-            present = -1
-        wanted = stored.nbytes
-        has_newer = is_growing(name) and present > wanted and (stored.whole is None or stored.chunks)
-        if present == wanted or has_newer:  # while chunks become one object, a listing may miss some of both
-            return
-        try:
-            if 0 <= present < wanted and is_growing(name):
-                self._append(name, stored, present)
-            else:
-                self._write(name, b"".join(self._pieces(name, stored, 0)))
-        except ObjectMissingError:  # its chunks have become one object since they were listed
-            return
-
-    def _append(self, name: str, stored: StoredFile, start: int) -> None:
-        data = b"".join(self._pieces(name, stored, start))
-        with open(self._path(name), "r+b") as file:
-            file.seek(start)
-            file.write(data)
-
-    def _pieces(self, name: str, stored: StoredFile, start: int) -> Iterator[bytes]:
-        """Yield the bytes of a file from an offset, from its object and then from its chunks."""
-        at = start
-        if at < stored.whole_bytes:
-            yield self._store.get(name, at, stored.whole_bytes)
-            at = stored.whole_bytes
-        for offset in sorted(stored.chunks):
-            piece = stored.chunks[offset]
-            end = offset + piece.nbytes
-            if offset <= at < end:
-                yield self._store.get(piece.name, at - offset, piece.nbytes)
-                at = end
-
-    def _path(self, name: str) -> str:
-        return _safe_path(self._folder, name)
-
-    def _write(self, name: str, content: bytes) -> None:
-        path = self._path(name)
-        make_folder(os.path.dirname(path))
-        with replace_file(path) as file:
-            file.write(content)
+        return self._state.tags.get(stored.name) != stored.tag or not os.path.exists(self._files.path(stored.name))
 
     def _remove_deleted(self, *, has_data: bool) -> None:
         """Remove what was deleted in the store; files that were derived here remain."""
@@ -287,26 +273,11 @@ class _Refresh:
             files = by_file(self._objects)
             for part in (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM):
                 for folder, _, present in os.walk(os.path.join(self._folder, part)):
-                    gone |= {
-                        name
-                        for file in present
-                        if (name := os.path.relpath(os.path.join(folder, file), self._folder)) not in files
-                    }
+                    names_here = (os.path.relpath(os.path.join(folder, file), self._folder) for file in present)
+                    gone |= {name for name in names_here if name.removesuffix(layout.HOLES) not in files}
         for name in gone:
-            if os.path.exists(path := self._path(name)):
+            if os.path.exists(path := self._files.path(name)):
                 os.unlink(path)
-
-
-def _safe_path(folder: str, name: str) -> str:
-    """Return the path of a file in a mirror.
-
-    Raises:
-        StoreError: The name leads out of the mirror.
-    """
-    path = os.path.normpath(os.path.join(folder, name))
-    if not path.startswith(folder + os.sep):
-        raise StoreError(f"the name of an object leads out of the run: {name!r}")
-    return path
 
 
 def _evict(keep: str) -> None:
@@ -333,7 +304,7 @@ def _bytes_below(folder: str) -> int:
     for place, _, names in os.walk(folder):
         for name in names:
             try:
-                total += os.lstat(os.path.join(place, name)).st_size
+                total += os.lstat(os.path.join(place, name)).st_blocks * _BLOCK_BYTES  # without holes
             except FileNotFoundError:  # it was replaced meanwhile
                 continue
     return total

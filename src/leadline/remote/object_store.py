@@ -47,6 +47,8 @@ class StoredObject:
     nbytes: int
     tag: str
     """Differs when the content has changed."""
+    modified_seconds: float = 0.0
+    """When it was written, by the clock of the store."""
 
 
 class ObjectStore:
@@ -113,6 +115,18 @@ class ObjectStore:
         with self._explained():
             return [_listed(entry) for chunk in obstore.list(self._backend) for entry in chunk]
 
+    def after(self, folder: str, name: str) -> list[str]:
+        """Return the names of the objects below a folder that follow a name, in alphabetical order.
+
+        Raises:
+            StoreError: They could not be listed.
+        """
+        import obstore
+
+        with self._explained():
+            chunks = obstore.list(self._backend, folder, offset=name)
+            return sorted(str(entry["path"]) for chunk in chunks for entry in chunk)
+
     def folder(self, name: str | None = None) -> tuple[list[str], list[StoredObject]]:
         """Return the names of the folders and the objects directly in a folder.
 
@@ -176,7 +190,7 @@ def _connect(uri: str) -> Any:
 
 def _listed(entry: Any) -> StoredObject:
     tag = entry["e_tag"] or entry["last_modified"].isoformat()
-    return StoredObject(str(entry["path"]), int(entry["size"]), str(tag))
+    return StoredObject(str(entry["path"]), int(entry["size"]), str(tag), entry["last_modified"].timestamp())
 
 
 def _is_bucket_missing(text: str) -> bool:

@@ -17,7 +17,7 @@ from leadline.store import layout
 _CHUNK: Final = re.compile(r"(.+)\.from-(\d{15})")
 DATA: Final = (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.PROFILES)
 _LOCAL: Final = (layout.UPLOAD, layout.RESERVE, layout.MIRROR)
-_LOCAL_SUFFIXES: Final = (".part", ".lock", ".held", ".draft", ".alive")
+_LOCAL_SUFFIXES: Final = (".part", ".lock", ".held", ".draft", ".alive", layout.HOLES)
 
 
 def chunk(name: str, offset: int) -> str:

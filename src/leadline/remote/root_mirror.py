@@ -5,21 +5,45 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections.abc import Container, Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from leadline.errors import LeadlineError
-from leadline.remote.catalogue import entry_of, entry_tags, fetch_entries, publish, write_index
+from leadline.records.decoding import Document
+from leadline.remote.catalogue import changes_since, entry_of, entry_tags, fetch_entries, publish, write_index
 from leadline.remote.mirror import FRESH_SECONDS, fetch_documents, refresh, root_folder, uri_of, write_documents
 from leadline.remote.object_store import ObjectStore
-from leadline.store import layout
 from leadline.store.documents import make_folder, read_document, write_document
 
 _PARALLEL: Final = 16
-_TAGS: Final = ".entries.json"
-"""In the folder of the mirrors of a root: of each run in its catalogue the tag of the entry, and whether it is over."""
+_ROOT_PAUSE: Final = 4.0
+"""The pause before a root is listed again, relative to how long that takes: thousands of runs take some requests."""
+_LISTING: Final = ".listing.json"
+"""In the folder of the mirrors of a root: what is known of its catalogue."""
+_COMPLETE_SECONDS: Final = 600.0
+"""How long changes are added to a complete listing, which alone notices runs that were deleted or copied."""
+_CLOCK_NS: Final = 3_600_000_000_000
+"""How far the clocks of the machines that write to a root may differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing(Document):
+    """``.listing.json``: the last complete listing of a root, and the changes since then."""
+
+    time_ns: int = 0
+    """When it was complete, by the clock of this machine."""
+    names: tuple[str, ...] = ()
+    """The folders below the root, nearly all of them runs."""
+    changes: dict[str, str] = field(default_factory=dict)
+    """The runs of the changes that are part of it, by their names."""
+    tags: dict[str, str] = field(default_factory=dict)
+    """The tags of the entries by run."""
+    ended: tuple[str, ...] = ()
+    """The runs whose entry says that they have ended."""
 
 
 def mirror_root(uri: str) -> str:
@@ -28,14 +52,26 @@ def mirror_root(uri: str) -> str:
     Raises:
         StoreError: The store cannot be read.
     """
-    folder, root = root_folder(uri), ObjectStore(uri)
-    names = _run_names(root)
+    folder, root, now_ns = root_folder(uri), ObjectStore(uri), time.time_ns()
     make_folder(folder)
-    listed = _mirror_entries(root, folder, names)
+    known = Listing.from_dict(read_document(os.path.join(folder, _LISTING)))
+    changes = changes_since(root, now_ns - _CLOCK_NS - round(_COMPLETE_SECONDS * 1e9))
+    if 0 <= now_ns - known.time_ns < _COMPLETE_SECONDS * 1e9:
+        new = {change: name for change, name in changes.items() if change not in known.changes}
+        names = {*known.names, *new.values()}
+        tags = known.tags | {name: change for change, name in new.items()}  # differ from those of their entries
+        listing = replace(known, names=tuple(sorted(names)), changes=changes, tags=tags)
+    else:
+        with ThreadPoolExecutor(2) as pool:  # a listing is a sequence of requests, each of which waits for the store
+            naming, tagging = pool.submit(_run_names, root), pool.submit(entry_tags, root)
+            names, tags = naming.result(), tagging.result()
+        tags = {name: tag for name, tag in tags.items() if name in names}
+        listing = Listing(now_ns, tuple(sorted(names)), changes, tags)
+    listed = _mirror_entries(root, folder, known, listing)
     _fetch_documents(folder, uri, [name for name in names if name not in listed])
-    for known in os.listdir(folder):
-        if known not in names and known != _TAGS:
-            shutil.rmtree(os.path.join(folder, known))
+    for name in os.listdir(folder):
+        if name not in names and name != _LISTING:
+            shutil.rmtree(os.path.join(folder, name))
     return folder
 
 
@@ -47,6 +83,8 @@ def rebuild_catalogue(uri: str) -> int:
     """
     folder, root = root_folder(uri), ObjectStore(uri)
     make_folder(folder)
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(folder, _LISTING))  # the next list is a complete one
     names, tags = _run_names(root), entry_tags(root)
     _fetch_documents(folder, uri, names)
     entries = fetch_entries(root, {name: tag for name, tag in tags.items() if name in names})
@@ -68,23 +106,22 @@ def _fetch_documents(folder: str, uri: str, names: Iterable[str]) -> None:
                 raise error
 
 
-def _mirror_entries(root: ObjectStore, folder: str, names: Container[str]) -> set[str]:
-    """Bring the mirrors of the runs that the catalogue lists up to date, and return their names.
+def _mirror_entries(root: ObjectStore, folder: str, known: Listing, listing: Listing) -> set[str]:
+    """Bring the mirrors of the runs that the catalogue lists up to date, and return the names of those that have ended.
 
     Each has the documents of its entry, until the run is opened and fetched.
     """
-    path = os.path.join(folder, _TAGS)
-    known = read_document(path) or {}
-    tags = {name: tag for name, tag in entry_tags(root).items() if name in names}
-    changed = {name: tag for name, tag in tags.items() if known.get(name, [""])[0] != tag}
-    fetched = fetch_entries(root, changed)
+    fetched = fetch_entries(root, {name: tag for name, tag in listing.tags.items() if known.tags.get(name) != tag})
     for name, entry in fetched.items():
         if entry:
             write_documents(os.path.join(folder, name), f"{root.uri}/{name}", entry)
-    listed = {name: [tags[name], bool(fetched[name] if name in fetched else known[name][1])] for name in tags}
-    if listed != known:
-        write_document(path, listed)
-    return {name for name, (_, is_over) in listed.items() if is_over and layout.is_run(os.path.join(folder, name))}
+    before = {name for name in known.ended if name in listing.tags and name not in fetched}
+    ended = before | {name for name, entry in fetched.items() if entry}
+    listing = replace(listing, ended=tuple(sorted(ended)))
+    if listing != known:
+        write_document(os.path.join(folder, _LISTING), listing)
+    present = {entry.name for entry in os.scandir(folder)}
+    return ended & present
 
 
 @contextmanager
@@ -100,11 +137,14 @@ def kept_fresh(runs: Iterable[str], root: str = "") -> Iterator[None]:
         return
 
     def keep() -> None:
+        root_at = 0.0
         while not should_end.wait(FRESH_SECONDS):
             for run in mirrors:
                 refresh(run)
-            if root:
+            began = time.monotonic()
+            if root and began >= root_at:
                 _refresh_root(root)
+                root_at = time.monotonic() + _ROOT_PAUSE * (time.monotonic() - began)
 
     thread = threading.Thread(target=keep, name="leadline-mirror", daemon=True)
     thread.start()

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError
-from leadline.remote.catalogue import Entry, entry_of, publish
+from leadline.remote.catalogue import Entry, entry_of, publish, record_change
+from leadline.remote.exchange import Exchange
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.uploader import PendingUpload, Uploader
 from leadline.store.disk_bound import Removed
@@ -31,6 +32,7 @@ class Upload:
 
     Attributes:
         backoff_seconds: How long to wait after failures; 0 after a success.
+        exchange: With the other nodes of a run that share only the store; None: there are none.
     Raises:
         ConfigurationError: The run is not to be uploaded.
         StoreError: The store cannot be used as it is configured.
@@ -50,8 +52,12 @@ class Upload:
         state = self.state
         self._removed = [Removed(state.removed_files, state.removed_bytes, state.lost_files, state.lost_bytes)]
         self._run, self._clock = run, clock
-        self._uploader = Uploader(run, store or ObjectStore(self.state.uri))
+        store = store or ObjectStore(self.state.uri)
+        self.exchange = Exchange(run, store, state.node) if state.is_joint else None
+        self._uploader = Uploader(run, store, self.exchange.is_own if self.exchange is not None else None)
         self._root = root or ObjectStore(self.state.uri.rpartition("/")[0])
+        self._is_recorded = False
+        """Whether lists know that the run has begun."""
         self._entry: Entry | None = None if read_incarnations(run).number else {}
         """The entry in the catalogue; None: not known, of a run that was resumed."""
 
@@ -63,8 +69,20 @@ class Upload:
         """
         before, error = self._uploader.uploaded_bytes, ""
         try:
+            if self.exchange is not None:
+                self.exchange.fetch_terms()
+                if is_final:
+                    self.exchange.pulse()
+                if is_final and self.exchange.has_taken_over:  # one that woke up may have written some
+                    self._uploader.forget_documents()
             self._uploader.sync(is_final=is_final)
-            self._publish(entry_of(self._run) if is_final else {})
+            if self.exchange is not None:
+                self.exchange.fetch()
+            if not self._is_recorded:
+                record_change(self._root, os.path.basename(self.state.uri), self._clock())
+                self._is_recorded = True
+            if self.exchange is None or self.exchange.is_primary:
+                self._publish(entry_of(self._run) if is_final else {})
             self.backoff_seconds = 0.0
         except (LeadlineError, OSError) as failure:
             error = str(failure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -52,13 +52,18 @@ class Uploader:
 
     **Idempotent** - after a failed round, or in another process, it continues where the store is.
 
+    Args:
+        is_own: Returns whether a file is uploaded from this run directory; None: all are, and the requests of others
+            are fetched.
+
     Attributes:
         uploaded_bytes: What was uploaded so far.
     """
 
-    def __init__(self, run: str, store: ObjectStore) -> None:
+    def __init__(self, run: str, store: ObjectStore, is_own: Callable[[str], bool] | None = None) -> None:
         self.uploaded_bytes = 0
         self._run, self._store = run, store
+        self._is_own, self._has_exchange = is_own or (lambda name: True), is_own is not None
         self._uploaded: dict[str, _Uploaded] | None = None
         self._requests: set[str] = set()
 
@@ -70,14 +75,20 @@ class Uploader:
             files, nbytes = files + 1, nbytes + max(0, fingerprint[0] - done)
         return PendingUpload(files, nbytes)
 
+    def forget_documents(self) -> None:
+        """Let the next round upload all documents again."""
+        for name, stored in (self._uploaded or {}).items():
+            if not is_data(name):
+                stored.fingerprint = None
+
     def trim(self, max_bytes: int) -> Removed:
         """Remove raw tensors from the run directory until it is not larger than a bound; see ``disk_bound.trim``."""
-        found = dict((*self._documents(), *self._data()))
+        found = dict((*self._documents(), *self._data(is_own=False)))
         files = [RunFile(name, size, modified_ns) for name, (size, modified_ns, _) in found.items()]
         known = self._uploaded or {}
 
         def is_stored(name: str) -> bool:
-            return name in known and known[name].fingerprint == found[name]
+            return not self._is_own(name) or (name in known and known[name].fingerprint == found[name])
 
         return trim(self._run, files, max_bytes, is_stored)
 
@@ -112,7 +123,7 @@ class Uploader:
             self._store.put(name, content)
             self.uploaded_bytes += len(content)
             known[name] = _Uploaded(fingerprint)
-        if not is_final:
+        if not is_final and not self._has_exchange:
             self._fetch_requests(known)
 
     def _changed(self, known: dict[str, _Uploaded], files: Iterable[_File]) -> Iterator[_File]:
@@ -125,11 +136,12 @@ class Uploader:
                 yield name, fingerprint
 
     def _documents(self) -> Iterator[_File]:
-        return self._files("", skipped=(*DATA, layout.COMPACT))
+        return filter(lambda file: self._is_own(file[0]), self._files("", skipped=(*DATA, layout.COMPACT)))
 
-    def _data(self) -> Iterator[_File]:
+    def _data(self, *, is_own: bool = True) -> Iterator[_File]:
+        """Yield the files of captured data, those of other nodes as well if not ``is_own``."""
         for part in DATA:
-            yield from self._files(part)
+            yield from (file for file in self._files(part) if not is_own or self._is_own(file[0]))
 
     def _files(self, part: str, skipped: Container[str] = ()) -> Iterator[_File]:
         """Yield the files below a folder of the run that belong into the store, without folders to be skipped."""

@@ -76,8 +76,14 @@ DISK: Final = "disk.json"
 """The bound of the run directory, and what was removed because of it; absent in a run that has none."""
 INCARNATIONS: Final = "incarnations.json"
 """The starts of a resumed run, and where the last one continues; absent in a run that was started once."""
+OTHERS: Final = ".others.json"
+"""The workers and nodes of other run directories, in one whose nodes share only an object store."""
+PROPOSED_TERM: Final = ".term.json"
+"""The term that the agent wants to begin, in such a run directory; the upload asks the store for it."""
 MIRROR: Final = ".mirror.json"
 """The objects that a mirror consists of; only in a mirror."""
+HOLES: Final = ".holes"
+"""Suffix of the list of what is here of a segment of raw tensors, one JSON line each; only in a mirror."""
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
 
 

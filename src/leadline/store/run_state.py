@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from leadline.errors import STOPPED, RunExistsError, RunNotWritableError
+from leadline.errors import STOPPED, NewerRunError, RunExistsError, RunNotWritableError
 from leadline.records.documents import (
     ManifestDocument,
     NodeDocument,
@@ -21,6 +21,7 @@ from leadline.records.documents import (
 )
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
 from leadline.records.request import Stop
+from leadline.records.version import __version__
 from leadline.store import layout
 from leadline.store.control import read_requests
 from leadline.store.documents import make_folder, read_document, read_lines, read_with_retries, write_document
@@ -80,6 +81,23 @@ def write_status(path: str, status: str, time_ns: int, *, ended_ns: int | None =
     """Write the status of a run without an agent."""
     document = RunStatus(status, (Transition(status, time_ns),), job_pid=os.getpid(), ended_ns=ended_ns)
     write_document(os.path.join(path, layout.STATUS), document)
+
+
+def check_format(manifest: Any, place: str) -> None:
+    """Raise an error if a run was written in a format that this version does not know.
+
+    Args:
+        manifest: The decoded manifest.
+        place: The path or URI of the run.
+    Raises:
+        NewerRunError: A later version of Leadline has written it.
+    """
+    number = manifest.get("format") if isinstance(manifest, dict) else None
+    if isinstance(number, int) and number > layout.FORMAT:
+        raise NewerRunError(
+            f"{place} was written by Leadline {manifest.get('leadline')} in format {number}, and this version, "
+            f"{__version__}, knows format {layout.FORMAT}; update with: pip install --upgrade leadline"
+        )
 
 
 def read_manifest_document(run: str) -> ManifestDocument | None:

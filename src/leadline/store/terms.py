@@ -1,13 +1,18 @@
-"""The terms of a run: which node's agent writes its status and runs its judge, one after the other."""
+"""The terms of a run: which node's agent writes its status and runs its judge, one after the other.
+
+Where all nodes see the run directory, a term begins with the creation of its file. Where they share only an object
+store, the agent proposes a term in its own run directory, and the upload creates it in the store.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 
 from leadline.records.decoding import Document
 from leadline.store import layout
-from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document
+from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, write_document
 from leadline.store.folder_watch import names_in
 from leadline.store.incarnations import read_incarnations
 
@@ -21,6 +26,7 @@ class Term(Document):
     node: str = ""
     incarnation: int = 0
     """The incarnation of the run in which it began."""
+    agent_pid: int = 0
 
 
 def latest_term(run: str) -> Term:
@@ -31,15 +37,18 @@ def latest_term(run: str) -> Term:
     """
     numbers = [name.removesuffix(".json") for name in names_in(os.path.join(run, layout.TERMS))]
     number = max((int(text) for text in numbers if text.isdecimal()), default=0)
-    if not number:
-        return Term()
+    return read_term(run, number) if number else Term()
+
+
+def read_term(run: str, number: int) -> Term:
+    """Read a term of a run."""
     term = Term.from_dict(read_document(os.path.join(run, layout.term(number))))
-    return Term(number, term.node, term.incarnation)
+    return Term(number, term.node, term.incarnation, term.agent_pid)
 
 
 def last_agent(run: str) -> tuple[int, int]:
-    """Return the numbers of the last incarnation and term: they change when another agent continues the run."""
-    return read_incarnations(run).number, latest_term(run).number
+    """Return the incarnation of the job and the number of the last term: they change when another agent goes on."""
+    return read_incarnations(run).job, latest_term(run).number
 
 
 def begin_term(run: str, term: Term) -> bool:
@@ -57,3 +66,25 @@ def begin_term(run: str, term: Term) -> bool:
     with os.fdopen(descriptor, "wb") as file:
         file.write(encode(term) + b"\n")
     return True
+
+
+def propose_term(run: str, term: Term) -> None:
+    """Let the upload ask the store for a term.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    if proposed_term(run) != term:
+        write_document(os.path.join(run, layout.PROPOSED_TERM), term)
+
+
+def proposed_term(run: str) -> Term | None:
+    """Return the term that the agent of a run directory wants to begin; None: it wants none."""
+    path = os.path.join(run, layout.PROPOSED_TERM)
+    return Term.from_dict(read_document(path)) if os.path.exists(path) else None
+
+
+def withdraw_term(run: str) -> None:
+    """Propose no term any more."""
+    with suppress(FileNotFoundError):
+        os.unlink(os.path.join(run, layout.PROPOSED_TERM))

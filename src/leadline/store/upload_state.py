@@ -37,6 +37,13 @@ class UploadState(Document):
     lost_files: int = 0
     """The number of files with raw tensors that were removed from the spool before their upload."""
     lost_bytes: int = 0
+    node: str = ""
+    """The node whose run directory this is, in a run that nodes join through the store; "": none can join."""
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether each node of the run has a run directory of its own, and they meet in the store."""
+        return bool(self.node)
 
     def describe(self, now_ns: int) -> str:
         """Return the state in one line: ``s3://bucket/run: 3 files (2 MB) not uploaded for 12 s: …``."""

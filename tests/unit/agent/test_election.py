@@ -17,11 +17,13 @@ from leadline.store.terms import Term, begin_term, latest_term
 class Node:
     """An agent on a machine with a clock of its own."""
 
-    def __init__(self, run: Path, name: str, *, clock_ahead_seconds: float = 0.0, incarnation: int = 0) -> None:
+    def __init__(
+        self, run: Path, name: str, *, clock_ahead_seconds: float = 0.0, incarnation: int = 0, pid: int = 1
+    ) -> None:
         make_folder(str(run / layout.NODES))
         self.now = 1000.0 + clock_ahead_seconds
         self._signs = 0
-        self.election = Election(str(run), name, lambda: self.now)
+        self.election = Election(str(run), name, lambda: self.now, pid)
         self.documents = RunDocuments(str(run), name)
         self._incarnation = incarnation
         self._sign = run / layout.node_sign(name)
@@ -79,7 +81,7 @@ def test_the_end_of_the_primary_agent_needs_no_waiting(tmp_path: Path) -> None:
 
 def test_an_agent_that_starts_again_on_its_node_is_primary_at_once(tmp_path: Path) -> None:
     assert Node(tmp_path, "a").live(0)
-    assert Node(tmp_path, "a").live(0)
+    assert Node(tmp_path, "a", pid=2).live(0)
     assert latest_term(str(tmp_path)).number == 2
 
 

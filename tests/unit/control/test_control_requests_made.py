@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
+import leadline
 from leadline.config.capture import parse_capture
 from leadline.config.options import parse_rule
 from leadline.config.presets import merge, preset_items
@@ -14,6 +16,7 @@ from leadline.control.requests import (
     ask,
     capture_request,
     captured_items,
+    common_step,
     interval_request,
     profile_off_request,
     profile_request,
@@ -27,7 +30,8 @@ from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.manifest import RuleSpec
-from leadline.records.request import Acknowledgement, Answer, ControlRequest, request_to_dict
+from leadline.records.request import Acknowledgement, Answer, ControlRequest, Stop, request_to_dict
+from leadline.store import layout
 from leadline.store.control import acknowledge, read_requests
 from leadline.testing.runs import Capture, RunWriter
 
@@ -198,3 +202,31 @@ def test_format_interval(interval: int, text: str) -> None:
 )
 def test_format_answer(worker: str, outcome: str, text: str) -> None:
     assert describe.response(Acknowledgement("1", worker, 3, 0, Answer.parse(outcome))) == text
+
+
+def test_several_workers_stop_at_one_step_that_none_has_reached(tmp_path: Path) -> None:
+    writer, now = RunWriter(tmp_path / "run"), time.time_ns()
+
+    def worker(name: str, step: int, seconds: float, age_seconds: float = 0.0) -> None:
+        made = {"step": step, "loop_ns": round(seconds * 1e9 * (step + 1)), "time_ns": now - round(age_seconds * 1e9)}
+        writer.write_worker(name, node="elsewhere", **made)
+
+    worker("rank0-1", 99, 0.01)
+    assert common_step(writer.path, 30.0) is None, "one worker stops at its next step"
+    worker("rank1-2", 90, 0.01)
+    asked = ask(leadline.open_run(writer.path), stop_request(reason="test"))
+    assert isinstance(asked, Stop)
+    assert asked.step is not None
+    assert 99 + 50 < asked.step < 99 + 300
+    worker("rank1-2", 90, 0.01, age_seconds=600.0)
+    step = common_step(writer.path, 30.0)
+    assert step is not None
+    assert step < 99 + 1000, "the clock of its node is ten minutes late"
+    assert common_step(writer.path, 0.1) is None, "they could not stop within the grace period"
+    Path(writer.path, layout.OTHERS).write_text('["workers/rank1-2"]')
+    worker("rank1-2", 90, 0.01)
+    step = common_step(writer.path, 30.0)
+    assert step is not None
+    assert step > 99 + 1500, "the request takes seconds through the store"
+    writer.write_worker("rank1-2", node="elsewhere", state="ended")
+    assert common_step(writer.path, 30.0) is None

@@ -64,3 +64,29 @@ def test_a_missing_shard_leaves_no_whole(tmp_path: Path) -> None:
     with pytest.raises(NotCapturedError, match="not stored"):
         tensor.value(0)
     np.testing.assert_array_equal(tensor.value(0, worker="rank0-1"), WHOLE[:3])
+
+
+@pytest.mark.parametrize("name", ["median", "p5", "p90_exact"])
+def test_percentiles_are_merged_within_a_range_that_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    generator = np.random.default_rng(1)
+    parts = [generator.normal(0.2 * rank, 1 + rank, size=(200, 50)).astype(np.float32) for rank in range(4)]
+    monkeypatch.setattr("test_shards.WHOLE", np.concatenate(parts))
+    blocks = tuple(Shard((200 * rank, 0), (200, 50)) for rank in range(4))
+    exact = name if name.endswith("_exact") else f"{name}_exact"
+    expected = arrays.compute(exact, np.concatenate(parts))
+    captured = (name, "min", "max", "p25", "p75") if name == "median" else (name, "min", "max")
+    tensor = write(tmp_path, blocks, statistics=captured, is_raw=False).tensor("w")
+    low, high = tensor.statistic_range(name, 0)
+    found = tensor.statistic(name, 0)
+    assert low <= found <= high
+    assert low <= expected <= high
+    assert found == pytest.approx(expected, abs=0.35 * (high - low))
+    assert (low, high) == (min(values := [arrays.compute(name, part) for part in parts]), max(values))
+    assert tensor.statistic_range("min", 0) == (WHOLE.min(),) * 2
+
+
+def test_a_percentile_of_stored_shards_is_exact(tmp_path: Path) -> None:
+    tensor = write(tmp_path, BLOCKS, statistics=("median", "min", "max"), is_raw=True).tensor("w")
+    assert tensor.statistic_range("median", 0) == (np.median(WHOLE),) * 2

@@ -6,19 +6,23 @@ import os
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import leadline
-from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
+from leadline.errors import ConfigurationError, DamagedRunError, LeadlineError, RunNotFoundError
 from leadline.reader.find_runs import list_runs
 from leadline.records.request import SetInterval, request_to_dict
-from leadline.remote import mirror
+from leadline.remote import mirror, root_mirror
+from leadline.remote.fetching import FileFetcher
 from leadline.remote.object_store import ObjectStore
-from leadline.remote.root_mirror import mirror_root
+from leadline.remote.root_mirror import mirror_root, rebuild_catalogue
+from leadline.remote.upload import Upload
 from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.control import read_requests
-from leadline.testing.runs import Capture, RunWriter
+from leadline.store.upload_state import UploadState, write_upload
+from leadline.testing.runs import Capture, RawTensors, RunWriter
 
 
 @pytest.fixture
@@ -53,7 +57,9 @@ def test_a_mirror_follows_a_run_that_grows(uri: str, tmp_path: Path) -> None:
         assert Path(run.path, path.relative_to(writer.path)).read_bytes() == path.read_bytes()
 
 
-def test_a_root_has_the_documents_of_its_runs_and_no_data(uri: str, tmp_path: Path) -> None:
+def test_a_root_has_the_documents_of_its_runs_and_no_data(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("one", "two"):
         writer = RunWriter(tmp_path / "spool" / name).write_all(captures(0, 3)).end()
         Uploader(writer.path, ObjectStore(f"{uri}/{name}")).sync(is_final=True)
@@ -63,7 +69,8 @@ def test_a_root_has_the_documents_of_its_runs_and_no_data(uri: str, tmp_path: Pa
     assert sorted(run.name for run in list_runs(folder)) == ["one", "two"]
     assert not list(Path(folder).rglob("*.arrow"))
     shutil.rmtree(tmp_path / "store" / "two")
-    assert os.listdir(mirror_root(uri)) == ["one"]
+    monkeypatch.setattr(root_mirror, "_COMPLETE_SECONDS", 0.0)
+    assert [run.name for run in list_runs(mirror_root(uri))] == ["one"]
 
 
 def test_a_store_that_is_away_leaves_the_mirror(uri: str, tmp_path: Path) -> None:
@@ -118,9 +125,9 @@ def test_the_cache_forgets_what_was_not_used_for_longest(
 
 
 def test_a_name_that_leads_out_of_the_run_is_refused(uri: str, tmp_path: Path) -> None:
-    refresh = mirror._Refresh(ObjectStore(f"{uri}/one"), str(tmp_path / "cache" / "one"), [])
+    files = FileFetcher(ObjectStore(f"{uri}/one"), str(tmp_path / "cache" / "one"))
     with pytest.raises(LeadlineError, match="leads out of the run"):
-        refresh._path("../../etc/passwd")
+        files.write("../../etc/passwd", b"")
 
 
 def test_a_run_is_complete_after_only_its_documents_were_fetched(uri: str, tmp_path: Path) -> None:
@@ -128,3 +135,103 @@ def test_a_run_is_complete_after_only_its_documents_were_fetched(uri: str, tmp_p
     Uploader(writer.path, ObjectStore(f"{uri}/one")).sync()
     folder = mirror_root(uri)
     assert leadline.open_run("one", root=folder).steps() == [0, 1, 2]
+
+
+def raw_run(folder: Path, uri: str) -> tuple[RunWriter, dict[int, np.ndarray]]:
+    """Upload a run with two large tensors at each of three steps; return the first one by step."""
+    writer, values = RunWriter(folder / "spool" / "one"), {}
+    for step in range(3):
+        first = np.random.default_rng(step).normal(size=(300, 1000)).astype(np.float32)
+        second = np.full((400, 1000), step, np.float32)
+        parts = {"fc.weight": ("F32", first.shape, first.tobytes()), "other": ("F32", second.shape, second.tobytes())}
+        writer.write_all([*captures(step, step + 1), RawTensors(step, parts)])
+        values[step] = first
+    writer.end()
+    Uploader(writer.path, ObjectStore(f"{uri}/one")).sync(is_final=True)
+    return writer, values
+
+
+def test_of_large_raw_tensors_only_those_that_are_read_are_fetched(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, values = raw_run(tmp_path, uri)
+    fetched: list[int] = []
+    get = ObjectStore.get
+
+    def counted_get(store: ObjectStore, name: str, offset: int = 0, end: int | None = None) -> bytes:
+        content = get(store, name, offset, end)
+        fetched.append(len(content) if name.startswith(layout.TENSORS) else 0)
+        return content
+
+    monkeypatch.setattr(ObjectStore, "get", counted_get)
+    run = leadline.open_run(mirror.mirror_run(f"{uri}/one"))
+    assert run.tensor("loss").steps() == [0, 1, 2]
+    assert (run.tensor("fc.weight").steps(), run.damage) == ([0, 1, 2], [])
+    assert sum(fetched) <= 3 << 16, "headers"
+    fetched.clear()
+    for _ in range(2):
+        assert (run.tensor("fc.weight").value(1) == values[1]).all()
+    assert sum(fetched) == values[1].nbytes, "once"
+    run.refresh()
+    assert (run.tensor("fc.weight").value(1) == values[1]).all()
+    assert sum(fetched) == values[1].nbytes, "a refresh leaves it as it is"
+    assert run.verify() == []
+    for path in Path(writer.path).rglob("*.safetensors"):
+        assert Path(run.path, path.relative_to(writer.path)).stat().st_size == path.stat().st_size
+    mirror.fill_all(run.path)
+    for path in Path(writer.path).rglob("*.safetensors"):
+        assert Path(run.path, path.relative_to(writer.path)).read_bytes() == path.read_bytes()
+    assert not list(Path(run.path).rglob(f"*{layout.HOLES}"))
+
+
+def test_a_raw_tensor_that_cannot_be_fetched_is_no_zeros(uri: str, tmp_path: Path) -> None:
+    raw_run(tmp_path, uri)
+    run = leadline.open_run(mirror.mirror_run(f"{uri}/one"))
+    shutil.move(tmp_path / "store", tmp_path / "away")
+    with pytest.raises(DamagedRunError, match=r"fc\.weight at step 1 cannot be fetched: "):
+        run.tensor("fc.weight").value(1)
+
+
+def test_a_root_that_was_listed_is_brought_up_to_date_by_its_changes(
+    uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def upload(name: str, *, is_over: bool) -> Upload:
+        path = tmp_path / "spool" / name
+        (tmp_path / "store" / name).mkdir(exist_ok=True)
+        writer = RunWriter(path).write_all(captures(0, 3))
+        if is_over:
+            writer.end()
+        write_upload(writer.path, UploadState(f"{uri}/{name}"))
+        upload = Upload(writer.path)
+        upload.advance(is_final=is_over)
+        assert not upload.state.error
+        return upload
+
+    def listed() -> dict[str, str]:
+        return {run.name: run.outcome.text for run in list_runs(mirror_root(uri))}
+
+    asked: list[str | None] = []
+    folder = ObjectStore.folder
+    monkeypatch.setattr(ObjectStore, "folder", lambda self, name=None: asked.append(name) or folder(self, name))
+    upload("one", is_over=True)
+    begun = upload("two", is_over=False)
+    first = listed()
+    assert sorted(first) == ["one", "two"]
+    assert asked, "a complete listing"
+    asked.clear()
+    assert listed() == first
+    upload("three", is_over=True)
+    RunWriter(begun._run).write_all(captures(0, 3)).end("Failed", 1)
+    begun.advance(is_final=True)
+    later = listed()
+    assert (sorted(later), later["one"]) == (["one", "three", "two"], first["one"])
+    assert later["two"].startswith("Failed with exit status 1")
+    shutil.rmtree(mirror.mirror_run(f"{uri}/one"))
+    assert listed() == later, "a mirror that the cache has removed"
+    assert asked == []
+    rebuild_catalogue(uri)
+    shutil.rmtree(tmp_path / "store" / "three")
+    os.unlink(tmp_path / "store" / ".catalogue" / "runs" / "three.json")
+    asked.clear()
+    assert sorted(listed()) == ["one", "two"]
+    assert asked, "the list after a rebuild is complete"

@@ -15,6 +15,7 @@ from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.presence import acquire_lock, is_ready, mark_ready, node_name, register_process, release_lock
 from leadline.store.run_state import read_status
+from leadline.training.session.restarted import await_incarnation
 
 if TYPE_CHECKING:
     from leadline.config.run_config import RunConfig
@@ -42,6 +43,7 @@ def join(location: str, config: RunConfig | None) -> str:
     """
     run, node = _local_path(location), node_name()
     if os.environ.get("LEADLINE_NODE") == node:
+        await_incarnation(run)
         return run
     try:
         register_process(run, node)  # before the lock is checked: an agent releases it, then looks for processes
@@ -55,6 +57,7 @@ def join(location: str, config: RunConfig | None) -> str:
     else:
         _launch(run, node, lock, config)
     _linger_if_needed(run)
+    await_incarnation(run)
     return run
 
 

@@ -43,6 +43,8 @@ _KINDS: Final[dict[Family, dict[str, str]]] = {
     "arrays": {"losses": "losses", "default": "statistics"},
 }
 """The label of each collection in the description of a plan."""
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
+"""Where launchers tell the rank of a process: torchrun, Open MPI, MPICH, Slurm, Kubernetes."""
 _RAW: Final = "raw tensors"
 _ORDER: Final = ("losses", "statistics", "feature importance", "predictions", "SHAP", "trees", _RAW)
 
@@ -353,7 +355,8 @@ def _worker_name(rank: int, incarnation: int) -> str:
 
 
 def _rank_number(rank: int | None) -> int:
-    number = str(rank) if rank is not None else os.environ.get("RANK", "0")
+    found = (os.environ[name] for name in _RANKS if name in os.environ)
+    number = str(rank) if rank is not None else next(found, "0")
     return int(number) if number.isdecimal() else 0
 
 

@@ -27,10 +27,10 @@ Of a parameter that is sharded over processes (DTensor: FSDP2, hybrid sharding, 
 its own shard, without communication; rules see shards. A reader that names no worker gets the whole:
 `run.tensor(name).value(step)` assembles it, and `.statistic(name, step)` combines sums, counts, norms, extrema, means
 and, if the means were captured, standard deviations. Other statistics of the whole are computed if all shards were
-stored as raw tensors. Percentiles are otherwise merged from the percentiles, minimum and maximum that were captured of each
-shard; such a one lies between the smallest and the largest of the shards, which `.statistic_range(name, step)` returns.
-Flat parameters of FSDP1, and FSDP2 over a dimension that tensor parallelism shards already, are
-read per worker only.
+stored as raw tensors. Percentiles are otherwise merged from the percentiles, minimum and maximum that were captured
+of each shard; such a one lies between the smallest and the largest of the shards, which
+`.statistic_range(name, step)` returns. Flat parameters of FSDP1, and FSDP2 over a dimension that tensor parallelism
+shards already, are read per worker only.
 
 If only the raw tensor was stored (`raw=true`), the reader computes its statistics exactly:
 `run.tensor("fc.weight").statistic("p99.9", 100)`, `.statistic_array("unit_mean", 100)`.

@@ -102,11 +102,11 @@ def complete(run: str) -> None:
 
 def write_documents(folder: str, uri: str, documents: Mapping[str, object]) -> None:
     """Write documents into a mirror of which everything is fetched again when the run is opened."""
-    with _exclusive(folder):
+    with exclusive(folder):
         make_folder(folder)
         write_document(os.path.join(folder, layout.MIRROR), MirrorState(uri))
         for name, document in documents.items():
-            path = _safe_path(folder, name)
+            path = safe_path(folder, name)
             make_folder(os.path.dirname(path))
             write_document(path, document)
 
@@ -167,7 +167,7 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
         has_data: Whether to fetch all, and not only documents.
     """
     store = ObjectStore(uri)
-    with _exclusive(folder):
+    with exclusive(folder):
         objects = store.objects()
         if not any(stored.name == layout.MANIFEST for stored in objects):
             shutil.rmtree(folder, ignore_errors=True)
@@ -180,7 +180,7 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
 
 
 @contextmanager
-def _exclusive(folder: str) -> Iterator[None]:
+def exclusive(folder: str) -> Iterator[None]:
     """Hold the lock of a mirror, which is outside of it."""
     make_folder(cache_folder(_MIRRORS))
     path = os.path.join(cache_folder(_MIRRORS), f"{hashlib.sha256(folder.encode()).hexdigest()[:16]}.lock")
@@ -271,7 +271,7 @@ class _Refresh:
                 at = end
 
     def _path(self, name: str) -> str:
-        return _safe_path(self._folder, name)
+        return safe_path(self._folder, name)
 
     def _write(self, name: str, content: bytes) -> None:
         path = self._path(name)
@@ -297,7 +297,7 @@ class _Refresh:
                 os.unlink(path)
 
 
-def _safe_path(folder: str, name: str) -> str:
+def safe_path(folder: str, name: str) -> str:
     """Return the path of a file in a mirror.
 
     Raises:

@@ -20,6 +20,7 @@ from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import options, other_actions, run_config
 from leadline.serve.s3_files import S3Files
 from leadline.serve.training_job import JobProgress, StatusTransition
+from leadline.serve.trial_upload import TrialUpload
 from leadline.store import layout
 from leadline.store.documents import make_folder
 from leadline.store.run_state import read_status, read_workers
@@ -60,6 +61,7 @@ class JobProcess:
         self._request = self._specification.request
         self._s3 = S3Files(self._specification.region)
         self._custom_rules = CustomRules(self._folder, self._request, _end_with_parent)
+        self._trial = TrialUpload(self._folder, self._specification, self._s3, _log)
 
     def run(self) -> None:
         """Run the job; how it ended is recorded in the job folder."""
@@ -73,8 +75,8 @@ class JobProcess:
                 self._finish(end)
                 return
             self._enter("Uploading")
-            for line in artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed"):
-                _log(line)
+            self._trial.finish()
+            artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed")
         except (LeadlineError, OSError, tarfile.TarError) as error:
             end, failure = "Failed", failure or f"ClientError: {error}"
             _log(failure)
@@ -141,6 +143,7 @@ class JobProcess:
         )
         self._enter("Training")
         self._custom_rules.start()
+        self._trial.start()
         reason = self._wait(process)
         self._custom_rules.finish()
         return self._outcome(process.returncode, reason)

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from leadline.cli.console import console
+from leadline.config.secrets import refuse_literal
 from leadline.errors import ConfigurationError, MissingExtraError
 
 PORT: Final = 5156
@@ -45,6 +46,10 @@ def serve(
         str | None,
         typer.Option(metavar="URL", help="Target of notify for the action SMS, with {address} for the number."),
     ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Post an event, as EventBridge does, when a job or rule changes its status."),
+    ] = None,
     bucket: Annotated[
         str | None, typer.Option(help="With --env: default bucket of the SageMaker SDK; default: as the SDK names it.")
     ] = None,
@@ -63,6 +68,7 @@ def serve(
         from leadline.serve.job_queue import ServerSettings
         from leadline.serve.server import key_pairs, notification_targets
         from leadline.serve.server import serve as run_server
+        from leadline.serve.state_events import StateEvents
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"leadline serve needs {error.name}; install it with: pip install 'leadline[server]'"
@@ -80,10 +86,13 @@ def serve(
         typer.echo(lines)
         return
     pairs = key_pairs(host, keys)
+    if webhook is not None:
+        refuse_literal({"url": webhook}, "--webhook")
+    events = None if webhook is None else StateEvents(webhook, settings, os.environ)
     if s3_endpoint is not None:
         os.environ["AWS_ENDPOINT_URL_S3"] = s3_endpoint
     listener = bind(host, port)
     name = f"[{host}]" if ":" in host else host
     line = f"leadline  http://{name}:{listener.getsockname()[1]}   (press Ctrl-C to quit; leadline serve --env)"
     console().print(line, markup=False, highlight=False, soft_wrap=True)
-    run_server(settings, listener, Access(host), pairs)
+    run_server(settings, listener, Access(host), pairs, events)

@@ -50,10 +50,17 @@ class JobQueue:
 
     Args:
         clock: The time in ns.
+        on_change: Called with the state of a job before a change, None for a new job, and the one after it.
     """
 
-    def __init__(self, state: StateFile, settings: ServerSettings, clock: Callable[[], int] = time.time_ns) -> None:
-        self._state, self._settings, self._clock = state, settings, clock
+    def __init__(
+        self,
+        state: StateFile,
+        settings: ServerSettings,
+        clock: Callable[[], int] = time.time_ns,
+        on_change: Callable[[TrainingJob | None, TrainingJob], None] = lambda before, job: None,
+    ) -> None:
+        self._state, self._settings, self._clock, self._on_change = state, settings, clock, on_change
         jobs = sorted(state.load(), key=lambda job: (job.created_ns, job.name))
         self._jobs = {job.name: job for job in jobs}
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -89,10 +96,12 @@ class JobQueue:
 
     def change(self, job: TrainingJob) -> None:
         """Record another state of a job."""
-        if self._jobs.get(job.name) != job:
+        before = self._jobs.get(job.name)
+        if before != job:
             job = replace(job, modified_ns=self._clock())
             self._state.save(job)
             self._jobs[job.name] = job
+            self._on_change(before, job)
 
     def stop(self, job: TrainingJob) -> None:
         """Stop a job that has not ended: at once if it waits in the queue, otherwise by its process."""

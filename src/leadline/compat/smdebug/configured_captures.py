@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 from leadline.compat.smdebug.core.json_config import CollectionSettings
 from leadline.compat.smdebug.core.modes import ModeKeys

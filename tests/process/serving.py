@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,11 +29,27 @@ def rule(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
 class Server:
     """A process of ``leadline serve``."""
 
-    def __init__(self, folder: Path, s3: str, *options: str) -> None:
-        words = [*LEADLINE, "serve", "--folder", str(folder), "--port", "0", "--region", REGION, "--s3-endpoint", s3]
+    def __init__(self, folder: Path, s3: str, *options: str, python: str = sys.executable, **changes: str) -> None:
+        words = [
+            python,
+            *LEADLINE[1:],
+            "serve",
+            "--folder",
+            str(folder),
+            "--port",
+            "0",
+            "--region",
+            REGION,
+            "--s3-endpoint",
+            s3,
+        ]
         self.folder = folder
         self.process = subprocess.Popen(
-            [*words, *options], cwd=folder.parent, env=environment(**CREDENTIALS), stdout=subprocess.PIPE, text=True
+            [*words, *options],
+            cwd=folder.parent,
+            env=environment(**CREDENTIALS, **changes),
+            stdout=subprocess.PIPE,
+            text=True,
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[1]

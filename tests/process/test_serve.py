@@ -46,6 +46,8 @@ def store() -> Iterator[Store]:
         store.put("data/train/inputs.txt", lines)
         store.put("rules/loss_above.py", CUSTOM_RULE)
         store.put("data/trainer.txt", "of another name")
+        for number in range(3):
+            store.put(f"data/parts/{number}.txt", str(number))
         yield store
 
 
@@ -101,13 +103,46 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
     create(sagemaker, "failing", "served_plain.py", {"do": '"fail"'})
     create(sagemaker, "late", "served_plain.py", {"do": "wait"}, StoppingCondition={"MaxRuntimeInSeconds": 1})
     create(sagemaker, "without-data", "served.py", {"lr": "0.1"}, InputDataConfig=_channel("nowhere", "no-bucket"))
-    names = ("healthy", "stopped-by-custom-rule", "exploding", "shown", "failing", "late", "without-data")
+    create(sagemaker, "two-hosts", "served.py", {"lr": "0.05"}, **_two_hosts(), **debugging)
+    names = ("healthy", "stopped-by-custom-rule", "exploding", "shown", "failing", "late", "without-data", "two-hosts")
     return {name: ended(sagemaker, name) for name in names}
 
 
 def _channel(name: str, bucket: str) -> list[dict[str, Any]]:
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://{bucket}/x"}}
     return [{"ChannelName": name, "DataSource": source}]
+
+
+def _two_hosts() -> dict[str, Any]:
+    """Members of a job with two instances, of which each has a part of a channel."""
+    whole = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/data/train/"}
+    parts = {**whole, "S3Uri": f"s3://{BUCKET}/data/parts/", "S3DataDistributionType": "ShardedByS3Key"}
+    channels = {"train": whole, "parts": parts}
+    return {
+        "ResourceConfig": {"InstanceCount": 2, "InstanceType": "ml.m5.xlarge", "VolumeSizeInGB": 30},
+        "InputDataConfig": [
+            {"ChannelName": name, "DataSource": {"S3DataSource": source}} for name, source in channels.items()
+        ],
+    }
+
+
+def test_the_instances_of_a_job_are_hosts_of_one_run(jobs: dict[str, Any], store: Store, server: Server) -> None:
+    job = jobs["two-hosts"]
+    assert (job["TrainingJobStatus"], job["ResourceConfig"]["InstanceCount"]) == ("Completed", 2)
+    output = store.archive("out/two-hosts/output/output.tar.gz")
+    found = [json.loads(output[f"algo-{number}.json"]) for number in (1, 2)]
+    hosts = ["algo-1", "algo-2"]
+    assert [one["current_host"] for one in found] == hosts
+    assert all(one["hosts"] == hosts for one in found)
+    assert [one["parts"] for one in found] == [["0.txt", "2.txt"], ["1.txt"]]
+    assert list(store.archive("out/two-hosts/output/model.tar.gz")) == ["model.pt"]
+    run = leadline.open_run(str(server.folder / "runs" / "two-hosts"))
+    assert {document["node"] for document in run.manifest.nodes} == set(hosts)
+    workers = run.worker_documents()
+    assert {document.node for document in workers.values()} == set(hosts)
+    assert [document.steps["train"] for document in workers.values()] == [60, 60]
+    keys = store.keys("profile/two-hosts/profiler-output/system/incremental/")
+    assert {key.rsplit(".", 2)[1] for key in keys} == set(hosts)
 
 
 def test_a_healthy_job_completes_with_its_model(jobs: dict[str, Any], store: Store) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Final
+from importlib.util import find_spec
+from typing import Annotated, Final, Literal
 
 import typer
 
@@ -31,6 +32,12 @@ def serve(
             metavar="FILE", help="Key pairs of clients, as in ~/.aws/credentials: every request must be signed by one."
         ),
     ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where jobs run: on this machine, or the cluster of $RAY_ADDRESS."),
+    ] = "local",
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs that Ray reserves for each instance of a job.")] = 0.0,
+    cpus: Annotated[float, typer.Option(min=0, help="CPUs that Ray reserves for each instance of a job.")] = 1.0,
     slots: Annotated[int, typer.Option(min=1, help="How many jobs run at a time; others wait.")] = 1,
     region: Annotated[
         str | None, typer.Option(help="Region in ARNs; default: $AWS_DEFAULT_REGION or us-east-1.")
@@ -77,7 +84,10 @@ def serve(
     if not re.fullmatch(r"[a-z0-9-]+", region):
         raise ConfigurationError(f"--region {region!r}: a region is a name like us-east-1")
     targets = notification_targets({"email": email, "sms": sms})
-    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets)
+    ray = None if engine == "local" else {"num_cpus": cpus, "num_gpus": gpus}
+    if ray is not None and find_spec("ray") is None:
+        raise MissingExtraError("--engine ray needs Ray; install it with: pip install 'leadline[ray,server]'")
+    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets, ray)
     if env:
         address = f"http://{host}:{port}"
         lines = client_environment(

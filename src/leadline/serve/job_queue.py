@@ -33,6 +33,8 @@ class ServerSettings:
     account: str
     targets: dict[str, str]
     """The targets of ``notify`` for the actions ``email`` and ``sms``, with ``{address}`` for the recipient."""
+    ray: dict[str, float] | None = None
+    """What Ray reserves for each instance of a job, such as ``num_gpus``; None: jobs run on this machine."""
 
     def arn(self, kind: str, name: str) -> str:
         """Return the ARN of a resource."""
@@ -91,7 +93,7 @@ class JobQueue:
         """Write what the job process reads before it starts the training."""
         settings = self._settings
         arn = settings.arn("training-job", job.name)
-        specification = JobSpecification(job.name, arn, settings.region, job.request, settings.targets)
+        specification = JobSpecification(job.name, arn, settings.region, job.request, settings.targets, settings.ray)
         self.folder(job).write_specification(specification)
 
     def change(self, job: TrainingJob) -> None:

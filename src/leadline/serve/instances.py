@@ -1,0 +1,88 @@
+"""The instances of a training job: one process for each, on this machine, all in one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from leadline.process.interpreter import own_command, own_environment
+from leadline.serve import container
+from leadline.serve.engine import Engine, Instance
+from leadline.serve.job_folder import JobFolder
+from leadline.store.documents import make_folder
+
+_SHARDED: Final = "ShardedByS3Key"
+
+
+class Instances:
+    """The processes of a job, under ``leadline run``; those of several hosts join one run.
+
+    Args:
+        engine: Starts them.
+        request: What CreateTrainingJob was given.
+        environments: The environment of each host.
+        options: Options of ``leadline run``.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        folder: JobFolder,
+        request: Mapping[str, Any],
+        environments: Mapping[str, Mapping[str, str]],
+        options: Sequence[str],
+    ) -> None:
+        name = "--name" if len(environments) == 1 else "--join"
+        place = ("--out", folder.runs, name, os.path.basename(folder.run), "--smdebug")
+        self._instances: list[Instance] = []
+        for host, environment in environments.items():
+            code = folder.in_container("code", host=host)
+            words = own_command("leadline", "run", *place, *options, "--", *container.command(request, code))
+            self._instances.append(engine.start(words, own_environment(environment), code))
+
+    def poll(self) -> int | None:
+        """Return the exit status when all have ended: the first that is not 0; None before."""
+        statuses = [instance.poll() for instance in self._instances]
+        return None if None in statuses else next((status for status in statuses if status), 0)
+
+    def has_failed(self) -> bool:
+        """Return whether one has failed, and others still run."""
+        statuses = [instance.poll() for instance in self._instances]
+        return any(statuses) and None in statuses
+
+    def terminate(self) -> None:
+        """Ask all that still run to end."""
+        for instance in self._instances:
+            if instance.poll() is None:
+                instance.terminate()
+
+    def kill(self) -> None:
+        """End all that still run at once."""
+        for instance in self._instances:
+            if instance.poll() is None:
+                instance.kill()
+
+
+def share_channels(folder: JobFolder, request: Mapping[str, Any], hosts: Sequence[str]) -> None:
+    """Give the hosts beside the first the data that was downloaded: all of it, or each host its files in turn.
+
+    Raises:
+        OSError: A file could not be linked.
+    """
+    for channel in request.get("InputDataConfig", ()) if len(hosts) > 1 else ():
+        name = channel["ChannelName"]
+        source = folder.in_container("input", "data", name)
+        if channel["DataSource"]["S3DataSource"].get("S3DataDistributionType") != _SHARDED:
+            for host in hosts[1:]:
+                os.symlink(source, folder.in_container("input", "data", name, host=host))
+            continue
+        paths = sorted(os.path.join(parent, file) for parent, _, files in os.walk(source) for file in files)
+        for number, path in enumerate(paths):
+            host = hosts[number % len(hosts)]
+            place = folder.in_container("input", "data", name, os.path.relpath(path, source), host=host)
+            if place != path:
+                make_folder(os.path.dirname(place))
+                os.replace(path, place)
+        for host in hosts[1:]:
+            make_folder(folder.in_container("input", "data", name, host=host))

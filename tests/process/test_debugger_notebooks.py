@@ -143,14 +143,14 @@ def sagemaker(server: Server) -> Any:
     entry = {"TrainingImage": "xgboost:1.5", "TrainingInputMode": "File", "ContainerEntrypoint": [TREES, trees]}
     source = f"{ROOT}/CustomGradientRule/custom_gradient_rule.py"
 
+    growing = f"--classes 4 --num_round 40 --until {server.folder / 'go-on'}"
     live = hook(*(collection(name, save_interval="1") for name in ("predictions", "labels", "metrics")))
     create(
         sagemaker,
         "trees-live",
         trees,
         {},
-        AlgorithmSpecification=entry
-        | {"ContainerArguments": ["--classes", "4", "--num_round", "40", "--pause", "0.2"]},
+        AlgorithmSpecification=entry | {"ContainerArguments": growing.split()},
         **debugged(live, rule("Confusion")),
     )
     steps = {"train__save_interval": "4", "eval__save_interval": "1"}
@@ -170,7 +170,9 @@ def sagemaker(server: Server) -> Any:
         rule("VanishingGradient"),
         rule("LossNotDecreasing"),
     )
-    create(sagemaker, "handled", images, {"lr": "10"} | ENDLESS, Tags=[{"Key": "handled", "Value": "yes"}], **stopping)
+    create(
+        sagemaker, "handled", images, {"init": "faint"} | ENDLESS, Tags=[{"Key": "handled", "Value": "yes"}], **stopping
+    )
 
     stall = rule("StalledTrainingRule", threshold="3", training_job_name_prefix="stalled", stop_training_on_fire="True")
     stalling = debugged(hook(collection("losses", save_interval="1")), stall)
@@ -216,9 +218,9 @@ def sagemaker(server: Server) -> Any:
     return sagemaker
 
 
-def test_20_a_confusion_matrix_of_each_round_while_the_trees_grow(sagemaker: Any) -> None:
-    trial, matrices, seen_running = trial_of("trees-live"), {}, False
-    while True:
+def test_20_a_confusion_matrix_of_each_round_while_the_trees_grow(sagemaker: Any, server: Server) -> None:
+    trial, matrices, has_ended = trial_of("trees-live"), {}, False
+    while not has_ended:
         has_ended = trial.loaded_all_steps
         for step in trial.steps():
             if step not in matrices and step in trial.tensor("predictions").steps():
@@ -227,10 +229,8 @@ def test_20_a_confusion_matrix_of_each_round_while_the_trees_grow(sagemaker: Any
                 predicted = predicted.argmax(1) if predicted.ndim > 1 else predicted
                 matrices[step] = np.zeros((4, 4), int)
                 np.add.at(matrices[step], (labels, predicted.astype(int).reshape(-1)), 1)
-        seen_running |= bool(matrices) and not has_ended
-        if has_ended:
-            break
-    assert seen_running
+        if len(matrices) > 10:  # round 20 waits for that: it is seen while the job runs
+            (server.folder / "go-on").touch()
     assert sorted(matrices) == list(range(40))
     assert all(matrix.sum() == 100 for matrix in matrices.values())
     assert np.trace(matrices[39]) > np.trace(matrices[0])
@@ -257,7 +257,7 @@ def test_12_saliency_maps_during_the_training(sagemaker: Any) -> None:
 def test_3_an_event_handler_stops_the_job_whose_gradients_vanish(sagemaker: Any, handler: StoppingHandler) -> None:
     job = ended(sagemaker, "handled")
     assert (job["TrainingJobStatus"], handler.stopped) == ("Stopped", ["handled"])
-    assert "IssuesFound" in statuses(job).values()
+    assert statuses(job)["VanishingGradient"] == "IssuesFound"
 
 
 def test_4_a_stalled_job_is_stopped(sagemaker: Any) -> None:
@@ -284,8 +284,8 @@ def test_8_overfitting_is_found_in_a_script_with_a_hook(sagemaker: Any, store: S
     trial = trial_of("overfitting")
     loss = trial.tensor("CrossEntropyLoss_output_0")
     trained, evaluated = loss.steps(modes.TRAIN), loss.steps(modes.EVAL)
-    assert trained[:4] == [0, 5, 10, 15]
-    assert evaluated[:4] == [0, 1, 2, 3]
+    assert set(range(0, 160, 5)) <= set(trained)  # and those that the rules need
+    assert evaluated == list(range(160))
     assert loss.value(trained[-1], mode=modes.TRAIN) < loss.value(evaluated[-1], mode=modes.EVAL)
     report = store.read("out/overfitting/rule-output/ProfilerReport/profiler-output/profiler-report.html")
     assert b"<html" in report

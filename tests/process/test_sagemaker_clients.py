@@ -111,7 +111,7 @@ def test_raw_boto3(clients: object, server: Server, store: Store) -> None:
         sagemaker,
         "raw",
         "debugger_images.py",
-        {"epochs": "100000000", "lr": "10", "pause": "0.02"},
+        {"epochs": "100000000", "init": "faint", "pause": "0.02"},
         DebugHookConfig={
             "S3OutputPath": ROOT,
             "HookParameters": {"train.save_interval": "5", "eval.save_interval": "1"},
@@ -141,7 +141,7 @@ def test_the_aws_cli(exports: str, server: Server, store: Store, tmp_path: Path)
             "sagemaker_program": "debugger_images.py",
             "sagemaker_submit_directory": f"{ROOT}/code/sourcedir.tar.gz",
             "epochs": "100000000",
-            "lr": "10",
+            "init": "faint",
             "pause": "0.02",
         },
         "DebugHookConfig": {

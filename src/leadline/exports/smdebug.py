@@ -25,6 +25,7 @@ from leadline.trials.steps import leadline_statistic
 if TYPE_CHECKING:
     from leadline.reader.run import Run
 
+_EVERYTHING: Final = "all"
 _REDUCTION: Final = "smdebug/reductions/"
 _STEPS_PER_FOLDER: Final = 1000
 _AS_SAVED: Final = re.compile(r"worker_\d+|_job-.*")
@@ -166,17 +167,18 @@ def _is_number(saved: SavedSteps, name: str, values: npt.NDArray[Any]) -> bool:
 
 
 def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
-    """Return a collections file: as it was imported, or of what was captured."""
+    """Return a collections file: as it was imported, or of what was captured, with the settings of a hook."""
     entries = saved.trial.get("collections") or {
         name: {
             "name": name,
-            "include_regex": [],
-            "tensor_names": sorted(members),
-            "reduction_config": None,
-            "save_config": None,
-            "save_histogram": False,
+            "include_regex": list(entry.get("include_regex") or ()),
+            "tensor_names": sorted(entry["tensor_names"]),
+            "reduction_config": entry.get("reduction_config"),
+            "save_config": entry.get("save_config"),
+            "save_histogram": bool(entry.get("save_histogram", False)),
         }
-        for name, members in saved.members().items()
+        for name, entry in saved.collection_entries().items()
+        if name != _EVERYTHING or name in saved.hook.get("collections", ())
     }
     return {"collections": entries, "_meta": {"num_workers": workers}}
 

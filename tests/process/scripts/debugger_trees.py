@@ -10,11 +10,12 @@ from smdebug.xgboost import Hook
 
 
 class Pause(xgboost.callback.TrainingCallback):
-    def __init__(self, seconds):
-        self.seconds = seconds
+    def __init__(self, path):
+        self.path = path
 
     def after_iteration(self, model, epoch, evals_log):
-        time.sleep(self.seconds)
+        while epoch == 20 and self.path and not os.path.exists(self.path):
+            time.sleep(0.1)
         return False
 
 
@@ -23,7 +24,7 @@ def main():
     parser.add_argument("--num_round", type=int, default=30)
     parser.add_argument("--eta", type=float, default=0.3)
     parser.add_argument("--classes", type=int, default=0)
-    parser.add_argument("--pause", type=float, default=0.0)
+    parser.add_argument("--until", type=str, default="", help="the file for which round 20 waits")
     args = parser.parse_args()
     random = np.random.default_rng(7)
     features = random.normal(size=(300, 6))
@@ -42,7 +43,7 @@ def main():
         dtrain,
         evals=[(dtrain, "train"), (dval, "validation")],
         num_boost_round=args.num_round,
-        callbacks=[hook, Pause(args.pause)],
+        callbacks=[hook, Pause(args.until)],
         verbose_eval=False,
     )
     booster.save_model(os.path.join(os.environ["SM_MODEL_DIR"], "model.json"))

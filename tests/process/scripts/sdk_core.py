@@ -29,7 +29,7 @@ job = TrainingJob.create(
         "sagemaker_program": "debugger_images.py",
         "sagemaker_submit_directory": f"s3://{bucket}/code/sourcedir.tar.gz",
         "epochs": "100000000",
-        "lr": "10",
+        "init": "faint",
         "pause": "0.02",
     },
     debug_hook_config=DebugHookConfig(

@@ -23,7 +23,7 @@ estimator = PyTorch(
     instance_type="ml.m5.xlarge",
     instance_count=1,
     base_job_name="vanishing",
-    hyperparameters={"epochs": 100000000, "lr": 10, "pause": 0.02},
+    hyperparameters={"epochs": 100000000, "init": "faint", "pause": 0.02},
     rules=[
         Rule.sagemaker(rule_configs.vanishing_gradient(), actions=rule_configs.ActionList(rule_configs.StopTraining())),
         ProfilerRule.sagemaker(rule_configs.ProfilerReport()),

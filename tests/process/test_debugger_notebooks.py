@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from amazon import CREDENTIALS
-from launching import wait_for
 from serving import BUCKET, Server, Store, create, ended, rule, s3_store, statuses
 
 from leadline.compat.smdebug import create_trial, modes
@@ -26,6 +25,7 @@ from leadline.compat.smdebug.trials import Trial
 pytestmark = pytest.mark.slow
 TREES: Final = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 ROOT: Final = f"s3://{BUCKET}"
+SPOT: Final = {"CheckpointConfig": {"S3Uri": f"{ROOT}/checkpoints"}, "EnableManagedSpotTraining": True}
 ENDLESS: Final = {"epochs": "100000000", "pause": "0.02"}
 CUSTOM_RULE: Final = """
 from smdebug.rules.rule import Rule
@@ -176,7 +176,7 @@ def sagemaker(server: Server) -> Any:
 
     stall = rule("StalledTrainingRule", threshold="3", training_job_name_prefix="stalled", stop_training_on_fire="True")
     stalling = debugged(hook(collection("losses", save_interval="1")), stall)
-    create(sagemaker, "stalled", images, {"epochs": "2", "sleep": "600"}, **stalling)
+    create(sagemaker, "stalled", images, {"epochs": "2", "sleep": "600"}, **SPOT, **stalling)
 
     gradients = hook(collection("gradients", save_interval="5"))
     custom = [
@@ -203,11 +203,6 @@ def sagemaker(server: Server) -> Any:
     everything = hook(collection("all", include_regex=".*", save_steps="1,2,3"))
     create(sagemaker, "good-init", images, {"epochs": "1"}, **debugged(everything))
     create(sagemaker, "bad-init", images, {"epochs": "1", "init": "uniform"}, **debugged(everything))
-
-    spot = {"CheckpointConfig": {"S3Uri": f"{ROOT}/checkpoints"}, "EnableManagedSpotTraining": True}
-    waiting = {"StoppingCondition": {"MaxRuntimeInSeconds": 3600, "MaxWaitTimeInSeconds": 7200}}
-    losses = debugged(hook(collection("losses", save_interval="1")), rule("LossNotDecreasing"))
-    create(sagemaker, "interrupted", images, {"epochs": "100000", "sleep": "0.2"}, **spot, **waiting, **losses)
 
     regression = entry | {"ContainerArguments": ["--eta", "0.00001"]}
     metrics = hook(collection("metrics", save_interval="1"))
@@ -379,27 +374,25 @@ def test_17_the_artifacts_are_copied_and_read_locally(sagemaker: Any, store: Sto
     assert trial.tensor("relu0_output_0").value(1, mode=modes.TRAIN).shape == (32, 8, 6, 6)
 
 
-def test_18_a_job_goes_on_from_the_checkpoints_of_an_interrupted_one(
+def test_18_and_30_a_job_made_by_hand_goes_on_from_the_checkpoints_of_another(
     sagemaker: Any, server: Server, store: Store
 ) -> None:
-    trial = trial_of("interrupted")
-    wait_for(lambda: len(trial.steps(modes.EVAL)) >= 4, "two epochs")
-    sagemaker.stop_training_job(TrainingJobName="interrupted")
-    job = ended(sagemaker, "interrupted")
-    assert (job["TrainingJobStatus"], job["EnableManagedSpotTraining"]) == ("Stopped", True)
+    ended(sagemaker, "stalled")
     assert store.keys("checkpoints/") == ["checkpoints/last.pt"]
-    spot = {"CheckpointConfig": {"S3Uri": f"{ROOT}/checkpoints"}, "EnableManagedSpotTraining": True}
-    losses = debugged(hook(collection("losses", save_interval="1")), rule("LossNotDecreasing"))
-    create(sagemaker, "resumed", "debugger_images.py", {"epochs": "1000000", "sleep": "0.2"}, **spot, **losses)
-    after = trial_of("resumed")
-    wait_for(lambda: after.steps(modes.EVAL), "an epoch")
-    sagemaker.stop_training_job(TrainingJobName="resumed")
-    assert ended(sagemaker, "resumed")["TrainingJobStatus"] == "Stopped"
-    log = (server.folder / "jobs" / "resumed" / "job.log").read_text()
-    first = int(log.partition("first epoch ")[2].split()[0])
-    assert first >= 2
+    settings = hook(collection("gradients"), train__save_interval="4", eval__save_interval="1")
+    debugging = debugged(settings, rule("LossNotDecreasing"))
+    create(sagemaker, "resumed", "debugger_images.py", {"epochs": "8"}, **SPOT, **debugging, **profiled())
+    job = ended(sagemaker, "resumed")
+    assert (job["TrainingJobStatus"], job["EnableManagedSpotTraining"]) == ("Completed", True)
+    assert statuses(job) == {"LossNotDecreasing": "NoIssuesFound", "ProfilerReport": "NoIssuesFound"}
+    assert "first epoch 1" in (server.folder / "jobs" / "resumed" / "job.log").read_text()
+    trial = trial_of("resumed")
+    assert trial.tensor("gradient/Net_fc1.weight").steps(modes.TRAIN)[:3] == [0, 4, 8]
     name = "CrossEntropyLoss_output_0"
-    assert after.tensor(name).value(0, mode=modes.TRAIN) < trial.tensor(name).value(0, mode=modes.TRAIN)
+    first = trial_of("stalled").tensor(name).value(0, mode=modes.TRAIN)
+    assert trial.tensor(name).value(0, mode=modes.TRAIN) < first
+    keys = store.keys("out/resumed/rule-output/ProfilerReport/profiler-output/")
+    assert {key.rpartition("/")[2] for key in keys} == {"profiler-report.html", "profiler-report.ipynb"}
 
 
 def test_19_trees_that_do_not_learn(sagemaker: Any) -> None:

@@ -13,6 +13,7 @@ from leadline.serve.job_folder import JobFolder
 from leadline.store.documents import make_folder
 
 _SHARDED: Final = "ShardedByS3Key"
+_WAIT_FOR_ALL: Final = 'touch "$0/$1"; while [ "$(ls "$0" | wc -l)" -lt "$2" ]; do sleep 0.1; done; shift 2; exec "$@"'
 
 
 class Instances:
@@ -38,7 +39,10 @@ class Instances:
         self._instances: list[Instance] = []
         for host, environment in environments.items():
             code = folder.in_container("code", host=host)
-            words = own_command("leadline", "run", *place, *options, "--", *container.command(request, code))
+            command = container.command(request, code)
+            if len(environments) > 1:
+                command = [*_together(folder, host, len(environments)), *command]
+            words = own_command("leadline", "run", *place, *options, "--", *command)
             self._instances.append(engine.start(words, own_environment(environment), code))
 
     def poll(self) -> int | None:
@@ -62,6 +66,15 @@ class Instances:
         for instance in self._instances:
             if instance.poll() is None:
                 instance.kill()
+
+
+def _together(folder: JobFolder, host: str, count: int) -> list[str]:
+    """Return the begin of a command that waits for those of all hosts.
+
+    One that ends before another has joined the run would end the run.
+    """
+    make_folder(folder.joined)
+    return ["/bin/sh", "-c", _WAIT_FOR_ALL, folder.joined, host, str(count)]
 
 
 def share_channels(folder: JobFolder, request: Mapping[str, Any], hosts: Sequence[str]) -> None:

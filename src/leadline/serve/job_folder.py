@@ -20,6 +20,7 @@ _STOP: Final = "stop"
 _LOG: Final = "job.log"
 _CONTAINER: Final = "ml"
 _CUSTOM_RULES: Final = "rules"
+_JOINED: Final = "joined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class JobFolder:
         """Held by the job process as long as it lives."""
         self.log = os.path.join(self.path, _LOG)
         """Standard output and error of the training."""
+        self.joined = os.path.join(self.path, _JOINED)
+        """A file for each host that has joined the run, if there are several."""
         self.container = self.container_of(FIRST_HOST)
 
     def container_of(self, host: str) -> str:

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tarfile
+import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,6 +115,8 @@ def s3_store(*scripts: str) -> Iterator[Store]:
     server.start()
     try:
         store = Store(f"http://127.0.0.1:{server.get_host_and_port()[1]}")
+        reset = f"{store.address}/moto-api/reset"  # moto has one state in a process
+        urllib.request.urlopen(reset, data=b"", timeout=60).close()
         s3 = client("s3", store.address)
         s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
         store.put_source("code/sourcedir.tar.gz", scripts)

@@ -380,7 +380,8 @@ def test_18_and_30_a_job_made_by_hand_goes_on_from_the_checkpoints_of_another(
     ended(sagemaker, "stalled")
     assert store.keys("checkpoints/") == ["checkpoints/last.pt"]
     settings = hook(collection("gradients"), train__save_interval="4", eval__save_interval="1")
-    debugging = debugged(settings, rule("LossNotDecreasing"))
+    epochs = rule("LossNotDecreasing", num_steps="16", mode="TRAIN")  # the same batch, two epochs before
+    debugging = debugged(settings, epochs)
     create(sagemaker, "resumed", "debugger_images.py", {"epochs": "8"}, **SPOT, **debugging, **profiled())
     job = ended(sagemaker, "resumed")
     assert (job["TrainingJobStatus"], job["EnableManagedSpotTraining"]) == ("Completed", True)

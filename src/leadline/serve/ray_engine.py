@@ -62,7 +62,8 @@ class RayInstance:
     """An actor and its process, as this process sees them; an actor that is lost counts as a killed process."""
 
     def __init__(self, actor: Any) -> None:
-        self._actor, self._answer, self._status = actor, actor.poll.remote(), None
+        self._actor, self._answer = actor, actor.poll.remote()
+        self._status: int | None = None
 
     def poll(self) -> int | None:
         """Return the exit status; None while it runs or waits for resources of the cluster."""

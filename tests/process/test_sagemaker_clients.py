@@ -17,6 +17,7 @@ from launching import LEADLINE, SCRIPTS, environment, script
 from serving import BUCKET, IMAGE, Server, Store, create, ended, rule, s3_store
 
 from leadline.compat.smdebug import create_trial, modes
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.training_job import TrainingJob
 
 pytestmark = pytest.mark.slow
 VENVS: Final = Path(__file__).parents[2] / ".venvs"
@@ -39,7 +40,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def server(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     server = Server(tmp_path_factory.mktemp("serve") / "folder", store.address, "--slots", "2")
     try:
-        yield server
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("AWS_ENDPOINT_URL_SAGEMAKER", server.address)
+            yield server
     finally:
         server.end()
 
@@ -127,6 +130,11 @@ def test_raw_boto3(clients: object, server: Server, store: Store) -> None:
     assert {row["RuleConfigurationName"]: row["RuleEvaluationStatus"] for row in rows} == FOUND
     assert store.read("out/raw/rule-output/ProfilerReport/profiler-output/profiler-report.html")
     check_tensors(f"{ROOT}/raw/debug-output")
+    profiled = TrainingJob("raw", REGION)
+    assert profiled.profiler_s3_output_path == f"{ROOT}/raw/profiler-output"
+    profiled.wait_for_sys_profiling_data_to_be_available()
+    events = profiled.get_systems_metrics_reader().get_events(0, 2**51)
+    assert {"CPUUtilization", "MemoryUsedPercent"} <= {event.dimension for event in events}
 
 
 def test_the_aws_cli(exports: str, server: Server, store: Store, tmp_path: Path) -> None:

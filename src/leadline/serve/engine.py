@@ -27,7 +27,7 @@ class Instance(Protocol):
         """End it and its children at once."""
 
 
-class Engine(Protocol):
+class JobEngine(Protocol):
     """Starts processes of jobs; they end with the process that has started them."""
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> Instance:
@@ -51,7 +51,7 @@ class LocalInstance:
             os.killpg(self._process.pid, signal.SIGKILL)
 
 
-class LocalEngine:
+class LocalJobEngine:
     """Starts processes on this machine."""
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> LocalInstance:

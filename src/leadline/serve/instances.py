@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from leadline.process.interpreter import own_command, own_environment
 from leadline.serve import container
-from leadline.serve.engine import Engine, Instance
+from leadline.serve.engine import Instance, JobEngine
 from leadline.serve.job_folder import JobFolder
 from leadline.store.documents import make_folder
 
@@ -28,7 +28,7 @@ class Instances:
 
     def __init__(
         self,
-        engine: Engine,
+        engine: JobEngine,
         folder: JobFolder,
         request: Mapping[str, Any],
         environments: Mapping[str, Mapping[str, str]],

@@ -12,7 +12,7 @@ from typing import Final
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.serve import artifacts, container
 from leadline.serve.custom_rules import CustomRules
-from leadline.serve.engine import Engine, LocalEngine, end_with_parent
+from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import options, other_actions, run_config
@@ -136,18 +136,18 @@ class JobProcess:
         self._custom_rules.finish()
         return self._outcome(code, reason)
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> JobEngine:
         """Return where the instances run.
 
         Raises:
             ConfigurationError: There is no Ray cluster.
         """
         if self._specification.ray is None:
-            return LocalEngine()
-        from leadline.serve.ray_engine import RayEngine
+            return LocalJobEngine()
+        from leadline.serve.ray_engine import RayJobEngine
 
         try:
-            return RayEngine(self._specification.name, self._folder.log, self._specification.ray)
+            return RayJobEngine(self._specification.name, self._folder.log, self._specification.ray)
         except ConnectionError as error:
             raise ConfigurationError(f"there is no Ray cluster; set RAY_ADDRESS: {error}") from None
 

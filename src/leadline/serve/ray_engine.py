@@ -86,7 +86,7 @@ class RayInstance:
         ray.kill(self._actor)
 
 
-class RayEngine:
+class RayJobEngine:
     """Starts processes on the cluster of ``RAY_ADDRESS``, or else on the one that runs on this machine.
 
     Args:

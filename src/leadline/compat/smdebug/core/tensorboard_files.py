@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from leadline.training.session.session import Session
 
 logger: Final = logging.getLogger("leadline.compat.smdebug")
-_MODULE: Final = "leadline.exports.tensorboard_events"
 _END_SECONDS: Final = 60.0
 
 
@@ -27,9 +26,8 @@ def write_tensorboard_files(session: Session, folder: str) -> None:
     """
     try:
         os.makedirs(folder, exist_ok=True)
-        process = subprocess.Popen(
-            own_command(_MODULE, session.run, folder), env=own_environment(), stdin=subprocess.PIPE
-        )
+        command = own_command("leadline.exports.tensorboard_events", session.run, folder)
+        process = subprocess.Popen(command, env=own_environment(), stdin=subprocess.PIPE)
     except OSError as error:
         logger.warning("no TensorBoard files are written to %s: %s", folder, error.strerror)
         return

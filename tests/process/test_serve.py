@@ -104,7 +104,10 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
     create(sagemaker, "late", "served_plain.py", {"do": "wait"}, StoppingCondition={"MaxRuntimeInSeconds": 1})
     create(sagemaker, "without-data", "served.py", {"lr": "0.1"}, InputDataConfig=_channel("nowhere", "no-bucket"))
     create(sagemaker, "two-hosts", "served.py", {"lr": "0.05"}, **_two_hosts(), **debugging)
-    names = ("healthy", "stopped-by-custom-rule", "exploding", "shown", "failing", "late", "without-data", "two-hosts")
+    half = {"do": "algo-2", "place": json.dumps(str(server.folder / "half"))}
+    create(sagemaker, "half-failing", "served_plain.py", half, ResourceConfig=_two_hosts()["ResourceConfig"])
+    names = ("healthy", "stopped-by-custom-rule", "exploding", "shown", "failing", "late", "without-data")
+    names += ("two-hosts", "half-failing")
     return {name: ended(sagemaker, name) for name in names}
 
 
@@ -143,6 +146,15 @@ def test_the_instances_of_a_job_are_hosts_of_one_run(jobs: dict[str, Any], store
     assert [document.steps["train"] for document in workers.values()] == [60, 60]
     keys = store.keys("profile/two-hosts/profiler-output/system/incremental/")
     assert {key.rsplit(".", 2)[1] for key in keys} == set(hosts)
+
+
+def test_a_job_fails_as_a_whole_if_one_of_its_instances_does(jobs: dict[str, Any], server: Server) -> None:
+    job = jobs["half-failing"]
+    assert (job["TrainingJobStatus"], job["FailureReason"]) == (
+        "Failed",
+        "AlgorithmError: ValueError: the data has a hole, exit code: 1",
+    )
+    assert not _is_running(int((server.folder / "half.started").read_text()))
 
 
 def test_a_healthy_job_completes_with_its_model(jobs: dict[str, Any], store: Store) -> None:

@@ -13,7 +13,20 @@ from leadline.serve.job_folder import JobFolder
 from leadline.store.documents import make_folder
 
 _SHARDED: Final = "ShardedByS3Key"
-_WAIT_FOR_ALL: Final = 'touch "$0/$1"; while [ "$(ls "$0" | wc -l)" -lt "$2" ]; do sleep 0.1; done; shift 2; exec "$@"'
+_FIRST_SIGNAL: Final = 128
+_FAILED: Final = ".failed"
+_WITH_OTHERS: Final = f"""
+host=$1; touch "$0/$host"
+while [ "$(ls "$0" | wc -l)" -lt "$2" ]; do sleep 0.1; done
+shift 2
+"$@" & child=$!
+trap 'kill -TERM $child 2>/dev/null' TERM
+wait $child; status=$?
+while kill -0 $child 2>/dev/null; do wait $child; status=$?; done
+[ $status -eq 0 ] || touch "$0/$host{_FAILED}"
+exit $status
+"""
+"""Waits for the other hosts, and tells when its command has failed: leadline run itself may wait for their ends."""
 
 
 class Instances:
@@ -37,6 +50,7 @@ class Instances:
         name = "--name" if len(environments) == 1 else "--join"
         place = ("--out", folder.runs, name, os.path.basename(folder.run), "--smdebug")
         self._instances: list[Instance] = []
+        self._joined = folder.joined
         for host, environment in environments.items():
             code = folder.in_container("code", host=host)
             command = container.command(request, code)
@@ -46,14 +60,19 @@ class Instances:
             self._instances.append(engine.start(words, own_environment(environment), code))
 
     def poll(self) -> int | None:
-        """Return the exit status when all have ended: the first that is not 0; None before."""
+        """Return the exit status when all have ended: that of a failure before those of signals; None before."""
         statuses = [instance.poll() for instance in self._instances]
-        return None if None in statuses else next((status for status in statuses if status), 0)
+        if None in statuses:
+            return None
+        failed = [status for status in statuses if status]
+        return next((status for status in failed if 0 < status < _FIRST_SIGNAL), failed[0] if failed else 0)
 
     def has_failed(self) -> bool:
-        """Return whether one has failed, and others still run."""
-        statuses = [instance.poll() for instance in self._instances]
-        return any(statuses) and None in statuses
+        """Return whether the command of one has failed."""
+        try:
+            return any(name.endswith(_FAILED) for name in os.listdir(self._joined))
+        except FileNotFoundError:  # there is one instance
+            return False
 
     def terminate(self) -> None:
         """Ask all that still run to end."""
@@ -74,7 +93,7 @@ def _together(folder: JobFolder, host: str, count: int) -> list[str]:
     One that ends before another has joined the run would end the run.
     """
     make_folder(folder.joined)
-    return ["/bin/sh", "-c", _WAIT_FOR_ALL, folder.joined, host, str(count)]
+    return ["/bin/sh", "-c", _WITH_OTHERS, folder.joined, host, str(count)]
 
 
 def share_channels(folder: JobFolder, request: Mapping[str, Any], hosts: Sequence[str]) -> None:

@@ -26,6 +26,8 @@ from leadline.store.run_state import read_status, read_workers
 _POLL_SECONDS: Final = 0.2
 _GRACE_SECONDS: Final = 120.0
 """How long after SIGTERM a training that still runs is killed, as on SageMaker."""
+_FAILURE_SECONDS: Final = 5.0
+"""How long after the failure of an instance the others are ended: a rule stops them one after the other."""
 _MAX_FAILURE: Final = 1024
 _MESSAGES: Final = {
     "Starting": "Starting the training job",
@@ -159,6 +161,7 @@ class JobProcess:
         """
         limit = self._request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", float("inf"))
         started, reason, kill_at = time.monotonic(), "", float("inf")
+        failed_at: float | None = None
         while (code := instances.poll()) is None:
             now = time.monotonic()
             self._custom_rules.poll()
@@ -167,8 +170,10 @@ class JobProcess:
                 self._enter("Stopping")
                 instances.terminate()
                 kill_at = now + _GRACE_SECONDS
-            if kill_at == float("inf") and instances.has_failed():
-                instances.terminate()  # a job fails as a whole
+            if failed_at is None and instances.has_failed():
+                failed_at = now
+            if failed_at is not None and now - failed_at > _FAILURE_SECONDS and kill_at == float("inf"):
+                instances.terminate()
                 kill_at = now + _GRACE_SECONDS
             if now > kill_at:
                 instances.kill()

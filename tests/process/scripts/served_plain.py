@@ -34,7 +34,7 @@ if options.do == "show":
         json.dump(found, file)
     with open(os.path.join(os.environ["SM_OUTPUT_DATA_DIR"], os.environ["SM_CURRENT_HOST"]), "w") as file:
         json.dump(ancestors(), file)
-elif options.do == "fail":
+elif options.do == "fail" or options.do == os.environ["SM_CURRENT_HOST"]:
     raise ValueError("the data has a hole")
 else:
     with open(f"{options.place}.started", "a") as file:

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
-import subprocess
-import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from amazon import CREDENTIALS, REGION, client
+from amazon import CREDENTIALS, REGION
 from botocore.exceptions import ClientError
 from endpoints import MailEndpoint, mail_endpoint
-from launching import LEADLINE, SCRIPTS, environment, wait_for
+from launching import wait_for
+from serving import BUCKET, Server, Store, create, ended, rule, s3_store, statuses
 
 import leadline
 from leadline.compat.smdebug import create_trial
 
-BUCKET: Final = "training-jobs"
-IMAGE: Final = "685455198987.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-debugger-rules:latest"
-ENDED: Final = ("Completed", "Failed", "Stopped")
 CUSTOM_RULE: Final = """
 from smdebug.rules.rule import Rule
 
@@ -45,118 +39,16 @@ STOP: Final = '[{\\"name\\": \\"stoptraining\\", \\"training_job_prefix\\": \\"e
 MAIL: Final = '{\\"name\\": \\"email\\", \\"endpoint\\": \\"me@example.org\\"}'
 
 
-def rule(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:
-    given = {"rule_to_invoke": kind, **parameters}
-    return {"RuleConfigurationName": name or kind, "RuleEvaluatorImage": IMAGE, "RuleParameters": given}
-
-
-class Server:
-    """A process of ``leadline serve``."""
-
-    def __init__(self, folder: Path, s3: str, *options: str) -> None:
-        words = [*LEADLINE, "serve", "--folder", str(folder), "--port", "0", "--region", REGION, "--s3-endpoint", s3]
-        self.folder = folder
-        self.process = subprocess.Popen(
-            [*words, *options], cwd=folder.parent, env=environment(**CREDENTIALS), stdout=subprocess.PIPE, text=True
-        )
-        assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().split()[1]
-
-    def client(self, service: str = "sagemaker") -> Any:
-        return client(service, self.address)
-
-    def kill(self) -> None:
-        """Kill the server; its jobs go on."""
-        self.process.kill()
-        self.process.communicate()
-
-    def end(self) -> None:
-        """Kill the server, and let the jobs that a failed test has left stop."""
-        self.kill()
-        for folder in (self.folder / "jobs").iterdir():
-            (folder / "stop").touch()
-
-
-@dataclass(frozen=True)
-class Store:
-    """The S3 server."""
-
-    address: str
-
-    def keys(self, prefix: str) -> list[str]:
-        pages = client("s3", self.address).get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
-        return [entry["Key"] for page in pages for entry in page.get("Contents", ())]
-
-    def read(self, key: str) -> bytes:
-        return bytes(client("s3", self.address).get_object(Bucket=BUCKET, Key=key)["Body"].read())
-
-    def archive(self, key: str) -> dict[str, bytes]:
-        with tarfile.open(fileobj=io.BytesIO(self.read(key))) as archive:
-            members = [member for member in archive if member.isfile()]
-            return {member.name.removeprefix("./"): archive.extractfile(member).read() for member in members}  # type: ignore[union-attr]
-
-    def fetch(self, prefix: str, folder: Path) -> None:
-        for key in self.keys(prefix):
-            path = folder / key.removeprefix(prefix).lstrip("/")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(self.read(key))
-
-
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        store = Store(f"http://127.0.0.1:{server.get_host_and_port()[1]}")
-        s3 = client("s3", store.address)
-        s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
-        source = io.BytesIO()
-        with tarfile.open(fileobj=source, mode="w:gz") as archive:
-            for name in ("served.py", "served_plain.py"):
-                archive.add(SCRIPTS / name, name)
-        s3.put_object(Bucket=BUCKET, Key="code/sourcedir.tar.gz", Body=source.getvalue())
+    with s3_store("served.py", "served_plain.py") as store:
         lines = "\n".join(str(number / 10) for number in range(-10, 10))
-        s3.put_object(Bucket=BUCKET, Key="data/train/inputs.txt", Body=lines.encode())
-        s3.put_object(Bucket=BUCKET, Key="rules/loss_above.py", Body=CUSTOM_RULE.encode())
-        s3.put_object(Bucket=BUCKET, Key="data/trainer.txt", Body=b"of another name")
+        store.put("data/train/inputs.txt", lines)
+        store.put("rules/loss_above.py", CUSTOM_RULE)
+        store.put("data/trainer.txt", "of another name")
+        for number in range(3):
+            store.put(f"data/parts/{number}.txt", str(number))
         yield store
-    finally:
-        server.stop()
-
-
-def create(sagemaker: Any, name: str, program: str, hyperparameters: dict[str, str], **members: Any) -> None:
-    """Create a job as the notebooks do that use boto3 only."""
-    own = {
-        "sagemaker_program": json.dumps(program),
-        "sagemaker_submit_directory": json.dumps(f"s3://{BUCKET}/code/sourcedir.tar.gz"),
-    }
-    channel = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/data/train/"}}
-    request: dict[str, Any] = {
-        "TrainingJobName": name,
-        "RoleArn": "arn:aws:iam::123456789012:role/SageMakerRole",
-        "AlgorithmSpecification": {"TrainingImage": "pytorch-training:1.12", "TrainingInputMode": "File"},
-        "InputDataConfig": [{"ChannelName": "train", "DataSource": channel}],
-        "OutputDataConfig": {"S3OutputPath": f"s3://{BUCKET}/out"},
-        "ResourceConfig": {"InstanceCount": 1, "InstanceType": "ml.m5.xlarge", "VolumeSizeInGB": 30},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
-        "HyperParameters": own | hyperparameters,
-    }
-    sagemaker.create_training_job(**request | members)
-
-
-def ended(sagemaker: Any, name: str) -> dict[str, Any]:
-    def describe() -> Any:
-        answer = sagemaker.describe_training_job(TrainingJobName=name)
-        return answer if answer["TrainingJobStatus"] in ENDED else None
-
-    return dict(wait_for(describe, f"the end of {name}"))
-
-
-def statuses(answer: dict[str, Any]) -> dict[str, str]:
-    rows = [*answer["DebugRuleEvaluationStatuses"], *answer["ProfilerRuleEvaluationStatuses"]]
-    return {row["RuleConfigurationName"]: row["RuleEvaluationStatus"] for row in rows}
 
 
 @pytest.fixture(scope="module")
@@ -211,13 +103,58 @@ def jobs(server: Server) -> dict[str, dict[str, Any]]:
     create(sagemaker, "failing", "served_plain.py", {"do": '"fail"'})
     create(sagemaker, "late", "served_plain.py", {"do": "wait"}, StoppingCondition={"MaxRuntimeInSeconds": 1})
     create(sagemaker, "without-data", "served.py", {"lr": "0.1"}, InputDataConfig=_channel("nowhere", "no-bucket"))
+    create(sagemaker, "two-hosts", "served.py", {"lr": "0.05"}, **_two_hosts(), **debugging)
+    half = {"do": "algo-2", "place": json.dumps(str(server.folder / "half"))}
+    create(sagemaker, "half-failing", "served_plain.py", half, ResourceConfig=_two_hosts()["ResourceConfig"])
     names = ("healthy", "stopped-by-custom-rule", "exploding", "shown", "failing", "late", "without-data")
+    names += ("two-hosts", "half-failing")
     return {name: ended(sagemaker, name) for name in names}
 
 
 def _channel(name: str, bucket: str) -> list[dict[str, Any]]:
     source = {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": f"s3://{bucket}/x"}}
     return [{"ChannelName": name, "DataSource": source}]
+
+
+def _two_hosts() -> dict[str, Any]:
+    """Members of a job with two instances, of which each has a part of a channel."""
+    whole = {"S3DataType": "S3Prefix", "S3Uri": f"s3://{BUCKET}/data/train/"}
+    parts = {**whole, "S3Uri": f"s3://{BUCKET}/data/parts/", "S3DataDistributionType": "ShardedByS3Key"}
+    channels = {"train": whole, "parts": parts}
+    return {
+        "ResourceConfig": {"InstanceCount": 2, "InstanceType": "ml.m5.xlarge", "VolumeSizeInGB": 30},
+        "InputDataConfig": [
+            {"ChannelName": name, "DataSource": {"S3DataSource": source}} for name, source in channels.items()
+        ],
+    }
+
+
+def test_the_instances_of_a_job_are_hosts_of_one_run(jobs: dict[str, Any], store: Store, server: Server) -> None:
+    job = jobs["two-hosts"]
+    assert (job["TrainingJobStatus"], job["ResourceConfig"]["InstanceCount"]) == ("Completed", 2)
+    output = store.archive("out/two-hosts/output/output.tar.gz")
+    found = [json.loads(output[f"algo-{number}.json"]) for number in (1, 2)]
+    hosts = ["algo-1", "algo-2"]
+    assert [one["current_host"] for one in found] == hosts
+    assert all(one["hosts"] == hosts for one in found)
+    assert [one["parts"] for one in found] == [["0.txt", "2.txt"], ["1.txt"]]
+    assert list(store.archive("out/two-hosts/output/model.tar.gz")) == ["model.pt"]
+    run = leadline.open_run(str(server.folder / "runs" / "two-hosts"))
+    assert {document["node"] for document in run.manifest.nodes} == set(hosts)
+    workers = run.worker_documents()
+    assert {document.node for document in workers.values()} == set(hosts)
+    assert [document.steps["train"] for document in workers.values()] == [60, 60]
+    keys = store.keys("profile/two-hosts/profiler-output/system/incremental/")
+    assert {key.rsplit(".", 2)[1] for key in keys} == set(hosts)
+
+
+def test_a_job_fails_as_a_whole_if_one_of_its_instances_does(jobs: dict[str, Any], server: Server) -> None:
+    job = jobs["half-failing"]
+    assert (job["TrainingJobStatus"], job["FailureReason"]) == (
+        "Failed",
+        "AlgorithmError: ValueError: the data has a hole, exit code: 1",
+    )
+    assert not _is_running(int((server.folder / "half.started").read_text()))
 
 
 def test_a_healthy_job_completes_with_its_model(jobs: dict[str, Any], store: Store) -> None:

@@ -13,6 +13,15 @@ from launching import MXNET, Ended, environment, finish, needs_mxnet, rule, scri
 from leadline.compat.smdebug import create_trial, modes
 
 TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
+LOGGERS = str(Path(__file__).parents[2] / ".venvs" / "loggers" / "bin" / "python")
+READ_EVENTS = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+events = EventAccumulator(sys.argv[1], {"scalars": 0})
+events.Reload()
+print(json.dumps({tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}))
+"""
 pytestmark = pytest.mark.slow
 TENSORFLOW = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
 WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.install(); sys.argv = sys.argv[1:]; "
@@ -54,6 +63,24 @@ def test_the_folder_of_the_script_opens_as_a_trial(ended: Ended, truth: dict[str
     assert trial.tensor("relu0_output_0").reduction_values(4).keys() >= {("mean", False), ("min", False), ("l2", False)}
     assert trial.tensor_names(collection="relu") == ["relu0_output_0", "relu1_output_0"]
     assert len(trial.tensor("scalar/correct").steps(modes.TRAIN)) == 12
+
+
+def test_tensorboard_shows_what_the_hook_saves(ended: Ended) -> None:
+    """The files are read by TensorBoard itself."""
+    folder = ended.root.parent / "tensors" / "tensorboard"
+    shown = {}
+    for stream in folder.iterdir():
+        done = finish([LOGGERS, "-c", READ_EVENTS, str(stream)], ended.root.parent, env=environment())
+        assert done.status == 0, done.err
+        shown[stream.name.rpartition("-")[2]] = json.loads(done.out)
+    recorded = {mode: [] for mode in shown}
+    for row in ended.run.scalars("NLLLoss_output_0").to_pylist():
+        recorded[row["mode"]].append(row["value"])
+    for mode, values in recorded.items():
+        assert [value for _, value in shown[mode]["NLLLoss_output_0"]] == pytest.approx(values, rel=1e-6)
+    assert {"train", "eval"} == set(shown)
+    assert [step for step, _ in shown["train"]["NLLLoss_output_0"]] == list(range(12))
+    assert len(shown["train"]["scalar/correct"]) == 12
 
 
 def test_the_run_is_judged_and_read_as_any_other(ended: Ended) -> None:

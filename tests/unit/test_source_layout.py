@@ -11,7 +11,7 @@ PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src" / "leadline"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 MAX_LINES = 400
-SAME_NAME_ON_PURPOSE = {"Collection", "Hook", "Rule", "Tensor"}
+SAME_NAME_ON_PURPOSE = {"Collection", "Hook", "Rule", "Tensor", "TrainingJob"}
 """``leadline.torch.Hook`` is ``leadline.Hook`` for a PyTorch model; ``leadline.compat`` has the names of smdebug."""
 
 

@@ -78,11 +78,16 @@ class Webhook(Action, frozen=True, kw_only=True):
             "User-Agent": f"leadline/{__version__}",
             "Idempotency-Key": quote(f"{notification.uri}/{notification.id}", safe="/:"),
         }
-        status = self._post(encode(notification.to_dict()), headers)
+        status = self.send(encode(notification.to_dict()), headers)
         return Outcome(f"posted to {host(urlsplit(self.url))}: {status}")
 
-    def _post(self, data: bytes, headers: dict[str, str]) -> str:
-        """Post, following permitted redirects, and return the status of the success."""
+    def send(self, data: bytes, headers: dict[str, str]) -> str:
+        """Post, following permitted redirects, and return the status of the success.
+
+        Raises:
+            RejectedError: The request was refused for good.
+            RetryLaterError: A retry may succeed.
+        """
         url, authorization = self.url, self.authorization or _basic_auth(urlsplit(self.url))
         for _ in range(_MAX_REDIRECTS + 1):
             sent = {**headers, "Authorization": authorization} if authorization else headers

@@ -14,7 +14,8 @@ from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
 from leadline.exports.smdebug import export_trial
 from leadline.exports.span import Span, parse_span, train_steps
-from leadline.exports.tables import export_events, export_tables
+from leadline.exports.tables import export_tables
+from leadline.exports.tensorboard_events import export_events
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
 

@@ -9,14 +9,16 @@ import typer
 
 from leadline.cli.console import complain, console
 from leadline.config.run_config import runs_root
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import counted
 from leadline.trials.importer import ImportedTrial, import_trial
+from leadline.trials.remote_trial import fetch_trial
 
 
 def import_(
     trial: Annotated[
-        str, typer.Argument(help="The folder of a trial, or of a job with debug-output and profiler-output.")
+        str, typer.Argument(help="Folder or URI of a trial, or of a job with debug-output and profiler-output.")
     ],
     run: Annotated[
         str | None, typer.Argument(help="Name in the runs directory, or path of the run; default: the trial's name.")
@@ -26,9 +28,10 @@ def import_(
 
     Everything that can be read is imported; a line names each part that cannot. The trial is not changed.
     """
+    trial = parse_place(trial)
     path = _run_path(trial, run)
     try:
-        imported = import_trial(trial, path)
+        imported = import_trial(fetch_trial(trial) if is_uri(trial) else trial, path)
     except OSError as error:
         if isinstance(error, FileExistsError):
             raise

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Annotated, Final
+from importlib.util import find_spec
+from typing import Annotated, Final, Literal
 
 import typer
 
 from leadline.cli.console import console
+from leadline.config.secrets import refuse_literal
 from leadline.errors import ConfigurationError, MissingExtraError
 
 PORT: Final = 5156
@@ -30,6 +32,12 @@ def serve(
             metavar="FILE", help="Key pairs of clients, as in ~/.aws/credentials: every request must be signed by one."
         ),
     ] = None,
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option(help="Where jobs run: on this machine, or the cluster of $RAY_ADDRESS."),
+    ] = "local",
+    gpus: Annotated[float, typer.Option(min=0, help="GPUs that Ray reserves for each instance of a job.")] = 0.0,
+    cpus: Annotated[float, typer.Option(min=0, help="CPUs that Ray reserves for each instance of a job.")] = 1.0,
     slots: Annotated[int, typer.Option(min=1, help="How many jobs run at a time; others wait.")] = 1,
     region: Annotated[
         str | None, typer.Option(help="Region in ARNs; default: $AWS_DEFAULT_REGION or us-east-1.")
@@ -44,6 +52,10 @@ def serve(
     sms: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Target of notify for the action SMS, with {address} for the number."),
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Post an event, as EventBridge does, when a job or rule changes its status."),
     ] = None,
     bucket: Annotated[
         str | None, typer.Option(help="With --env: default bucket of the SageMaker SDK; default: as the SDK names it.")
@@ -63,6 +75,7 @@ def serve(
         from leadline.serve.job_queue import ServerSettings
         from leadline.serve.server import key_pairs, notification_targets
         from leadline.serve.server import serve as run_server
+        from leadline.serve.state_events import StateEvents
     except ModuleNotFoundError as error:
         raise MissingExtraError(
             f"leadline serve needs {error.name}; install it with: pip install 'leadline[server]'"
@@ -71,7 +84,10 @@ def serve(
     if not re.fullmatch(r"[a-z0-9-]+", region):
         raise ConfigurationError(f"--region {region!r}: a region is a name like us-east-1")
     targets = notification_targets({"email": email, "sms": sms})
-    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets)
+    ray = None if engine == "local" else {"num_cpus": cpus, "num_gpus": gpus}
+    if ray is not None and find_spec("ray") is None:
+        raise MissingExtraError("--engine ray needs Ray; install it with: pip install 'leadline[ray,server]'")
+    settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets, ray)
     if env:
         address = f"http://{host}:{port}"
         lines = client_environment(
@@ -80,10 +96,13 @@ def serve(
         typer.echo(lines)
         return
     pairs = key_pairs(host, keys)
+    if webhook is not None:
+        refuse_literal({"url": webhook}, "--webhook")
+    events = None if webhook is None else StateEvents(webhook, settings, os.environ)
     if s3_endpoint is not None:
         os.environ["AWS_ENDPOINT_URL_S3"] = s3_endpoint
     listener = bind(host, port)
     name = f"[{host}]" if ":" in host else host
     line = f"leadline  http://{name}:{listener.getsockname()[1]}   (press Ctrl-C to quit; leadline serve --env)"
     console().print(line, markup=False, highlight=False, soft_wrap=True)
-    run_server(settings, listener, Access(host), pairs)
+    run_server(settings, listener, Access(host), pairs, events)

@@ -34,7 +34,7 @@ CAPTURE_KEYS: Final = (
     "modules",
 )
 
-_TRAIN_ONLY: Final = TREE_COLLECTIONS | {
+TRAIN_ONLY: Final = TREE_COLLECTIONS | {
     "weights",
     "biases",
     "gradients",
@@ -72,7 +72,7 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
     modes = _names(given.get("modes", _default_modes(collection)), MODES, "mode")
-    if collection in _TRAIN_ONLY and modes != ("train",):
+    if collection in TRAIN_ONLY and modes != ("train",):
         raise ConfigurationError(f"modes={','.join(modes)}: {collection} are captured in train steps only")
     return CaptureItem(
         collection=None if custom else collection,

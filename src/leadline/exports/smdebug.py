@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.errors import ConfigurationError, DamagedRunError
+from leadline.exports.span import Span
+from leadline.reader.run import open_run
 from leadline.records.names import rank_of
 from leadline.store.documents import make_folder, replace_file
 from leadline.trials.encoding import record_of
@@ -21,9 +23,9 @@ from leadline.trials.folder import COLLECTIONS, END, EVENTS, INDEX
 from leadline.trials.steps import leadline_statistic
 
 if TYPE_CHECKING:
-    from leadline.exports.span import Span
     from leadline.reader.run import Run
 
+_EVERYTHING: Final = "all"
 _REDUCTION: Final = "smdebug/reductions/"
 _STEPS_PER_FOLDER: Final = 1000
 _AS_SAVED: Final = re.compile(r"worker_\d+|_job-.*")
@@ -51,18 +53,67 @@ def export_trial(run: Run, folder: str, span: Span) -> ExportedTrial:
     if os.path.isdir(folder) and os.listdir(folder):
         raise ConfigurationError(f"-o {folder}: the folder is not empty; choose another one")
     saved = SavedSteps(run)
-    names = _worker_names(saved)
-    exported = ExportedTrial(0, 0, len(names), [])
-    for worker, name in names.items():
-        _write_json(folder, f"{COLLECTIONS}/{0:09d}/{name}_collections.json", _collections(saved, len(names)))
-        for step in sorted(step for step, workers in saved.workers.items() if worker in workers):
-            time_ns = _time_ns(run, saved.run_worker(worker), step)
-            if span.contains(time_ns):
-                exported.records += _write_step(saved, folder, (worker, name), step, time_ns, exported.left_out)
-                exported.steps += 1
+    exported = ExportedTrial(0, 0, len(saved.all_workers), [])
+    _write_steps(saved, folder, span, _steps_of(saved), exported)
     if saved.has_ended:
         _write(folder, END, b"")
     return exported
+
+
+class GrowingTrial:
+    """A trial to which the steps of a running training are exported.
+
+    A step is exported when it was there at the previous update and a later one is there as well: what is captured of a
+    step is not written at once.
+
+    Args:
+        run: The run directory.
+        folder: The folder of the trial; empty or missing.
+    """
+
+    def __init__(self, run: str, folder: str) -> None:
+        self._run, self._folder = run, folder
+        self._seen: set[tuple[str, int]] = set()
+        self._exported: set[tuple[str, int]] = set()
+
+    def update(self) -> list[str]:
+        """Export what is complete, everything if the training has ended; return what was left out, one line each.
+
+        Raises:
+            LeadlineError: The run cannot be read.
+            OSError: A file could not be written.
+        """
+        saved = SavedSteps(open_run(self._run))
+        steps = _steps_of(saved)
+        last = {worker: max(step for of, step in steps if of == worker) for worker, _ in steps}
+        ready = steps if saved.has_ended else {one for one in steps & self._seen if one[1] < last[one[0]]}
+        exported = ExportedTrial(0, 0, 0, [])
+        self._seen = steps
+        if ready - self._exported or saved.has_ended:
+            _write_steps(saved, self._folder, Span(), ready - self._exported, exported)
+            self._exported |= ready
+        if saved.has_ended:
+            _write(self._folder, END, b"")
+        return exported.left_out
+
+
+def _steps_of(saved: SavedSteps) -> set[tuple[str, int]]:
+    """Return the worker and the global step of everything that was saved."""
+    return {(worker, step) for step, workers in saved.workers.items() for worker in workers}
+
+
+def _write_steps(
+    saved: SavedSteps, folder: str, span: Span, steps: set[tuple[str, int]], exported: ExportedTrial
+) -> None:
+    """Write the collections, and those of some steps of workers that are in the span."""
+    names = _worker_names(saved)
+    for name in names.values():
+        _write_json(folder, f"{COLLECTIONS}/{0:09d}/{name}_collections.json", _collections(saved, len(names)))
+    for worker, step in sorted(steps):
+        time_ns = _time_ns(saved.run, saved.run_worker(worker), step)
+        if span.contains(time_ns):
+            exported.records += _write_step(saved, folder, (worker, names[worker]), step, time_ns, exported.left_out)
+            exported.steps += 1
 
 
 def _write_step(
@@ -116,17 +167,18 @@ def _is_number(saved: SavedSteps, name: str, values: npt.NDArray[Any]) -> bool:
 
 
 def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
-    """Return a collections file: as it was imported, or of what was captured."""
+    """Return a collections file: as it was imported, or of what was captured, with the settings of a hook."""
     entries = saved.trial.get("collections") or {
         name: {
             "name": name,
-            "include_regex": [],
-            "tensor_names": sorted(members),
-            "reduction_config": None,
-            "save_config": None,
-            "save_histogram": False,
+            "include_regex": list(entry.get("include_regex") or ()),
+            "tensor_names": sorted(entry["tensor_names"]),
+            "reduction_config": entry.get("reduction_config"),
+            "save_config": entry.get("save_config"),
+            "save_histogram": bool(entry.get("save_histogram", False)),
         }
-        for name, members in saved.members().items()
+        for name, entry in saved.collection_entries().items()
+        if name != _EVERYTHING or name in saved.hook.get("collections", ())
     }
     return {"collections": entries, "_meta": {"num_workers": workers}}
 

@@ -1,17 +1,16 @@
-"""Export of a run's tables as Parquet or CSV files, or of its scalars as TensorBoard event files."""
+"""Export of a run's tables as Parquet or CSV files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.errors import ConfigurationError, MissingExtraError
+from leadline.errors import ConfigurationError
 from leadline.exports.span import Span
-from leadline.exports.training import rows_of
 from leadline.reader.tables import between
 from leadline.store.documents import make_folder
 
@@ -65,39 +64,3 @@ def _flat(table: pa.Table) -> pa.Table:
         if pa.types.is_list(field.type):
             table = table.set_column(index, field.name, pc.binary_join(table[field.name].combine_chunks(), " "))
     return table
-
-
-def export_events(run: Run, folder: str, span: Span) -> int:
-    """Write every captured number as a scalar, in one folder for each worker and mode; return their count.
-
-    Scalars stand at their train step; those of other modes at the train step that had been finished.
-
-    Raises:
-        ConfigurationError: The folder is not empty.
-        MissingExtraError: TensorBoard is not installed.
-        OSError: A file could not be written.
-    """
-    try:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.compat.proto.summary_pb2 import Summary
-        from tensorboard.summary.writer.event_file_writer import EventFileWriter
-    except ImportError:
-        raise MissingExtraError(
-            "--to tensorboard needs TensorBoard; install it with: pip install tensorboard"
-        ) from None
-    if os.path.isdir(folder) and os.listdir(folder):
-        raise ConfigurationError(f"-o {folder}: the folder is not empty; choose another one")
-    writers: dict[str, Any] = {}
-    count = 0
-    for row in rows_of(between(run.series(), "time_ns", span.start_ns, span.end_ns)):
-        stream = f"{row['worker']}-{row['mode']}"
-        if stream not in writers:
-            writers[stream] = EventFileWriter(os.path.join(folder, stream))
-        step = run.archive.axis(row["worker"]).position(row["step"], row["mode"])
-        tag = row["name"] if row["statistic"] == "value" else f"{row['name']}/{row['statistic']}"
-        summary = Summary(value=[Summary.Value(tag=tag, simple_value=row["value"])])
-        writers[stream].add_event(Event(wall_time=row["time_ns"] / 1e9, step=step, summary=summary))
-        count += 1
-    for writer in writers.values():
-        writer.close()
-    return count

@@ -16,6 +16,7 @@ from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.run_state import check_format
 from leadline.trials.cache import imported_run, is_trial
+from leadline.trials.remote_trial import fetch_trial, is_remote_trial
 
 DEFAULT_ROOT = "./leadline-runs"
 
@@ -40,7 +41,7 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
     place = os.fspath(place) if place is not None else None
     if place is not None and is_uri(place):
         place = parse_place(place)
-        return mirror_run(place) if is_uri(place) else find_run(place, root)
+        return _remote_run(place) if is_uri(place) else find_run(place, root)
     given = parse_place(runs_root(root))
     runs = local_root(given)
     if place is None or re.fullmatch(r"-\d+", place):
@@ -101,10 +102,20 @@ def local_root(root: str) -> str:
     return mirror_root(root) if is_uri(root) else root
 
 
+def _remote_run(uri: str) -> str:
+    """Return the mirror of the run at a URI, or the import of the trial there."""
+    try:
+        return mirror_run(uri)
+    except RunNotFoundError:
+        if not is_remote_trial(uri):
+            raise
+        return imported_run(fetch_trial(uri))
+
+
 def _remote_runs(uri: str) -> list[str]:
     """Return the mirror of the run at a URI, or those of all runs below it."""
     try:
-        return [mirror_run(uri)]
+        return [_remote_run(uri)]
     except RunNotFoundError:
         found = [mirror_run(f"{uri}/{os.path.basename(path)}") for path in _run_folders(mirror_root(uri))]
         if not found:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Collection, Iterable
 
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import DamagedRunError, NotCapturedError, NotYetError, closest
 from leadline.reader import liveness
 from leadline.reader.archive import Archive
@@ -25,6 +26,7 @@ from leadline.store import layout
 from leadline.store.run_html import verdict_html
 from leadline.store.run_state import damage_of_trial, damaged_documents, read_workers
 from leadline.trials.cache import imported_run
+from leadline.trials.remote_trial import fetch_trial
 
 __all__ = ["Run", "list_runs", "open_run", "open_trial"]
 
@@ -53,11 +55,14 @@ def open_trial(path: str | os.PathLike[str]) -> Run:
     What could not be read is named in ``damage``.
 
     Args:
-        path: The folder of a trial, or of a job with ``debug-output`` and ``profiler-output``.
+        path: The folder of a trial, or of a job with ``debug-output`` and ``profiler-output``; or its URI in an object
+            store, ``s3://bucket/job``.
     Raises:
         ConfigurationError: There is no trial at the path, or nothing of it can be read.
+        StoreError: The object store cannot be read.
     """
-    return Run(imported_run(os.fspath(path)))
+    place = parse_place(os.fspath(path))
+    return Run(imported_run(fetch_trial(place) if is_uri(place) else place))
 
 
 class Run(TableQueries, ProfileQueries):

@@ -133,7 +133,7 @@ def complete(run: str) -> None:
 
 def write_documents(folder: str, uri: str, documents: Mapping[str, object]) -> None:
     """Write documents into a mirror of which everything is fetched again when the run is opened."""
-    with _exclusive(folder):
+    with exclusive(folder):
         make_folder(folder)
         write_document(os.path.join(folder, layout.MIRROR), MirrorState(uri))
         for name, document in documents.items():
@@ -198,7 +198,7 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
         has_data: Whether to fetch all, and not only documents.
     """
     store = ObjectStore(uri)
-    with _exclusive(folder):
+    with exclusive(folder):
         objects = store.objects()
         if not any(stored.name == layout.MANIFEST for stored in objects):
             shutil.rmtree(folder, ignore_errors=True)
@@ -211,7 +211,7 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
 
 
 @contextmanager
-def _exclusive(folder: str) -> Iterator[None]:
+def exclusive(folder: str) -> Iterator[None]:
     """Hold the lock of a mirror, which is outside of it."""
     make_folder(cache_folder(_MIRRORS))
     path = os.path.join(cache_folder(_MIRRORS), f"{hashlib.sha256(folder.encode()).hexdigest()[:16]}.lock")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import leadline
-from leadline.errors import LeadlineError
-from leadline.exports.smdebug import export_trial
 from leadline.exports.smdebug_system import export_system
-from leadline.exports.span import parse_span, train_steps
 from leadline.rules.registry import find_rule
+from leadline.serve.container import hosts
 from leadline.serve.run_configuration import configured_rules
 from leadline.serve.s3_files import S3Files, join
 from leadline.store import layout
@@ -31,11 +29,9 @@ def model_uri(request: Mapping[str, Any], name: str) -> str:
     return join(request["OutputDataConfig"]["S3OutputPath"], name, "output", MODEL)
 
 
-def upload(folder: JobFolder, specification: JobSpecification, s3: S3Files, *, has_model: bool) -> Iterator[str]:
-    """Upload everything that a job has written.
+def upload(folder: JobFolder, specification: JobSpecification, s3: S3Files, *, has_model: bool) -> None:
+    """Upload what a job has written, except its tensors, of which ``TrialUpload`` is.
 
-    Yields:
-        A line for each part that could not be made.
     Raises:
         S3Error: Something could not be uploaded.
         OSError: A file could not be written.
@@ -43,42 +39,30 @@ def upload(folder: JobFolder, specification: JobSpecification, s3: S3Files, *, h
     request, name = specification.request, specification.name
     output = join(request["OutputDataConfig"]["S3OutputPath"], name)
     if has_model:
-        _upload_archive(folder, folder.in_container("model"), model_uri(request, name), s3)
-    if os.listdir(folder.in_container("output", "data")):
-        _upload_archive(folder, folder.in_container("output", "data"), join(output, "output", _OUTPUT), s3)
+        models = [folder.in_container("model", host=host) for host in hosts(request)]
+        _upload_archive(folder, models, model_uri(request, name), s3)
+    outputs = [folder.in_container("output", "data", host=host) for host in hosts(request)]
+    if any(os.listdir(path) for path in outputs):
+        _upload_archive(folder, outputs, join(output, "output", _OUTPUT), s3)
     if "CheckpointConfig" in request:
         s3.upload_folder(folder.in_container("checkpoints"), request["CheckpointConfig"]["S3Uri"])
     if "TensorBoardOutputConfig" in request:
         place = join(request["TensorBoardOutputConfig"]["S3OutputPath"], name, "tensorboard-output")
-        s3.upload_folder(folder.in_container("output", "tensorboard"), place)
+        for host in hosts(request):
+            s3.upload_folder(folder.in_container("output", "tensorboard", host=host), place)
     if layout.is_run(folder.run):
-        yield from _upload_trial(folder, specification, s3)
         _upload_profile(folder, specification, s3)
         _upload_reports(folder, request, output, s3)
 
 
-def _upload_archive(folder: JobFolder, content: str, uri: str, s3: S3Files) -> None:
+def _upload_archive(folder: JobFolder, contents: Sequence[str], uri: str, s3: S3Files) -> None:
+    """Upload the files of all hosts; of files with the same name, that of the first host is unpacked last."""
     path = os.path.join(folder.path, uri.rpartition("/")[2])
     with tarfile.open(path, "w:gz") as archive:
-        archive.add(content, arcname=".")
+        for content in reversed(contents):
+            archive.add(content, arcname=".")
     s3.upload(path, uri)
     os.unlink(path)
-
-
-def _upload_trial(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> Iterator[str]:
-    """Upload the tensors of the run as smdebug's reader expects them."""
-    hook = specification.request.get("DebugHookConfig")
-    if hook is None:
-        return
-    trial = os.path.join(folder.path, "debug-output")
-    try:
-        run = leadline.open_run(folder.run)
-        span = parse_span(None, None, timeline=train_steps(run), started_ns=run.manifest.started_ns)
-        yield from export_trial(run, trial, span).left_out
-    except LeadlineError as error:
-        yield f"the tensors were not exported: {error}"
-        return
-    s3.upload_folder(trial, join(hook["S3OutputPath"], specification.name, "debug-output"))
 
 
 def _upload_profile(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> None:

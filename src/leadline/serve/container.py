@@ -12,14 +12,15 @@ from leadline.process.interpreter import users_environment
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.store.documents import make_folder, write_document
 
-HOST: Final = "algo-1"
 PROGRAM: Final = "sagemaker_program"
 SOURCE: Final = "sagemaker_submit_directory"
 _OWN: Final = "sagemaker_"
 _LOG_LEVEL: Final = "sagemaker_container_log_level"
 _INFO: Final = "20"
 _FOLDERS: Final = ("input/data", "model", "code", "checkpoints", "output/data", "output/tensorboard")
+_SHARED: Final = frozenset({"code", "checkpoints"})
 _LEADLINE: Final = "LEADLINE"
+_NODE_NAME: Final = "LEADLINE_NODE_NAME"
 _CONFIGURATIONS: Final = (
     ("DebugHookConfig", "debughookconfig.json", "SMDEBUG_CONFIG_FILE_PATH", "output/tensors"),
     ("ProfilerConfig", "profilerconfig.json", "SMPROFILER_CONFIG_PATH", "output/profiler"),
@@ -68,27 +69,40 @@ def _users(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if not name.startswith(_OWN)}
 
 
-def prepare(folder: JobFolder, specification: JobSpecification) -> dict[str, str]:
-    """Create the folders and files of configuration; return the environment of the training.
+def hosts(request: Mapping[str, Any]) -> list[str]:
+    """Return the names of the hosts of a job: ``algo-1``, ``algo-2``, …"""
+    return [f"algo-{number}" for number in range(1, request.get("ResourceConfig", {}).get("InstanceCount", 1) + 1)]
+
+
+def prepare(folder: JobFolder, specification: JobSpecification, host: str) -> dict[str, str]:
+    """Create the folders and files of configuration of a host; return the environment of the training there.
+
+    Source and checkpoints are those of the first host.
 
     Raises:
         OSError: They could not be written.
     """
     request = specification.request
     for name in _FOLDERS:
-        make_folder(folder.in_container(*name.split("/")))
-    config = folder.in_container("input", "config")
+        path, shared = folder.in_container(*name.split("/"), host=host), folder.in_container(*name.split("/"))
+        if name in _SHARED and path != shared:
+            make_folder(os.path.dirname(path))
+            os.symlink(shared, path)
+        else:
+            make_folder(path)
+    config = folder.in_container("input", "config", host=host)
     channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", ())}
-    resources = {"current_host": HOST, "hosts": [HOST], "network_interface_name": "lo"}
+    resources = {"current_host": host, "hosts": hosts(request), "network_interface_name": "lo"}
     documents: dict[str, Any] = {
         "hyperparameters.json": request.get("HyperParameters", {}),
         "inputdataconfig.json": {name: _channel(channel) for name, channel in channels.items()},
         "resourceconfig.json": resources,
     }
     variables = _variables(folder, specification, list(channels), resources)
+    variables[_NODE_NAME] = host
     for member, name, variable, local in _CONFIGURATIONS:
         if member in request:
-            documents[name] = request[member] | {"LocalPath": folder.in_container(*local.split("/"))}
+            documents[name] = request[member] | {"LocalPath": folder.in_container(*local.split("/"), host=host)}
             variables[variable] = os.path.join(config, name)
     make_folder(config)
     for name, document in documents.items():
@@ -110,16 +124,21 @@ def _variables(
     folder: JobFolder, specification: JobSpecification, channels: list[str], resources: dict[str, Any]
 ) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets."""
+    host = resources["current_host"]
+
+    def within(*names: str) -> str:
+        return folder.in_container(*names, host=host)
+
     everything = hyperparameters(specification.request)
     users = _users(everything)
     program = str(everything.get(PROGRAM, ""))
     values: dict[str, Any] = {
-        "SM_MODEL_DIR": folder.in_container("model"),
-        "SM_INPUT_DIR": folder.in_container("input"),
-        "SM_INPUT_CONFIG_DIR": folder.in_container("input", "config"),
-        "SM_OUTPUT_DIR": folder.in_container("output"),
-        "SM_OUTPUT_DATA_DIR": folder.in_container("output", "data"),
-        "SM_OUTPUT_INTERMEDIATE_DIR": folder.in_container("output", "intermediate"),
+        "SM_MODEL_DIR": within("model"),
+        "SM_INPUT_DIR": within("input"),
+        "SM_INPUT_CONFIG_DIR": within("input", "config"),
+        "SM_OUTPUT_DIR": within("output"),
+        "SM_OUTPUT_DATA_DIR": within("output", "data"),
+        "SM_OUTPUT_INTERMEDIATE_DIR": within("output", "intermediate"),
         "SM_CHANNELS": channels,
         "SM_HPS": users,
         "SM_USER_ARGS": arguments(specification.request),
@@ -128,15 +147,15 @@ def _variables(
         "SM_MODULE_DIR": str(everything.get(SOURCE, "")),
         "SM_FRAMEWORK_PARAMS": {name: value for name, value in everything.items() if name not in users},
         "SM_RESOURCE_CONFIG": resources,
-        "SM_HOSTS": [HOST],
-        "SM_CURRENT_HOST": HOST,
+        "SM_HOSTS": resources["hosts"],
+        "SM_CURRENT_HOST": host,
         "SM_NUM_CPUS": os.cpu_count() or 1,
         "SM_LOG_LEVEL": everything.get(_LOG_LEVEL, _INFO),
         "TRAINING_JOB_NAME": specification.name,
         "TRAINING_JOB_ARN": specification.arn,
         "AWS_REGION": specification.region,
         "USE_SMDEBUG": "DebugHookConfig" in specification.request,
-        **{f"SM_CHANNEL_{name.upper()}": folder.in_container("input", "data", name) for name in channels},
+        **{f"SM_CHANNEL_{name.upper()}": within("input", "data", name) for name in channels},
         **{f"SM_HP_{name.upper()}": value for name, value in users.items() if "=" not in name},
     }
     return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

@@ -10,6 +10,7 @@ from leadline.records.decoding import StrictDocument
 from leadline.serve.training_job import CustomRuleResult, JobProgress
 from leadline.store.documents import make_folder, read_document, write_document
 
+FIRST_HOST: Final = "algo-1"
 _JOBS: Final = "jobs"
 _RUNS: Final = "runs"
 _SPECIFICATION: Final = "job.json"
@@ -19,6 +20,7 @@ _STOP: Final = "stop"
 _LOG: Final = "job.log"
 _CONTAINER: Final = "ml"
 _CUSTOM_RULES: Final = "rules"
+_JOINED: Final = "joined"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class JobSpecification(StrictDocument):
     """What CreateTrainingJob was given."""
     targets: dict[str, str]
     """See ``ServerSettings``."""
+    ray: dict[str, float] | None = None
+    """What Ray reserves for each instance; None: the job runs on this machine."""
 
 
 class JobFolder:
@@ -51,8 +55,13 @@ class JobFolder:
         """Held by the job process as long as it lives."""
         self.log = os.path.join(self.path, _LOG)
         """Standard output and error of the training."""
-        self.container = os.path.join(self.path, _CONTAINER)
-        """What is ``/opt/ml`` in a container of SageMaker."""
+        self.joined = os.path.join(self.path, _JOINED)
+        """A file for each host that has joined the run, if there are several."""
+        self.container = self.container_of(FIRST_HOST)
+
+    def container_of(self, host: str) -> str:
+        """Return the path of what is ``/opt/ml`` in the container of a host."""
+        return os.path.join(self.path, _CONTAINER if host == FIRST_HOST else f"{_CONTAINER}-{host}")
 
     @classmethod
     def at(cls, path: str) -> JobFolder:
@@ -115,6 +124,6 @@ class JobFolder:
         """Return whether the evaluation of a custom rule is to be stopped."""
         return os.path.exists(os.path.join(self.path, _CUSTOM_RULES, f"{name}.stop"))
 
-    def in_container(self, *names: str) -> str:
-        """Return the path of a file or folder that is below ``/opt/ml`` in a container."""
-        return os.path.join(self.container, *names)
+    def in_container(self, *names: str, host: str = FIRST_HOST) -> str:
+        """Return the path of a file or folder that is below ``/opt/ml`` in the container of a host."""
+        return os.path.join(self.container_of(host), *names)

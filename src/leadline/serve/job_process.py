@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
-import subprocess
 import sys
 import tarfile
 import time
 from contextlib import suppress
 from typing import Final
 
-from leadline.errors import LeadlineError
-from leadline.process.interpreter import own_command, own_environment
+from leadline.errors import ConfigurationError, LeadlineError
 from leadline.serve import artifacts, container
 from leadline.serve.custom_rules import CustomRules
+from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
+from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import options, other_actions, run_config
 from leadline.serve.s3_files import S3Files
 from leadline.serve.training_job import JobProgress, StatusTransition
+from leadline.serve.trial_upload import TrialUpload
 from leadline.store import layout
 from leadline.store.documents import make_folder
 from leadline.store.run_state import read_status, read_workers
@@ -27,8 +26,9 @@ from leadline.store.run_state import read_status, read_workers
 _POLL_SECONDS: Final = 0.2
 _GRACE_SECONDS: Final = 120.0
 """How long after SIGTERM a training that still runs is killed, as on SageMaker."""
+_FAILURE_SECONDS: Final = 5.0
+"""How long after the failure of an instance the others are ended: a rule stops them one after the other."""
 _MAX_FAILURE: Final = 1024
-_PR_SET_PDEATHSIG: Final = 1
 _MESSAGES: Final = {
     "Starting": "Starting the training job",
     "Downloading": "Downloading input data and source",
@@ -42,7 +42,6 @@ _MESSAGES: Final = {
 }
 _OWN_LINE: Final = "leadline "
 _TRACEBACK: Final = "Traceback (most recent call last):"
-_LIBC: Final = ctypes.CDLL(None)
 
 
 class JobProcess:
@@ -59,22 +58,24 @@ class JobProcess:
         self._specification = self._folder.specification()
         self._request = self._specification.request
         self._s3 = S3Files(self._specification.region)
-        self._custom_rules = CustomRules(self._folder, self._request, _end_with_parent)
+        self._hosts = container.hosts(self._request)
+        self._custom_rules = CustomRules(self._folder, self._request, end_with_parent)
+        self._trial = TrialUpload(self._folder, self._specification, self._s3, _log)
 
     def run(self) -> None:
         """Run the job; how it ended is recorded in the job folder."""
         end, failure = "Failed", ""
         try:
-            environment = container.prepare(self._folder, self._specification)
+            environments = {host: container.prepare(self._folder, self._specification, host) for host in self._hosts}
             self._enter("Downloading")
             self._download()
-            end, failure = self._train(environment)
+            end, failure = self._train(environments)
             if end == "Stopped" and not self._has_entered("Training"):
                 self._finish(end)
                 return
             self._enter("Uploading")
-            for line in artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed"):
-                _log(line)
+            self._trial.finish()
+            artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed")
         except (LeadlineError, OSError, tarfile.TarError) as error:
             end, failure = "Failed", failure or f"ClientError: {error}"
             _log(failure)
@@ -111,12 +112,13 @@ class JobProcess:
             folder = self._folder.in_container("input", "data", channel["ChannelName"])
             make_folder(folder)
             self._s3.download_prefix(channel["DataSource"]["S3DataSource"]["S3Uri"], folder)
+        share_channels(self._folder, self._request, self._hosts)
         if "CheckpointConfig" in self._request:
             uri = self._request["CheckpointConfig"]["S3Uri"]
             self._s3.download_prefix(uri.rstrip("/") + "/", self._folder.in_container("checkpoints"))
         self._custom_rules.download(self._s3)
 
-    def _train(self, environment: dict[str, str]) -> tuple[str, str]:
+    def _train(self, environments: dict[str, dict[str, str]]) -> tuple[str, str]:
         """Run the training; return how it ended, and why if it failed.
 
         Raises:
@@ -127,45 +129,56 @@ class JobProcess:
         self._request = self._folder.specification().request  # UpdateTrainingJob may have changed it meanwhile
         for action in other_actions(self._request, self._specification.targets):
             _log(f"action {action}: not performed; see leadline serve --help")
-        code = self._folder.in_container("code")
         words = options(run_config(self._request, self._specification.targets))
-        place = ("--out", self._folder.runs, "--name", self._specification.name, "--smdebug")
-        command = own_command("leadline", "run", *place, *words, "--", *container.command(self._request, code))
-        process = subprocess.Popen(
-            command,
-            env=own_environment(environment),
-            cwd=code,
-            stdin=subprocess.DEVNULL,
-            process_group=0,
-            preexec_fn=_end_with_parent,
-        )
+        instances = Instances(self._engine(), self._folder, self._request, environments, words)
         self._enter("Training")
         self._custom_rules.start()
-        reason = self._wait(process)
+        self._trial.start()
+        code, reason = self._wait(instances)
         self._custom_rules.finish()
-        return self._outcome(process.returncode, reason)
+        return self._outcome(code, reason)
 
-    def _wait(self, process: subprocess.Popen[bytes]) -> str:
+    def _engine(self) -> JobEngine:
+        """Return where the instances run.
+
+        Raises:
+            ConfigurationError: There is no Ray cluster.
+        """
+        if self._specification.ray is None:
+            return LocalJobEngine()
+        from leadline.serve.ray_engine import RayJobEngine
+
+        try:
+            return RayJobEngine(self._specification.name, self._folder.log, self._specification.ray)
+        except ConnectionError as error:
+            raise ConfigurationError(f"there is no Ray cluster; set RAY_ADDRESS: {error}") from None
+
+    def _wait(self, instances: Instances) -> tuple[int, str]:
         """Wait for the end of the training, and end it when that is requested or its time is over.
 
         Returns:
-            Why it was ended: ``Stopped``, ``MaxRuntimeExceeded``, or empty.
+            The exit status, and why it was ended: ``Stopped``, ``MaxRuntimeExceeded``, or empty.
         """
         limit = self._request.get("StoppingCondition", {}).get("MaxRuntimeInSeconds", float("inf"))
         started, reason, kill_at = time.monotonic(), "", float("inf")
-        while process.poll() is None:
+        failed_at: float | None = None
+        while (code := instances.poll()) is None:
             now = time.monotonic()
             self._custom_rules.poll()
             if not reason and (self._folder.is_stop_requested() or now - started > limit):
                 reason = "MaxRuntimeExceeded" if now - started > limit else "Stopped"
                 self._enter("Stopping")
-                process.terminate()
+                instances.terminate()
+                kill_at = now + _GRACE_SECONDS
+            if failed_at is None and instances.has_failed():
+                failed_at = now
+            if failed_at is not None and now - failed_at > _FAILURE_SECONDS and kill_at == float("inf"):
+                instances.terminate()
                 kill_at = now + _GRACE_SECONDS
             if now > kill_at:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
+                instances.kill()
             time.sleep(_POLL_SECONDS)
-        return reason
+        return code, reason
 
     def _outcome(self, code: int, reason: str) -> tuple[str, str]:
         if reason:
@@ -179,8 +192,9 @@ class JobProcess:
 
     def _error(self) -> str:
         """Return what the training wrote to ``output/failure``, its exception, or the last line of its log."""
-        with suppress(OSError), open(self._folder.in_container("output", "failure"), errors="replace") as file:
-            return file.read(_MAX_FAILURE)
+        for path in [self._folder.in_container("output", "failure", host=host) for host in self._hosts]:
+            with suppress(OSError), open(path, errors="replace") as file:
+                return file.read(_MAX_FAILURE)
         errors = [worker.error for worker in read_workers(self._folder.run).values() if worker.error]
         if errors:
             return errors[0]
@@ -193,11 +207,6 @@ def last_error(log: str) -> str:
     _, marker, rest = log.rpartition(_TRACEBACK)
     lines = [line for line in rest.splitlines() if line[:1].strip() and not line.startswith(_OWN_LINE)]
     return "" if not lines else lines[0 if marker else -1]
-
-
-def _end_with_parent() -> None:
-    """Let the kernel end the training when this process is killed, as the job is lost then."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _log(line: str) -> None:

@@ -33,6 +33,8 @@ class ServerSettings:
     account: str
     targets: dict[str, str]
     """The targets of ``notify`` for the actions ``email`` and ``sms``, with ``{address}`` for the recipient."""
+    ray: dict[str, float] | None = None
+    """What Ray reserves for each instance of a job, such as ``num_gpus``; None: jobs run on this machine."""
 
     def arn(self, kind: str, name: str) -> str:
         """Return the ARN of a resource."""
@@ -50,10 +52,17 @@ class JobQueue:
 
     Args:
         clock: The time in ns.
+        on_change: Called with the state of a job before a change, None for a new job, and the one after it.
     """
 
-    def __init__(self, state: StateFile, settings: ServerSettings, clock: Callable[[], int] = time.time_ns) -> None:
-        self._state, self._settings, self._clock = state, settings, clock
+    def __init__(
+        self,
+        state: StateFile,
+        settings: ServerSettings,
+        clock: Callable[[], int] = time.time_ns,
+        on_change: Callable[[TrainingJob | None, TrainingJob], None] = lambda before, job: None,
+    ) -> None:
+        self._state, self._settings, self._clock, self._on_change = state, settings, clock, on_change
         jobs = sorted(state.load(), key=lambda job: (job.created_ns, job.name))
         self._jobs = {job.name: job for job in jobs}
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -84,15 +93,17 @@ class JobQueue:
         """Write what the job process reads before it starts the training."""
         settings = self._settings
         arn = settings.arn("training-job", job.name)
-        specification = JobSpecification(job.name, arn, settings.region, job.request, settings.targets)
+        specification = JobSpecification(job.name, arn, settings.region, job.request, settings.targets, settings.ray)
         self.folder(job).write_specification(specification)
 
     def change(self, job: TrainingJob) -> None:
         """Record another state of a job."""
-        if self._jobs.get(job.name) != job:
+        before = self._jobs.get(job.name)
+        if before != job:
             job = replace(job, modified_ns=self._clock())
             self._state.save(job)
             self._jobs[job.name] = job
+            self._on_change(before, job)
 
     def stop(self, job: TrainingJob) -> None:
         """Stop a job that has not ended: at once if it waits in the queue, otherwise by its process."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.serve.api_error import NOT_FOUND, ApiError
-from leadline.serve.container import HOST
+from leadline.serve.job_folder import FIRST_HOST
 from leadline.serve.job_queue import JobQueue
 
 TRAINING_LOGS: Final = "/aws/sagemaker/TrainingJobs"
@@ -32,7 +32,7 @@ class _Stream:
 
     @property
     def name(self) -> str:
-        return f"{self.owner}/{HOST}-{self.time_ms}"
+        return f"{self.owner}/{FIRST_HOST}-{self.time_ms}"
 
 
 class LogOperations:

@@ -53,14 +53,16 @@ def _status(
 ) -> tuple[str, str]:
     """Return status and details of a rule.
 
-    A rule that has found something keeps that status. Others are in progress until the job ends; one that had too
+    A rule that has found something keeps that status; as long as the job runs, only when the summary, which may be
+    older than the document, has the finding as well. Others are in progress until the job ends; one that had too
     little data ends with an error: it must not pass for one that has found nothing.
     """
     if document is None:
         return _without_document(job)
     state = rule_state(document)
-    if state == "fired" and finding is not None:
-        return "IssuesFound", f"{condition_met(rule.kind, finding.step)}{finding.message or ''}"
+    found = finding or SummarizedRule()
+    if state == "fired" and (found.findings or job.has_ended):
+        return "IssuesFound", f"{condition_met(rule.kind, found.step)}{found.message or ''}"
     if state == "error":
         return "Error", f"InternalServerError: {document.why}"
     if not job.has_ended:

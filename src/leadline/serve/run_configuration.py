@@ -5,15 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
+from leadline.compat.smdebug.configured_captures import collection_items
 from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
-from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
-from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig
+from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL
 from leadline.compat.smdebug.exceptions import SMDebugError
 from leadline.compat.smdebug.rule_configs import OTHER_TRIAL, is_rule_parameter, parse_actions, rule_parameters
 from leadline.config.options import ActionEntry
@@ -21,8 +21,8 @@ from leadline.config.resolve import resolve
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 from leadline.records.manifest import RuleSpec
-from leadline.records.names import COLLECTIONS, JOB, SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
-from leadline.records.plan import CaptureItem, Schedule
+from leadline.records.names import JOB
+from leadline.records.plan import CaptureItem
 from leadline.rules.registry import canonical
 
 SOURCE: Final = "source_s3_uri"
@@ -34,8 +34,6 @@ _TRIAL_OF_JOB: Final = re.compile(r"s3://.*/([^/]+)/debug-output/?")
 _NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _STOP: Final = "stoptraining"
 _OPTION: Final = "option"
-_TRAIN_ONLY: Final = TREE_COLLECTIONS | {"weights", "biases", "gradients", "optimizer_variables", "hyperparameters"}
-_EVERY_MODE: Final = ("train", "eval", "predict")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,38 +201,14 @@ def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:
         settings = parse_settings(hook, DEFAULT_INTERVAL)
     except SMDebugError as error:
         raise ConfigurationError(f"DebugHookConfig: {error}") from None
-    steps, reductions = settings.hook["save_config"], settings.hook["reduction_config"]
+    steps = settings.hook["save_config"]
+    reductions = settings.hook["reduction_config"] or ReductionConfig(save_raw_tensor=True)
     listed = [CollectionSettings("losses"), *settings.collections]
     if settings.hook["save_all"]:
         listed.append(CollectionSettings("all"))
     if settings.hook["include_regex"]:
         listed.append(CollectionSettings("included", tuple(settings.hook["include_regex"])))
-    return tuple(dict.fromkeys(item for entry in listed for item in _items(entry, steps, reductions)))
-
-
-def _items(entry: CollectionSettings, steps: SaveConfig, reductions: ReductionConfig | None) -> Iterator[CaptureItem]:
-    is_known = entry.name in COLLECTIONS or is_module_collection(entry.name)
-    if not is_known and not entry.include_regex:
-        return  # its tensors are passed by the hook of the script, which reads the same settings
-    saved = entry.save_config or steps
-    config = entry.reduction_config or reductions or ReductionConfig(save_raw_tensor=True)
-    is_number = entry.name in SCALAR_COLLECTIONS
-    groups: dict[Schedule, list[str]] = {}
-    for mode in ("train",) if entry.name in _TRAIN_ONLY else _EVERY_MODE:
-        of_mode = saved.of_train_steps() if mode == "train" else saved.get_save_config(ModeKeys[mode.upper()])
-        schedule = replace(of_mode.schedule(), has_last_round=True)  # what an option can say
-        groups.setdefault(schedule, []).append(mode)
-    for schedule, modes in groups.items():
-        yield CaptureItem(
-            entry.name if is_known else None,
-            "|".join(f"(?:{pattern})" for pattern in entry.include_regex) or None,
-            ("value",) if is_number else config.statistics,
-            raw=config.is_raw and not is_number,
-            schedule=schedule,
-            modes=tuple(modes),
-            source=_OPTION,
-            custom=None if is_known else re.sub(r"\W", "_", entry.name),
-        )
+    return tuple(dict.fromkeys(item for entry in listed for item in collection_items(entry, steps, reductions)))
 
 
 _WINDOWS: Final = {

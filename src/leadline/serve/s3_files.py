@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Final
@@ -82,8 +82,16 @@ class S3Files:
             S3Error: One could not be written.
         """
         paths = [os.path.join(parent, name) for parent, _, names in os.walk(folder) for name in names]
+        self.upload_files(folder, [os.path.relpath(path, folder) for path in paths], uri)
+
+    def upload_files(self, folder: str, names: Iterable[str], uri: str) -> None:
+        """Write some files of a folder, in any order, with the same names below a URI.
+
+        Raises:
+            S3Error: One could not be written.
+        """
         with ThreadPoolExecutor(_PARALLEL_UPLOADS) as pool:
-            for _ in pool.map(lambda path: self.upload(path, join(uri, os.path.relpath(path, folder))), paths):
+            for _ in pool.map(lambda name: self.upload(os.path.join(folder, name), join(uri, name)), names):
                 continue
 
 

@@ -16,6 +16,7 @@ from leadline.serve.app import ApiService, create_app
 from leadline.serve.job_queue import JobQueue, ServerSettings
 from leadline.serve.run_configuration import ADDRESS
 from leadline.serve.signature import read_key_pairs
+from leadline.serve.state_events import StateEvents
 from leadline.serve.state_file import StateFile
 from leadline.store.documents import make_folder
 
@@ -52,9 +53,17 @@ def notification_targets(given: Mapping[str, str | None]) -> dict[str, str]:
     return targets
 
 
-def serve(settings: ServerSettings, listener: socket.socket, access: Access, keys: dict[str, str] | None) -> None:
+def serve(
+    settings: ServerSettings,
+    listener: socket.socket,
+    access: Access,
+    keys: dict[str, str] | None,
+    events: StateEvents | None,
+) -> None:
     """Serve until a signal arrives; running jobs go on, and the next server finds them.
 
+    Args:
+        events: Receives the changes of the jobs.
     Raises:
         ConfigurationError: The folder cannot be used, or another server uses it.
     """
@@ -67,7 +76,8 @@ def serve(settings: ServerSettings, listener: socket.socket, access: Access, key
     except OSError as error:
         raise ConfigurationError(f"--folder {settings.folder}: {(error.strerror or str(error)).lower()}") from None
     state = StateFile(os.path.join(settings.folder, STATE))
-    service = ApiService(JobQueue(state, settings), access, keys)
+    queue = JobQueue(state, settings) if events is None else JobQueue(state, settings, on_change=events.changed)
+    service = ApiService(queue, access, keys)
     has_ended = threading.Event()
 
     follower = threading.Thread(target=service.follow, args=(has_ended,), name="jobs", daemon=True)
@@ -90,3 +100,5 @@ def serve(settings: ServerSettings, listener: socket.socket, access: Access, key
         has_ended.set()
         follower.join()
         state.close()
+        if events is not None:
+            events.close()

@@ -20,6 +20,7 @@ from leadline.serve.training_description import describe
 from leadline.serve.training_job import TrainingJob, seconds
 
 _MAX_TAGS: Final = 50
+_MAX_INSTANCES: Final = 16
 _S3: Final = "s3://"
 
 
@@ -135,8 +136,10 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
         ApiError: It needs what there is not, or its program, rules or collections are invalid.
     """
     resources = request.get("ResourceConfig", {})
-    if resources.get("InstanceCount", 1) != 1 or "InstanceGroups" in resources:
-        raise ApiError(LIMIT, "leadline serve runs a job on one machine: InstanceCount must be 1")
+    if "InstanceGroups" in resources:
+        raise ApiError(LIMIT, "leadline serve has no instance groups: give InstanceCount")
+    if not 1 <= resources.get("InstanceCount", 1) <= _MAX_INSTANCES:
+        raise ApiError(LIMIT, f"leadline serve runs all instances on one machine: at most {_MAX_INSTANCES}")
     algorithm = request.get("AlgorithmSpecification", {})
     if container.PROGRAM not in request.get("HyperParameters", {}) and not algorithm.get("ContainerEntrypoint"):
         raise invalid(

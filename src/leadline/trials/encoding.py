@@ -1,4 +1,4 @@
-"""Records of event files as smdebug writes them."""
+"""Records of event files: tensors as smdebug writes them, and scalars for TensorBoard."""
 
 from __future__ import annotations
 
@@ -26,11 +26,32 @@ def record_of(name: str, values: npt.NDArray[Any], *, step: int, time_ns: int, m
         for key, value in (("mode_step", mode_step), ("mode", mode))
     )
     value = _bytes(1, name.encode()) + _bytes(8, _tensor(name, values)) + _bytes(9, plugins)
-    event = b"\x09" + struct.pack("<d", time_ns / 10**9)  # field 1, eight bytes
-    event += (_integer(2, step) if step else b"") + _bytes(5, _bytes(1, value))
+    event = _time(time_ns) + (_integer(2, step) if step else b"") + _bytes(5, _bytes(1, value))
     length = struct.pack("<Q", len(event))
     checksums = struct.pack("<I", masked_crc32c(length)), struct.pack("<I", CONSTANT_CHECKSUM)
     return length + checksums[0] + event + checksums[1]
+
+
+def version_record(time_ns: int) -> bytes:
+    """Return the record with which a file for TensorBoard begins."""
+    return _framed(_time(time_ns) + _bytes(3, b"brain.Event:2"))
+
+
+def scalar_record(tag: str, value: float, *, step: int, time_ns: int) -> bytes:
+    """Return the record of a scalar for TensorBoard; it is a float32 there."""
+    number = b"\x15" + np.asarray(value, "<f4").tobytes()  # field 2, four bytes
+    summary = _bytes(1, _bytes(1, tag.encode()) + number)
+    return _framed(_time(time_ns) + _integer(2, step) + _bytes(5, summary))
+
+
+def _framed(event: bytes) -> bytes:
+    length = struct.pack("<Q", len(event))
+    checksums = struct.pack("<I", masked_crc32c(length)), struct.pack("<I", masked_crc32c(event))
+    return length + checksums[0] + event + checksums[1]
+
+
+def _time(time_ns: int) -> bytes:
+    return b"\x09" + struct.pack("<d", time_ns / 10**9)  # field 1, eight bytes
 
 
 def _tensor(name: str, values: npt.NDArray[Any]) -> bytes:

@@ -18,7 +18,7 @@ END: Final = "training_job_end.ts"
 """An empty file that marks the end of the training."""
 SYSTEM: Final = "system"
 FRAMEWORK: Final = "framework"
-_TENSORS_OF_JOB: Final = "debug-output"
+TENSORS_OF_JOB: Final = "debug-output"
 _PROFILES_OF_JOB: Final = "profiler-output"
 _PROFILE_FOLDERS: Final = frozenset({"pevents", "cprofile", "pyinstrument"})
 
@@ -100,7 +100,7 @@ class Collections:
 
 def find_trial(path: str) -> TrialFolder | None:
     """Return the trial at a path: its folder, or that of a job with ``debug-output`` and ``profiler-output``."""
-    tensors = next((folder for folder in (path, os.path.join(path, _TENSORS_OF_JOB)) if _has_tensors(folder)), None)
+    tensors = next((folder for folder in (path, os.path.join(path, TENSORS_OF_JOB)) if _has_tensors(folder)), None)
     profiles = next((folder for folder in (path, os.path.join(path, _PROFILES_OF_JOB)) if _has_profiles(folder)), None)
     return TrialFolder(os.path.abspath(path), tensors, profiles) if tensors or profiles else None
 

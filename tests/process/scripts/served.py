@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import time
 
@@ -31,4 +32,11 @@ for _ in range(options.steps):
 torch.save(model.state_dict(), os.path.join(os.environ["SM_MODEL_DIR"], "model.pt"))
 with open(os.path.join(os.environ["SM_OUTPUT_DATA_DIR"], "loss.txt"), "w") as file:
     file.write(f"{loss.item()}\n")
+hosts = {"hosts": json.loads(os.environ["SM_HOSTS"]), "current_host": os.environ["SM_CURRENT_HOST"]}
+with open(os.path.join(os.environ["SM_INPUT_CONFIG_DIR"], "resourceconfig.json")) as file:
+    assert {**json.load(file), **hosts}["current_host"] == hosts["current_host"]
+if len(hosts["hosts"]) > 1:
+    parts = os.listdir(os.environ["SM_CHANNEL_PARTS"])
+    with open(os.path.join(os.environ["SM_OUTPUT_DATA_DIR"], f"{hosts['current_host']}.json"), "w") as file:
+        json.dump({**hosts, "parts": sorted(parts)}, file)
 print("trained", options.steps, "steps")

@@ -8,6 +8,18 @@ import os
 import sys
 import time
 
+
+def ancestors():
+    """Return the names and pids of the processes above this one."""
+    pid, found = os.getppid(), []
+    while pid > 1:
+        with open(f"/proc/{pid}/stat") as file:
+            name, _, rest = file.read().partition("(")[2].rpartition(")")
+        found.append((name, pid))
+        pid = int(rest.split()[1])
+    return found
+
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--do", required=True)
 parser.add_argument("--place")
@@ -20,7 +32,9 @@ if options.do == "show":
     found = {"environment": dict(os.environ), "files": files, "arguments": sys.argv, "folder": os.getcwd()}
     with open(os.path.join(os.environ["SM_MODEL_DIR"], "found.json"), "w") as file:
         json.dump(found, file)
-elif options.do == "fail":
+    with open(os.path.join(os.environ["SM_OUTPUT_DATA_DIR"], os.environ["SM_CURRENT_HOST"]), "w") as file:
+        json.dump(ancestors(), file)
+elif options.do == "fail" or options.do == os.environ["SM_CURRENT_HOST"]:
     raise ValueError("the data has a hole")
 else:
     with open(f"{options.place}.started", "a") as file:

@@ -84,6 +84,7 @@ def main():
         out_dir=args.smdebug_path,
         save_config=SaveConfig(save_interval=4, save_steps=[1]),
         include_collections=["weights", "gradients", "biases", "net", "relu"],
+        export_tensorboard=True,
     )
     hook.get_collection("net").include("^Net_output")
     hook.get_collection("relu").include("relu.*output")

@@ -28,6 +28,9 @@ def serve(*options: str) -> str:
         (("--sms", "sns://AKIA/secret/eu-west-1/{address}"), "--sms: url contains"),
         (("--email", "mailtos://bob:word@smtp.example.org?to={address}"), "--email: url contains a password"),
         (("--region", "a region"), "--region 'a region'"),
+        (("--webhook", "https://bob:a-password@hooks.example.org/"), "--webhook: url contains a password"),
+        (("--webhook", "hooks.example.org"), "must begin with http"),
+        (("--engine", "ray"), "--engine ray needs Ray"),
         (("--host", "no.such.host.invalid", "--keys", "keys"), "not an address of this machine"),
     ],
 )

@@ -9,6 +9,13 @@ from typing import Any
 import pytest
 
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.heatmap import Heatmap
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.metrics_histogram import MetricsHistogram
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.reader_chart import ReaderChart
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.step_histogram import StepHistogram
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.step_timeline_chart import StepTimelineChart
+from leadline.compat.smdebug.profiler.analysis.notebook_utils.timeline_charts import TimelineCharts
+from leadline.compat.smdebug.profiler.analysis.utils.merge_timelines import MergedTimeline, MergeUnit
 from leadline.compat.smdebug.profiler.analysis.utils.pandas_data_analysis import (
     PandasFrameAnalysis,
     Resource,
@@ -121,3 +128,43 @@ def test_tables_and_their_statistics(profiles: Path) -> None:
 def test_times_keep_their_microseconds() -> None:
     assert convert_utc_timestamp_to_microseconds(START + 0.25, TimeUnits.SECONDS) == START * 10**6 + 250_000
     assert convert_utc_timestamp_to_microseconds(1_600_000_000_123_456) == 1_600_000_000_123_456
+
+
+def lines(chart: ReaderChart) -> list[str]:
+    """Return the names of what a chart has drawn."""
+    return [str(trace.name) for figure in chart.figures for trace in figure.data]
+
+
+def test_charts_of_notebooks_draw_the_run(profiles: Path) -> None:
+    system, framework = LocalSystemMetricsReader(profiles), LocalAlgorithmMetricsReader(profiles)
+    histogram = MetricsHistogram(system)
+    histogram.plot(select_dimensions=["CPU"], select_events=["cpu0$"])
+    assert len(lines(histogram)) == 1
+    histogram.plot()
+    assert len(histogram.figures) == 2
+    histogram.plot(select_dimensions=["IOWait"])
+    assert histogram.figures == []
+    first = system.get_timestamp_of_first_available_file()
+    assert lines(Heatmap(system, starttime=first, endtime=first + 4e6))
+    assert lines(TimelineCharts(system, framework))
+    steps = StepHistogram(framework)
+    steps.plot()
+    assert lines(steps)
+    timeline = StepTimelineChart(framework)
+    before = lines(timeline)
+    timeline.update_data(0)
+    assert lines(timeline) == before != []
+
+
+def test_a_merged_timeline_has_the_events_between_its_bounds(profiles: Path, tmp_path: Path) -> None:
+    merged = MergedTimeline(str(profiles), output_directory=str(tmp_path / "out"))
+    second = 10**6
+    paths = [
+        merged.merge_timeline((START + 2.5) * second, (START + 6.2) * second),
+        merged.merge_timeline(1, 2, MergeUnit.STEP),
+        merged.merge_timeline(0, (START + 100) * second),
+    ]
+    traces = [json.loads(Path(path).read_text())["traceEvents"] for path in paths]
+    slices = [sum(event["ph"] == "X" for event in trace) for trace in traces]
+    assert 0 < slices[0] < slices[2]
+    assert 0 < slices[1] < slices[2]

@@ -90,8 +90,8 @@ def test_collections_and_actions_become_options() -> None:
     second = debug_rule("DeadRelu", relu, gradients)
     assert run_config(first, second).to_options() == [
         *("--capture", "gradients:every=500"),
-        *("--capture", "relu_output:regex=.*relu_output,every=500,start=5"),
         *("--capture", "relu_output:regex=.*relu_output,every=500,start=5,steps=1,2"),
+        *("--capture", "relu_output:regex=.*relu_output,modes=eval,predict,every=500,start=5"),
         *("--rule", "VanishingGradient=vanishing_gradient:threshold=1e-08", "--rule", "DeadRelu=dead_relu"),
         *("--on", "VanishingGradient=stop_training", "--on", "VanishingGradient=notify:$SMS"),
     ]

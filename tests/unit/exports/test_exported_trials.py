@@ -13,7 +13,7 @@ import pytest
 import leadline
 from leadline.compat.smdebug import create_trial, modes
 from leadline.errors import ConfigurationError
-from leadline.exports.smdebug import export_trial
+from leadline.exports.smdebug import GrowingTrial, export_trial
 from leadline.exports.span import Span
 from leadline.testing.runs import START_NS, Capture, RawTensors, RunWriter
 from leadline.trials.encoding import record_of
@@ -144,3 +144,26 @@ def _read_with_smdebug(trial: Path) -> dict[str, dict[str, dict[str, object]]]:
     command = [os.environ["SMDEBUG_PYTHON"], "-c", READ, str(trial)]
     output = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout
     return dict(json.loads(output.partition("RESULT")[2]))
+
+
+def test_a_growing_trial_has_complete_steps_and_in_the_end_all(tmp_path: Path) -> None:
+    writer, folder = RunWriter(tmp_path / "run"), tmp_path / "growing"
+    growing = GrowingTrial(str(tmp_path / "run"), str(folder))
+    for step in range(3):
+        writer.write(Capture(step, {"loss": {"value": float(step)}}, worker="rank0-7"))
+    assert growing.update() == []
+    assert not folder.exists()  # a step may still grow
+    writer.write(Capture(3, {"loss": {"value": 3.0}}, worker="rank0-7"))
+    assert growing.update() == []
+    trial = create_trial(folder)
+    assert (trial.steps(), trial.loaded_all_steps) == ([0, 1, 2], False)
+    writer.write(RawTensors(4, {"w": ("F32", (2,), np.ones(2, "<f4").tobytes())}, worker="rank0-7"))
+    writer.end()
+    growing.update()
+    assert (trial.steps(), trial.loaded_all_steps) == ([0, 1, 2, 3, 4], True)
+    export_trial(leadline.open_run(tmp_path / "run"), str(tmp_path / "at_once"), Span())
+    of_growing, of_export = (
+        {str(p.relative_to(f)): p.read_bytes() for p in f.rglob("*") if p.is_file()}
+        for f in (folder, tmp_path / "at_once")
+    )
+    assert of_growing == of_export

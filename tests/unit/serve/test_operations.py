@@ -101,7 +101,7 @@ def test_refused_jobs(caller: Caller) -> None:
     caller.call("CreateTrainingJob", **CREATE)
     assert caller.error("CreateTrainingJob", **CREATE)[0] == "ResourceInUse"
     second = CREATE | {"TrainingJobName": "second"}
-    two = second | {"ResourceConfig": CREATE["ResourceConfig"] | {"InstanceCount": 2}}
+    two = second | {"ResourceConfig": CREATE["ResourceConfig"] | {"InstanceCount": 17}}
     assert caller.error("CreateTrainingJob", **two)[0] == "ResourceLimitExceeded"
     for change, message in (
         ({"HyperParameters": {"lr": "0.1"}}, "there is no program"),

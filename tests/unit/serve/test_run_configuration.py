@@ -120,7 +120,7 @@ def test_collections_with_schedules_of_modes() -> None:
     assert items["losses", "train", "eval", "predict"].schedule.every == 100
     gradients = items["gradients", "train"]
     assert (gradients.schedule.every, gradients.schedule.end, gradients.raw) == (10, 50, True)
-    assert items["relus", "train"].regex == "(?:relu_output)"
+    assert items["relus", "train"].regex == "relu_output"
     assert (items["relus", "train"].schedule.every, items["relus", "eval"].schedule.steps) == (5, (1, 2))
     assert items["relus", "predict"].schedule.every == 100
     assert (items["weights", "train"].statistics, items["weights", "train"].raw) == (("mean", "max"), False)

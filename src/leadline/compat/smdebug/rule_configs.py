@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+from leadline.compat.smdebug.configured_captures import collection_items
 from leadline.compat.smdebug.core.json_config import parse_settings
-from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfigMode
+from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.config.parameters import read_parameters
 from leadline.config.run_config import RunConfig
 from leadline.config.toml_file import from_table
+from leadline.records.plan import CaptureItem
 from leadline.rules.registry import REGISTRY
 
 _NOT_OF_RULE: Final = frozenset({"rule_to_invoke", "action_json", "opt_out_telemetry", "base_trial", "source_s3_uri"})
@@ -34,7 +37,8 @@ def run_config(*configs: object) -> RunConfig:
         UnknownNameError: There is no such rule or parameter.
         ConfigurationError: A value is not valid for its parameter.
     """
-    table: dict[str, Any] = {"rules": {}, "capture": {}, "on": {}}
+    table: dict[str, Any] = {"rules": {}, "on": {}}
+    items: list[CaptureItem] = []
     for config in configs:
         name, parameters, collections = _parts(config)
         rule = str(parameters.get("rule_to_invoke") or name)
@@ -43,11 +47,11 @@ def run_config(*configs: object) -> RunConfig:
         actions = _actions(parameters.get("action_json"))
         if actions:
             table["on"][name] = actions
-        for collection, item in _captures(collections):
-            items = table["capture"].setdefault(collection, [])
-            if item not in items:
-                items.append(item)
-    return from_table({key: value for key, value in table.items() if value}, "rules of SageMaker")
+        settings = parse_settings({"CollectionConfigurations": collections}, DEFAULT_INTERVAL)
+        steps = settings.hook["save_config"]
+        items += [item for entry in settings.collections for item in collection_items(entry, steps, None)]
+    checked = from_table({key: value for key, value in table.items() if value}, "rules of SageMaker")
+    return replace(checked, capture=tuple(dict.fromkeys(items)))
 
 
 def _parts(config: object) -> tuple[str, dict[str, Any], list[Any]]:
@@ -108,23 +112,3 @@ def _actions(text: Any) -> list[str]:
     if unknown:
         raise SMDebugValueError(f"no such actions: {', '.join(sorted(unknown))}; there are {', '.join(_ACTIONS)}")
     return [_ACTIONS[name] for name in dict.fromkeys(names)]
-
-
-def _captures(collections: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the name of each collection and what is captured of it, as in ``leadline.toml``."""
-    for entry in parse_settings({"CollectionConfigurations": collections}, DEFAULT_INTERVAL).collections:
-        selection: dict[str, Any] = {"regex": "|".join(entry.include_regex)} if entry.include_regex else {}
-        if entry.reduction_config is not None:
-            selection |= {"statistics": list(entry.reduction_config.statistics), "raw": entry.reduction_config.is_raw}
-        configs = {} if entry.save_config is None else entry.save_config.given
-        shared = SaveConfigMode() if entry.save_config is None else entry.save_config.other
-        yield entry.name, selection | _steps(shared)
-        for mode, steps in configs.items():
-            if mode.name != "GLOBAL":
-                yield entry.name, selection | _steps(steps) | {"modes": [mode.name.lower()]}
-
-
-def _steps(steps: SaveConfigMode) -> dict[str, Any]:
-    given = {"every": steps.save_interval, "start": steps.start_step, "end": steps.end_step}
-    listed = {"steps": list(steps.save_steps)} if steps.save_steps else {}
-    return {key: value for key, value in given.items() if value} | listed

@@ -16,7 +16,7 @@ from leadline.compat.smdebug.keras_names import KERAS, XGBOOST, smdebug_name
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
-from leadline.records.names import FULL_SHAP, JOB_ENDED, rank_of
+from leadline.records.names import FULL_SHAP, GRADIENT_NORMS, JOB_ENDED, rank_of
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
@@ -58,6 +58,8 @@ class SavedSteps:
         given = self.hook.get(HYPERPARAMETERS) or {}
         self._given = {f"{HYPERPARAMETERS}/{name}": value for name, value in given.items()}
         """The hyperparameters that a script gave to its hook."""
+        self._hidden = frozenset(run.collections().get(GRADIENT_NORMS, ())) if self.hook else frozenset()
+        """What no hook saves, but has a name that its collection of gradients would match."""
         self._shown: dict[str, str] = {}
         self._originals: dict[str, str] = {}
         self._workers: dict[str, str] = {}
@@ -83,7 +85,9 @@ class SavedSteps:
         return mode.name.lower() if self._has_mode or mode is not ModeKeys.GLOBAL else _WITHOUT_MODE
 
     def shown_names(self, name: str) -> list[str]:
-        """Return smdebug's names of a tensor of the run: of all SHAP values one for each feature."""
+        """Return smdebug's names of a tensor of the run: of all SHAP values one for each feature, of some none."""
+        if name in self._hidden:
+            return []
         if self.hook.get("names") == XGBOOST and name == FULL_SHAP:
             shown = [f"{FULL_SHAP}/{feature}" for feature in self.hook.get("features", ())]
             self._originals |= dict.fromkeys(shown, name)

@@ -6,6 +6,7 @@ import math
 import os
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy.typing as npt
@@ -28,6 +29,7 @@ from leadline.trials.folder import (
 from leadline.trials.steps import read_record
 
 _REDUCTION: Final = "smdebug/reductions/"
+_FETCH_SECONDS: Final = 1.0
 _SETTLED_SECONDS: Final = 0.1
 """How long a folder must be unchanged to be taken as such: times of files are as coarse as the kernel's clock ticks."""
 
@@ -37,13 +39,14 @@ class TrialSteps:
 
     Args:
         folder: The folder with ``collections``, ``events`` and ``index``.
+        fetch: Called before anything is read: brings a copy up to date.
 
     Attributes:
         damage: A line for each file that cannot be read.
     """
 
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
+    def __init__(self, folder: str, fetch: Callable[[], object] | None = None) -> None:
+        self.folder, self._fetch, self._fetched_at = folder, fetch, time.monotonic()
         self.stamps: dict[int, tuple[ModeKeys, int]] = {}
         self.workers: dict[int, set[str]] = defaultdict(set)
         self.tensors: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -65,6 +68,9 @@ class TrialSteps:
 
     def refresh(self) -> bool:
         """Read what has been added; return whether there was anything."""
+        if self._fetch is not None and time.monotonic() - self._fetched_at > _FETCH_SECONDS:
+            self._fetch()
+            self._fetched_at = time.monotonic()
         state = self._read_state()
         if state == self._state:
             return False

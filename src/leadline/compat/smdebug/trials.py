@@ -9,17 +9,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from leadline.compat.smdebug.core.collection import Collection
+from leadline.compat.smdebug.core.logger import get_logger
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
 from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.compat.smdebug.trial_steps import TrialSteps
 from leadline.compat.smdebug.unwritten import flush
+from leadline.config.store_uri import is_uri, parse_place
+from leadline.errors import RunNotFoundError
 from leadline.reader.run import open_run
 from leadline.store import layout
-from leadline.trials.folder import COLLECTIONS
+from leadline.trials.folder import COLLECTIONS, TENSORS_OF_JOB
+from leadline.trials.remote_trial import fetch_trial, is_remote_trial
 
+logger = get_logger()
 _POLL_SECONDS = 0.5
+_WAIT_SECONDS = 2.0
 
 
 def create_trial(
@@ -31,8 +37,10 @@ def create_trial(
 ) -> Trial:
     """Open a trial that smdebug wrote, or a run of Leadline.
 
+    With a URI of S3, waits until something was saved there, as smdebug does.
+
     Args:
-        path: Its folder; of a job, the folder with ``debug-output``.
+        path: Its folder; of a job, the folder with ``debug-output``; or the URI of either.
         name: A name for it; default: that of the folder.
         range_steps: Only global steps from the first to before the second; None for no limit.
         others: smdebug's ``check``, ``cache``, ``index_mode`` and ``parallel``, which change nothing here.
@@ -40,6 +48,7 @@ def create_trial(
         TypeError: There is another argument.
         ValueError: The range is empty.
         RunNotFoundError, ConfigurationError: There is no trial at the path.
+        StoreError: The object store cannot be read.
     """
     _check_options(others)
     return Trial(os.fspath(path).strip(), name, range_steps)
@@ -307,12 +316,32 @@ class S3Trial(Trial):
 
 def _open(path: str) -> SavedSteps | TrialSteps:
     """Open what smdebug writes by its index files, and anything else by Leadline's reader."""
+    path = parse_place(path)
+    if is_uri(path):
+        return _open_remote(path)
     if not layout.is_run(path):
-        folders = [path, os.path.join(path, "debug-output")]
+        folders = [path, os.path.join(path, TENSORS_OF_JOB)]
         tensors = next((folder for folder in folders if os.path.isdir(os.path.join(folder, COLLECTIONS))), None)
         if tensors is not None:
             return TrialSteps(tensors)
     return SavedSteps(open_run(path))
+
+
+def _open_remote(uri: str) -> SavedSteps | TrialSteps:
+    """Open the trial or the run at a URI; wait until there is one."""
+    is_waiting = False
+    while True:
+        if is_remote_trial(uri):
+            folder = fetch_trial(uri)
+            inner = os.path.join(folder, TENSORS_OF_JOB)
+            return TrialSteps(inner if os.path.isdir(inner) else folder, lambda: fetch_trial(uri))
+        try:
+            return SavedSteps(open_run(uri))
+        except RunNotFoundError:
+            if not is_waiting:
+                logger.warning("waiting for the first tensors at %s", uri)
+            is_waiting = True
+            time.sleep(_WAIT_SECONDS)
 
 
 def _check_options(others: Iterable[str]) -> None:

@@ -84,6 +84,8 @@ class Session:
         """Step and error at which capture was disabled; None while it is enabled."""
         self._child_finalizer: Any = None
         self._exit_record: ExitRecord | None = None
+        self.after_close: list[Callable[[], object]] = []
+        """Called when everything is written."""
         self.guard = Guard(self._disable)
         self.context = context = StepContext(run, self._worker_name)
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
@@ -189,7 +191,10 @@ class Session:
         writer = self.context.writer
         if os.getpid() != self._pid or writer is None:
             return True
-        return bool(self._run_at_end(writer.close))
+        is_written = bool(self._run_at_end(writer.close))
+        for function in self.after_close:
+            self._run_at_end(function)
+        return is_written
 
     def abandon(self) -> None:
         """In a forked child: drop the parent's state without touching its files or locks."""

@@ -16,6 +16,7 @@ from leadline.compat.smdebug.core.json_config import HookSettings, read_settings
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
+from leadline.compat.smdebug.core.tensorboard_files import write_tensorboard_files
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.hook import Hook as ArrayHook
 from leadline.records.names import SCALAR_COLLECTIONS
@@ -32,7 +33,8 @@ class BaseHook:
 
     Args:
         out_dir: The folder to write; ``create_trial`` and every command of Leadline read it.
-        export_tensorboard, tensorboard_dir: TensorBoard files are written afterwards, by ``leadline export``.
+        export_tensorboard, tensorboard_dir: Whether and where another process writes everything that is a number as
+            TensorBoard files; default: ``tensorboard`` in ``out_dir``.
         dry_run: Save nothing.
         reduction_config: What is saved of the tensors of collections without one; None: the tensors.
         save_config: When the collections without one are saved: a ``SaveConfig``, ``SaveConfigMode``, or one by mode.
@@ -248,8 +250,9 @@ class BaseHook:
             self._run = HookRun(self.out_dir, items)
             self._arrays = ArrayHook() if self._run.session is not None else None
             self._follow_mode()
-            if self.tensorboard_dir is not None:
-                logger.warning("TensorBoard files: leadline export %s --to tensorboard", self.out_dir)
+            session = self._run.session
+            if self.tensorboard_dir is not None and session is not None:
+                write_tensorboard_files(session, self.tensorboard_dir)
         else:
             self._run.change(items)
         if are_collections_complete:

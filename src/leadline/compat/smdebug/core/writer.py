@@ -11,6 +11,7 @@ from typing import Any, Self
 from leadline.compat.smdebug.core.locations import IndexFileLocationUtils, TensorFileLocation
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.utils import make_numpy_array
+from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError
 from leadline.store.documents import make_folder, replace_file
 from leadline.trials.encoding import record_of
 from leadline.trials.event_file import nanoseconds
@@ -22,11 +23,15 @@ class FileWriter:
     Args:
         trial_dir: A local folder.
         verbose, write_checksum: Change nothing.
+    Raises:
+        SMDebugNotImplementedError: The folder is in an object store.
     """
 
     def __init__(
         self, trial_dir: str, worker: str, step: int = 0, verbose: bool = False, write_checksum: bool = False
     ) -> None:
+        if "://" in str(trial_dir):
+            raise SMDebugNotImplementedError(f"{trial_dir}: a trial is written to a local folder; copy it to the store")
         self._trial_dir, self._worker, self._step = trial_dir, worker, int(step)
         self._place = TensorFileLocation(self._step, worker).get_file_location()
         self._events = bytearray()

@@ -40,13 +40,13 @@ class AlgorithmMetricsReader(MetricsReaderBase[TraceEvent]):
     """Reads the phases and events of a timeline; see ``MetricsReaderBase``."""
 
     def _read(self, start_ns: int, end_ns: int, event_type: str | None) -> list[TraceEvent]:
-        rows = self._run.timeline(start_ns=start_ns - 1, end_ns=end_ns + 1).to_pylist()
-        pids = {name: document.pid or 0 for name, document in self._run.worker_documents().items()}
+        rows = self.run.timeline(start_ns=start_ns - 1, end_ns=end_ns + 1).to_pylist()
+        pids = {name: document.pid or 0 for name, document in self.run.worker_documents().items()}
         events = [_event(row, pids.get(row["worker"], 0)) for row in rows]
         return [event for event in events if event_type in (None, event.event_phase)]
 
     def _bounds(self) -> tuple[int, int]:
-        rows = self._run.timeline()
+        rows = self.run.timeline()
         starts, durations = rows.column("start_ns").to_pylist(), rows.column("duration_ns").to_pylist()
         if not starts:
             return 0, 0

@@ -20,15 +20,18 @@ class MetricsReaderBase(ABC, Generic[Event]):
         use_in_memory_cache: Changes nothing.
     Raises:
         RunNotFoundError, ConfigurationError: There is neither at the path.
+
+    Attributes:
+        run: The run, as Leadline reads it.
     """
 
     def __init__(self, path: str | os.PathLike[str], use_in_memory_cache: bool = False) -> None:
         self._path = os.fspath(path)
-        self._run: Run = open_run(self._path)
+        self.run: Run = open_run(self._path)
 
     def refresh_event_file_list(self) -> None:
         """Read what has been added."""
-        self._run = open_run(self._path)
+        self.run = open_run(self._path)
 
     def get_events(
         self,
@@ -56,7 +59,7 @@ class MetricsReaderBase(ABC, Generic[Event]):
         file_suffix_filter: list[str] | None = None,
     ) -> list[Event]:
         """Return the events between the start of a step and the end of another, both included; see ``get_events``."""
-        rows = self._run.timeline("step", start_step=start_step, end_step=end_step + 1).to_pylist()
+        rows = self.run.timeline("step", start_step=start_step, end_step=end_step + 1).to_pylist()
         if not rows:
             return []
         end_ns = max(row["start_ns"] + row["duration_ns"] for row in rows)

@@ -38,13 +38,13 @@ class SystemMetricsReader(MetricsReaderBase[SystemProfilerEvent]):
     """Reads system metrics; see ``MetricsReaderBase``. The mean over the cores of a node is no event."""
 
     def _read(self, start_ns: int, end_ns: int, event_type: str | None) -> list[SystemProfilerEvent]:
-        rows = self._run.system_metrics(start_ns=start_ns, end_ns=end_ns + 1).to_pylist()
+        rows = self.run.system_metrics(start_ns=start_ns, end_ns=end_ns + 1).to_pylist()
         with_cores = {row["node"] for row in rows if _CORE.fullmatch(row["device"])}
         events = [_event(row) for row in rows if not _is_mean(row, with_cores)]
         return [event for event in events if event_type in (None, event.type)]
 
     def _bounds(self) -> tuple[int, int]:
-        times = self._run.system_metrics().column("time_ns").to_pylist()
+        times = self.run.system_metrics().column("time_ns").to_pylist()
         return (times[0], times[-1]) if times else (0, 0)
 
 

@@ -86,11 +86,15 @@ class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no t
             _data("train_data", train_data),
             _data("validation_data", validation_data),
         )
-        self.captured_data = GivenData(self.train_data, self.validation_data)
         self._given = {str(name): _plain(value) for name, value in (hyperparameters or {}).items()}
         self._features: list[str] = []
         set_hook(self)
         self._begin(are_collections_complete=False)
+
+    @property
+    def captured_data(self) -> GivenData:
+        """The data that is captured instead of that which the training is given; scripts also set the attributes."""
+        return GivenData(self.train_data, self.validation_data)
 
     def before_training(self, model: Any) -> Any:
         """Capture what the collections select by now."""

@@ -1,0 +1,1 @@
+"""Charts and training jobs for notebooks, in smdebug's interface."""

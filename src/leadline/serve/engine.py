@@ -1,0 +1,72 @@
+"""Where the processes of training jobs run: on this machine, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol
+
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None)
+
+
+class Instance(Protocol):
+    """A process of a job."""
+
+    def poll(self) -> int | None:
+        """Return its exit status; None while it runs."""
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+
+    def kill(self) -> None:
+        """End it and its children at once."""
+
+
+class JobEngine(Protocol):
+    """Starts processes of jobs; they end with the process that has started them."""
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> Instance:
+        """Start a process, whose output is that of this process."""
+
+
+class LocalInstance:
+    """A child of this process."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+
+    def poll(self) -> int | None:
+        return self._process.poll()
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+
+class LocalJobEngine:
+    """Starts processes on this machine."""
+
+    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> LocalInstance:
+        """Start a process in a process group of its own."""
+        process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            process_group=0,
+            preexec_fn=end_with_parent,
+        )
+        return LocalInstance(process)
+
+
+def end_with_parent() -> None:
+    """Let the kernel end a new process when its parent is killed, as the job is lost then."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

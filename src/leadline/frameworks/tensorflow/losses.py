@@ -9,7 +9,7 @@ from tensorflow.python.ops import resource_variable_ops
 from tensorflow.python.ops.gen_resource_variable_ops import read_variable_op
 
 
-class Reading(NamedTuple):
+class LossReading(NamedTuple):
     """The totals of the loss of a model, as they were at some time.
 
     Attributes:
@@ -33,12 +33,12 @@ class LossTotals:
     def __init__(self) -> None:
         self._last: weakref.WeakKeyDictionary[Any, tuple[float, float]] = weakref.WeakKeyDictionary()
 
-    def read(self, model: Any) -> Reading | None:
+    def read(self, model: Any) -> LossReading | None:
         """Return the totals of a model; None if it has none."""
         tracker = _tracker(model)
-        return Reading(tracker, _value(tracker.total), _value(tracker.count)) if tracker is not None else None
+        return LossReading(tracker, _value(tracker.total), _value(tracker.count)) if tracker is not None else None
 
-    def mean_since(self, reading: Reading) -> float | None:
+    def mean_since(self, reading: LossReading) -> float | None:
         """Return the mean loss since the reading before, of the same model; None if no loss was added."""
         tracker, total, count = reading.tracker, float(reading.total), float(reading.count)
         last_total, last_count = self._last.get(tracker, (0.0, 0.0))

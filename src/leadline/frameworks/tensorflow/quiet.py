@@ -7,7 +7,7 @@ from threading import get_ident
 from typing import Any
 
 from leadline.frameworks.adapter import Score, StepCallbacks
-from leadline.frameworks.tensorflow.losses import LossTotals, Reading
+from leadline.frameworks.tensorflow.losses import LossTotals, LossReading
 from leadline.records.phases import COMPUTE
 from leadline.training.guard import Guard
 
@@ -24,7 +24,7 @@ class QuietBatches:
         callbacks: StepCallbacks,
         guard: Guard,
         totals: LossTotals,
-        record_loss: Callable[[Reading | None, Mapping[str, Any]], None],
+        record_loss: Callable[[LossReading | None, Mapping[str, Any]], None],
     ) -> None:
         self._callbacks, self._guard, self._totals, self._record_loss = callbacks, guard, totals, record_loss
         self._clock, self._deferred = callbacks.cost.clock, callbacks.deferred
@@ -79,7 +79,7 @@ class QuietBatches:
         self._callbacks.timeline.begin_model()
         self._callbacks.before_update(optimizer)
 
-    def _end(self, optimizer: Any, reading: Reading | None, logs: Mapping[str, Any]) -> None:
+    def _end(self, optimizer: Any, reading: LossReading | None, logs: Mapping[str, Any]) -> None:
         self._record_loss(reading, logs)
         self._callbacks.record_scores(scores_of(logs))
         self._callbacks.after_quiet_update(optimizer)

@@ -14,7 +14,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
-from leadline.frameworks.tensorflow.losses import LossTotals, Reading
+from leadline.frameworks.tensorflow.losses import LossTotals, LossReading
 from leadline.frameworks.tensorflow.quiet import QuietBatches, scores_of
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps
@@ -323,7 +323,7 @@ class Steps:
         if logs:
             self._log(logs)
 
-    def _record_loss_of_batch(self, reading: Reading | None, logs: Mapping[str, Any]) -> None:
+    def _record_loss_of_batch(self, reading: LossReading | None, logs: Mapping[str, Any]) -> None:
         loss = self._totals.mean_since(reading) if reading is not None else None
         if loss is None and LOSS in logs:
             loss = float(logs[LOSS])

@@ -140,7 +140,7 @@ def test_the_run_is_closed_after_the_last_node_and_failed_if_any_did(tmp_path: P
                 end_all(process)
     assert (first.returncode, second.returncode, beside.returncode) == (0, 3, 0), outputs
     assert "waiting for the end of the run on b" in outputs[0][1]
-    assert "exit 3 on b; the run goes on at a" in outputs[1][1]
+    assert "exit 3 on b; the run continues on a" in outputs[1][1]
     assert outputs[2][1] == ""
     told = show(run)
     assert (told["status"], told["exit_status"]) == ("Failed", 3)
@@ -197,6 +197,6 @@ def test_ctrl_c_leaves_the_run_to_the_other_nodes(tmp_path: Path) -> None:
         for process in filter(None, (first, second)):
             if process.poll() is None:
                 end_all(process)
-    assert "the run goes on at other nodes" in err
+    assert "the run continues on other nodes" in err
     assert (first.returncode, second.returncode) == (0, 0)
     assert show(run)["status"] == "Completed"

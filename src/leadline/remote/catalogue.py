@@ -33,7 +33,7 @@ _MAX_SINGLE: Final = 32
 _PARALLEL: Final = 16
 
 Entry = dict[str, Any]
-"""The reduced documents of a run by name; empty: the run goes on, and its own documents count."""
+"""The reduced documents of a run by name; empty: the run continues, and its own documents count."""
 
 
 def entry_of(run: str) -> Entry:

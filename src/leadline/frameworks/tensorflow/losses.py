@@ -27,7 +27,7 @@ class LossTotals:
         total, count = _number(tracker.total), _number(tracker.count)
         last_total, last_count = self._last.get(tracker, (0.0, 0.0))
         if count < last_count:
-            last_total = last_count = 0.0  # Keras has begun anew
+            last_total = last_count = 0.0  # Keras has reset its mean
         self._last[tracker] = (total, count)
         return (total - last_total) / (count - last_count) if count > last_count else None
 

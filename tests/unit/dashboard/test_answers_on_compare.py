@@ -96,7 +96,10 @@ def test_the_page_draws_shared_scalars(two: Path, open_dashboard: Open) -> None:
 def test_the_tensors_drawn_first_have_the_statistic_drawn_first(tmp_path: Path, open_dashboard: Open) -> None:
     for name in ("one", "two"):
         RunWriter(tmp_path / name).write_all(
-            [Capture(step, {"loss": {"value": 5.0}, "gradient/a": {"l2": 3.0}, "b_output_0": {"value": 1.0}}) for step in range(5)]
+            [
+                Capture(step, {"loss": {"value": 5.0}, "gradient/a": {"l2": 3.0}, "b_output_0": {"value": 1.0}})
+                for step in range(5)
+            ]
         ).end()
     client = open_dashboard(tmp_path)
     text = client.get("/compare?run=one&run=two", headers=PAGE).text

@@ -17,7 +17,9 @@ _LOG_RATIO: Final = 100.0
 _LOW_RATIO: Final = 1000.0
 """The axis is also logarithmic if the median exceeds the low percentile by this factor."""
 _LOW_PERCENTILE: Final = 5.0
-_MAX_TICKS: Final = 6
+_MAX_TICKS: Final = 4
+_POWER_FONT: Final = 10
+"""Font size of powers of ten: Plotly draws them by a quarter larger."""
 _GAP: Final = 4.0
 """A pause longer than this many median intervals, and than this many of a neighbouring one, is a gap."""
 _MAX_MARKED: Final = 60
@@ -46,7 +48,9 @@ def set_scale(fig: go.Figure, values: Iterable[Any], *, is_log: bool | None = No
     if not is_log:
         return False
     decades = float(np.log10(positive.max()) - np.log10(positive.min())) if positive.size else 0.0
-    ticks = {"dtick": int(np.ceil(decades / _MAX_TICKS))} if decades >= 1 else {"nticks": _MAX_TICKS}
+    ticks: dict[str, Any] = {"nticks": _MAX_TICKS}
+    if decades >= 1:
+        ticks = {"dtick": int(np.ceil(decades / _MAX_TICKS)), "tickfont": {"size": _POWER_FONT}}
     fig.update_yaxes(type="log", exponentformat="power", minor={"ticks": ""}, **ticks)
     return True
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from launching import LEADLINE, PATIENCE, end_all, environment, script, show, wait_for
 
 import leadline
@@ -69,6 +70,7 @@ def verdicts(run: Path) -> dict[str, tuple[str, str]]:
     return {rule["name"]: (rule["status"], rule["verdict"]) for rule in show(run)["rules"]}
 
 
+@pytest.mark.slow
 def test_the_judge_of_a_dead_node_is_replaced_and_verdicts_stay_the_same(tmp_path: Path) -> None:
     calm, hurt = tmp_path / "calm", tmp_path / "hurt"
     with two_nodes(calm) as (first, second):

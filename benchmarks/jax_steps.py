@@ -50,7 +50,7 @@ CASES: Final = (
 
 
 class Training:
-    """A network with its data; each compiled step is made anew, with what is replaced at that time."""
+    """A network with its data; each compiled step is built again, with what is replaced at that time."""
 
     def __init__(self) -> None:
         import jax

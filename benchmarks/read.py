@@ -1,6 +1,6 @@
 """Reading runs: one statistic of a long run, all statistics of many tensors, and raw tensors beside NumPy and smdebug.
 
-Each measurement opens the run anew; files are in the page cache. The rows from S3 read from moto's server on this
+Each measurement opens the run again; files are in the page cache. The rows from S3 read from moto's server on this
 machine with an empty cache of Leadline's, so that everything is fetched; they contain the time of that server. The rows
 of raw tensors are ratios: Leadline against one ``.npy`` file per step, mapped with ``numpy.load(mmap_mode="r")`` and
 copied, and against smdebug 1.0.34, which reads in ``.venvs/smdebug`` what ``leadline export --to smdebug`` writes, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from leadline.statistics.definitions import BASIC, CORE, FAMILIES, STATISTICS, Statistic
+from leadline.statistics.definitions import BASIC, CORE, FAMILIES, PROPAGATES, STATISTICS, Statistic
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "statistics.md"
 
@@ -16,42 +16,43 @@ Statistics are requested with `--capture COLLECTION:statistics=NAME,NAME…`, by
 By default a collection gets {", ".join(f"`{name}`" for name in BASIC[: len(CORE)])},
 {", ".join(f"`{name}`" for name in BASIC[len(CORE) :])}; weights and biases get `update_ratio` as well.
 
-Statistics are computed on the tensor's own device and accumulated in float32 or wider: on an accelerator, and of
-tensors with up to 16,384 elements, in float64. Integers and booleans are read as float64; bfloat16, float16 and 8-bit
+Statistics are computed on the tensor's own device and accumulated in float32 or wider; on an accelerator, and for
+tensors of up to 16,384 elements, in float64. Integers and booleans are read as float64; bfloat16, float16 and 8-bit
 types as float32 at least. Complex numbers are replaced by their absolute values, except for `checksum` and statistics
 that compare two tensors. Sparse tensors include their implicit zeros. For an empty tensor every statistic is absent,
 except the counts, which are 0. Nested, quantized and meta tensors are not read, which is reported as a note of the
 worker.
 
-Of a parameter that is sharded over processes (DTensor: FSDP2, hybrid sharding, tensor parallel) each worker captures
-its own shard, without communication; rules see shards. A reader that names no worker gets the whole:
+If a parameter is sharded over processes (DTensor: FSDP2, hybrid sharding, tensor parallel), each worker captures its
+own shard, without communication, and rules see shards. A reader that names no worker gets the whole tensor:
 `run.tensor(name).value(step)` assembles it, and `.statistic(name, step)` combines sums, counts, norms, extrema, means
 and, if the means were captured, standard deviations. Other statistics of the whole are computed if all shards were
-stored as raw tensors. Percentiles are otherwise merged from the percentiles, minimum and maximum that were captured
-of each shard; such a one lies between the smallest and the largest of the shards, which
+stored as raw tensors; otherwise percentiles are merged from the percentiles, minimum and maximum captured of each
+shard. A merged percentile lies between the smallest and the largest of the shards', which
 `.statistic_range(name, step)` returns. Flat parameters of FSDP1, and FSDP2 over a dimension that tensor parallelism
-shards already, are read per worker only.
+already shards, can be read per worker only.
 
 If only the raw tensor was stored (`raw=true`), the reader computes its statistics exactly:
 `run.tensor("fc.weight").statistic("p99.9", 100)`, `.statistic_array("unit_mean", 100)`.
 """
 
 _ARRAYS: Final = """\
-These are stored next to raw tensors, as `<tensor>@<statistic>`. The units are dimension 1 of a tensor with two, four or
-more dimensions (features, channels), and the last dimension with three; all other dimensions are samples. A tensor of
-one dimension is one unit.
+Arrays are stored next to raw tensors, as `<tensor>@<statistic>`. The units of a tensor are its features or channels:
+dimension 1 if it has two, four or more dimensions, and the last dimension if it has three. All other dimensions are
+samples. A tensor of one dimension is one unit.
 """
 
 _SAMPLED: Final = """\
 Sorting is expensive, and so are copies. These statistics are therefore computed from an evenly spaced sample of a large
-tensor: 1,300 to 4,096 elements, of some tensors below 17,000 elements as few as 350. A rank or share in the sample
-deviates from that in the tensor by 0.8 to 1.4 percentage points at the median (one standard deviation; 2.7 with 350
-elements), and by less at the ends. If a copy does not fit, a note of the worker reports it.
+tensor: 1,300 to 4,096 elements, or as few as 350 for some tensors below 17,000 elements. At the median, a rank or share
+in the sample deviates from that in the tensor by 0.8 to 1.4 percentage points (one standard deviation; 2.7 with 350
+elements); towards the minimum and maximum, by less. If a copy does not fit, a note of the worker reports it.
 
 | statistic | sampled |
 |---|---|
 """
 
+_PROPAGATES: Final = "propagate"
 _UNITS: Final = {"tensor": "of the elements", "count": "count", "ratio": "ratio", "hash": "none"}
 
 
@@ -66,6 +67,7 @@ def page() -> str:
         [
             _INTRODUCTION,
             "## Numbers\n",
+            f"{_PROPAGATES.capitalize()}: {PROPAGATES}.\n",
             *_table(numbers),
             "\nA name with `<…>` is a family of statistics: "
             + ", ".join(f"`{family.example}`" for family in FAMILIES)
@@ -82,12 +84,17 @@ def page() -> str:
 
 def _table(statistics: list[Statistic]) -> list[str]:
     rows = [
-        f"| `{statistic.name}` | {statistic.meaning} | {_UNITS[statistic.unit]} | {statistic.not_a_number} |".replace(
+        f"| `{statistic.name}` | {statistic.meaning} | {_UNITS[statistic.unit]} | {_not_a_number(statistic)} |".replace(
             "|before|", "before"
         )
         for statistic in statistics
     ]
     return ["| name | meaning | unit | NaN and infinity |", "|---|---|---|---|", *rows]
+
+
+def _not_a_number(statistic: Statistic) -> str:
+    """Return what NaN and infinite elements do, in one word where it is the same for many statistics."""
+    return _PROPAGATES if statistic.not_a_number == PROPAGATES else statistic.not_a_number
 
 
 if __name__ == "__main__":

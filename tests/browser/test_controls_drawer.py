@@ -37,7 +37,7 @@ def test_interval_profile_and_stop_requests_show_their_status(
         drawer.get_by_label("Steps", exact=True).fill("2")
         expect(drawer.get_by_text("At most two steps are recommended for operator")).to_be_hidden()
         drawer.get_by_role("button", name="Profile", exact=True).click()
-        expect(requests.first).to_contain_text(re.compile(r"detailed from the next step, 2 steps.*taken:", re.S))
+        expect(requests.first).to_contain_text(re.compile(r"detailed from the next step, 2 steps.*accepted by", re.S))
 
         page.expected_errors = re.compile("400")  # type: ignore[attr-defined]
         drawer.get_by_role("textbox", name="or time", exact=True).fill("yesterday")

@@ -52,11 +52,11 @@ def test_commands_run_on_a_finding_and_their_outcomes_are_reported(tmp_path: Pat
     assert (done["state"], failed["state"], hung["state"], last["state"]) == ("done", "failed", "failed", "done")
     assert done["outcome"].startswith("exit status 0 after ")
     assert failed["outcome"].startswith("failed: exit status 3 after ")
-    assert hung["outcome"] == "failed: timed out after 0.5 s"
+    assert hung["outcome"] == "failed: timed out after 500 ms"
     printed = next(Path(ended.run.uri).glob("commands/*")).parent / f"{failed['outcome'].rpartition('/')[2]}"
     assert printed.read_text() == "no such file\n"
     log = "\n".join(ended.said)
-    assert "run_command:exec sleep 600,timeout=0.5 failed: timed out after 0.5 s" in log
+    assert "run_command:exec sleep 600,timeout=0.5 failed: timed out after 500 ms" in log
     assert "run_command:echo no such file >&2; exit 3 failed: exit status 3" in log
     outcomes = [action["outcome"] for action in show(ended.run.uri)["actions"]]
     assert hung["outcome"] in outcomes

@@ -48,6 +48,7 @@ def test_a_compiled_model_and_optimizer_are_not_recompiled(tmp_path: Path, backe
         assert run.tensor(name).value(9).reshape(-1).tolist() == values
 
 
+@pytest.mark.slow
 def test_with_the_standard_preset_all_counters_are_equal_and_no_activations_are_captured(tmp_path: Path) -> None:
     without = bare("compiled.py", "bare.json", "eager", "56", "model", folder=tmp_path)
     ended = watched((), script("compiled.py"), "watched.json", "eager", "56", "model", folder=tmp_path)

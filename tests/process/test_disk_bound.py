@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from launching import bare, losses, script, show, watched
 
 from leadline.store.disk_bound import raw_bytes
@@ -14,6 +15,7 @@ OPTIONS = ("--budget", "off", "--capture", "weights:every=1,raw=true", "--max-di
 SIZE = ("--depth", "4", "--width", "128", "--steps", "300")
 
 
+@pytest.mark.slow
 def test_the_oldest_raw_tensors_are_removed_and_nothing_else(tmp_path: Path) -> None:
     """All weights of all steps take 80 MB."""
     (tmp_path / "bare").mkdir()

@@ -164,6 +164,7 @@ def test_a_training_of_one_step_has_no_overhead_estimate(tmp_path: Path) -> None
     assert "came to its end" in report["err"]
 
 
+@pytest.mark.slow
 def test_a_script_that_ignores_the_stop_is_ended_by_signals(tmp_path: Path) -> None:
     report = examined(tmp_path, "--", script("patient.py"), "stubborn")
     assert report["training"]["steps"]["train"] >= 3
@@ -175,6 +176,7 @@ def test_a_command_without_training_is_ended_at_the_time_limit(tmp_path: Path) -
     assert set(coverage_gaps(report)) == {"no training was seen", "0 steps in 1.5 s"}
 
 
+@pytest.mark.slow
 def test_a_terminated_doctor_terminates_the_training(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     sleeper = "import os, time; open('pid', 'w').write(str(os.getpid())); time.sleep(600)"
@@ -208,6 +210,7 @@ def test_boosters_are_examined_and_stopped(tmp_path: Path, kind: str, model: str
     assert "gradients" not in page.stdout
 
 
+@pytest.mark.slow
 def test_both_ranks_are_examined_and_stop_together(tmp_path: Path) -> None:
     report = examined(tmp_path, "--", *TORCHRUN, script("distributed.py"), "-1")
     training = report["training"]

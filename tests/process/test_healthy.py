@@ -35,7 +35,15 @@ def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return bare("healthy.py", "--losses", "losses.json", folder=tmp_path_factory.mktemp("bare"))
 
 
-@pytest.mark.parametrize("preset", ["light", "standard", "full", "sagemaker"])
+@pytest.mark.parametrize(
+    "preset",
+    [
+        "light",
+        "standard",
+        pytest.param("full", marks=pytest.mark.slow),
+        pytest.param("sagemaker", marks=pytest.mark.slow),
+    ],
+)
 def test_every_preset_keeps_the_training_bit_identical(tmp_path: Path, unwatched: Ended, preset: str) -> None:
     ended = watched(("--preset", preset), script("healthy.py"), folder=tmp_path)
     assert (ended.status, ended.out) == (0, unwatched.out)

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from launching import LEADLINE, PATIENCE, end_all, environment, script, show, wait_for
 
 import leadline
@@ -69,6 +70,7 @@ def verdicts(run: Path) -> dict[str, tuple[str, str]]:
     return {rule["name"]: (rule["status"], rule["verdict"]) for rule in show(run)["rules"]}
 
 
+@pytest.mark.slow
 def test_the_judge_of_a_dead_node_is_replaced_and_verdicts_stay_the_same(tmp_path: Path) -> None:
     calm, hurt = tmp_path / "calm", tmp_path / "hurt"
     with two_nodes(calm) as (first, second):
@@ -140,7 +142,7 @@ def test_the_run_is_closed_after_the_last_node_and_failed_if_any_did(tmp_path: P
                 end_all(process)
     assert (first.returncode, second.returncode, beside.returncode) == (0, 3, 0), outputs
     assert "waiting for the end of the run on b" in outputs[0][1]
-    assert "exit 3 on b; the run goes on at a" in outputs[1][1]
+    assert "exit 3 on b; the run continues on a" in outputs[1][1]
     assert outputs[2][1] == ""
     told = show(run)
     assert (told["status"], told["exit_status"]) == ("Failed", 3)
@@ -197,6 +199,6 @@ def test_ctrl_c_leaves_the_run_to_the_other_nodes(tmp_path: Path) -> None:
         for process in filter(None, (first, second)):
             if process.poll() is None:
                 end_all(process)
-    assert "the run goes on at other nodes" in err
+    assert "the run continues on other nodes" in err
     assert (first.returncode, second.returncode) == (0, 0)
     assert show(run)["status"] == "Completed"

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from leadline.reader.run import Run
 from leadline.records.documents import WatchedModel, WorkerDocument
 
+pytestmark = pytest.mark.slow
 GROUPS = (
     (
         "within_backward",

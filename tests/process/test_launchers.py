@@ -76,7 +76,7 @@ def error_output(process: subprocess.Popen[str]) -> str:
     return err
 
 
-@pytest.mark.parametrize("way", ["bootstrap", "watch"])
+@pytest.mark.parametrize("way", [pytest.param("bootstrap", marks=pytest.mark.slow), "watch"])
 def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path, start: Start, way: str) -> None:
     run, go = tmp_path / "path" / "job-17", tmp_path / "go"
     changes = {"PYTHONPATH": SITE} if way == "bootstrap" else {}
@@ -98,6 +98,7 @@ def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path
     assert not any("lock" in name or "draft" in name or name == ".reserve" for name in left), left
 
 
+@pytest.mark.slow
 def test_the_agent_ends_with_the_last_process_and_not_with_the_first(tmp_path: Path, start: Start) -> None:
     run, go = tmp_path / "job", tmp_path / "go"
     first = start("30", "watch", run=run)
@@ -112,6 +113,7 @@ def test_the_agent_ends_with_the_last_process_and_not_with_the_first(tmp_path: P
     assert ended(run)["status"] == "Completed"
 
 
+@pytest.mark.slow
 def test_a_later_process_continues_the_run(tmp_path: Path, start: Start) -> None:
     run = tmp_path / "job"
     error_output(start("5", "watch", run=run))
@@ -185,6 +187,7 @@ def test_a_training_may_wait_for_its_children(tmp_path: Path) -> None:
     assert ended(run)["status"] == "Completed"  # also if the process ended before its agent had started
 
 
+@pytest.mark.slow
 def test_a_second_node_joins_and_leaves_the_status_to_the_first(tmp_path: Path, start: Start) -> None:
     run, go = tmp_path / "job", tmp_path / "go"
     first = start("5", "watch", str(go), run=run)

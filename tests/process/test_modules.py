@@ -15,7 +15,7 @@ WINGS = ("reader", "rules", "judge", "agent", "actions", "monitor", "cli", "test
 FORBIDDEN_IN_AGENT = {"typer", "rich", "pyarrow", "numpy", "torch", "duckdb", "safetensors"}
 
 
-@pytest.mark.parametrize("way", ["launched", "watch"])
+@pytest.mark.parametrize("way", ["launched", pytest.param("watch", marks=pytest.mark.slow)])
 def test_the_training_imports_no_modules_of_the_judging_side(tmp_path: Path, way: str) -> None:
     if way == "launched":
         ended = watched(

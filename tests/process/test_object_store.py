@@ -103,7 +103,7 @@ class Place:
         return finish([CONSOLE_SCRIPT, *words], other, env=environment(**variables))
 
     def follow(self, *words: str, **changes: str) -> subprocess.Popen[str]:
-        """Start a command elsewhere that goes on until the run ends."""
+        """Start a command elsewhere that continues until the run ends."""
         other = self.folder / "elsewhere"
         variables = self.variables | {"LEADLINE_CACHE": str(other / "cache")} | changes
         streams: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}

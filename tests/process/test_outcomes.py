@@ -45,12 +45,14 @@ def test_a_training_that_a_rule_stopped(tmp_path: Path) -> None:
     check_outcome(ended, r"Stopped at step \d+ by exploding_tensor: loss is NaN.* \(since step 37\)\..* Try: .*")
 
 
+@pytest.mark.slow
 def test_a_script_that_raised(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("ending.py"), "raises", folder=tmp_path)
     assert ended.status == 1
     check_outcome(ended, r"Failed with exit status 1 at step 37: ValueError: no more batches; no .*")
 
 
+@pytest.mark.slow
 def test_a_training_that_was_stopped_by_hand(tmp_path: Path) -> None:
     with started(NOTICE, script("ending.py"), "endless", folder=tmp_path) as job:
         wait_for(lambda: job.flushed_steps() > 20, "steps")

@@ -22,7 +22,12 @@ def talk(ended: Ended) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("ending", "status", "outcome"),
-    [("0", 0, "Completed"), ("3", 3, "Failed"), ("raise", 1, "Failed"), ("kill", 137, "Failed")],
+    [
+        ("0", 0, "Completed"),
+        ("3", 3, "Failed"),
+        pytest.param("raise", 1, "Failed", marks=pytest.mark.slow),
+        pytest.param("kill", 137, "Failed", marks=pytest.mark.slow),
+    ],
 )
 def test_arguments_input_and_exit_status_are_passed_through(
     tmp_path: Path, ending: str, status: int, outcome: str
@@ -60,7 +65,10 @@ def test_a_sigterm_reaches_the_handler_of_the_script(tmp_path: Path) -> None:
     assert ended.show()["status"] == "Interrupted"
 
 
-@pytest.mark.parametrize("way", ["module", "interpreter", "console"])
+@pytest.mark.parametrize(
+    "way",
+    ["module", pytest.param("interpreter", marks=pytest.mark.slow), pytest.param("console", marks=pytest.mark.slow)],
+)
 def test_every_way_to_launch_python_is_captured(tmp_path: Path, way: str) -> None:
     (tmp_path / "pkg").mkdir()
     shutil.copy(script("conversation.py"), tmp_path / "pkg" / "training.py")
@@ -85,6 +93,7 @@ def test_every_way_to_launch_python_is_captured(tmp_path: Path, way: str) -> Non
     assert any("watching Linear (2 parameters, SGD)" in line for line in ended.said)
 
 
+@pytest.mark.slow
 def test_a_script_that_checks_for_torch_before_importing_it_is_captured(tmp_path: Path) -> None:
     ended = watched((), script("asking_first.py"), folder=tmp_path)
     assert ended.status == 0, ended.err
@@ -110,6 +119,7 @@ def test_an_isolated_python_is_only_monitored_and_reported_first(tmp_path: Path)
     assert ended.show()["workers"] == []
 
 
+@pytest.mark.slow
 def test_all_ranks_stop_together(tmp_path: Path) -> None:
     ended = watched(
         ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("distributed.py"), "40", folder=tmp_path

@@ -82,6 +82,7 @@ def test_shards_make_up_the_whole_tensor(watch: Ended) -> None:
             assert run.tensor(name).statistic("l2", step) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
 
 
+@pytest.mark.slow
 def test_a_finding_on_one_rank_stops_both_at_the_same_step(tmp_path: Path) -> None:
     ended = watched(
         ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("sharded.py"), ".", "30", folder=tmp_path

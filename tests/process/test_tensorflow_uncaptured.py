@@ -1,4 +1,4 @@
-"""Ways to train with TensorFlow that are not captured, or in part: the run goes on, and doctor names them."""
+"""Ways to train with TensorFlow that are not captured, or in part: the run continues, and doctor names them."""
 
 from __future__ import annotations
 

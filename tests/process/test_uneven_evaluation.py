@@ -12,6 +12,7 @@ from launching import rule, script, watched
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
 
 
+@pytest.mark.slow
 def test_eval_steps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
     ended = watched((), *TORCHRUN, script("uneven_evaluation.py"), "-1", folder=tmp_path)
     assert ended.status == 0, ended.err

@@ -19,7 +19,7 @@ def test_a_run_without_visible_steps_is_undecided(tmp_path: Path) -> None:
     assert any("no training step was seen" in line for line in ended.said)
 
 
-@pytest.mark.parametrize("way", ["manual", "replaced"])
+@pytest.mark.parametrize("way", ["manual", pytest.param("replaced", marks=pytest.mark.slow)])
 def test_updates_without_an_optimizer_are_steps(tmp_path: Path, way: str) -> None:
     without = bare("unseen.py", way, folder=tmp_path)
     capture = ("--preset", "full", "--capture", "all:every=1")

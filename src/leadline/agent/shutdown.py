@@ -96,7 +96,7 @@ class Shutdown:
         elif parts.job.is_ours:
             node, primary = parts.documents.node, parts.election.primary
             place = "other nodes" if primary == node else primary
-            parts.terminal.message(f"the command has ended with exit {final} on {node}; the run goes on at {place}")
+            parts.terminal.message(f"the command has ended with exit {final} on {node}; the run continues on {place}")
         parts.write_node(has_ended=True, exit_status=None if parts.job.exit_status is None else final)
         parts.documents.close()
         self.terminate_judge()  # what it had to write is written by now, or never will be

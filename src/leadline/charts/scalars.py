@@ -86,7 +86,7 @@ def compare(
         labelled.append(table.set_column(column, "worker", pa.array(texts, pa.string())))
     joined = pa.concat_tables(labelled) if labelled else None
     if joined is None or not joined.num_rows:
-        return theme.empty("captured in neither run", title)
+        return theme.empty("captured in none of the runs", title)
     return scalars(joined, title=title, y=y, is_log=is_log, colours=colours)
 
 

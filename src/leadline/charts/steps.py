@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -74,9 +75,19 @@ def histogram(distributions: Mapping[str, Mapping[str, Any]]) -> go.Figure:
     theme.note_omitted(fig, len(items) - theme.MAX_SERIES, "workers and modes")
     limits = [distribution["edges"][end] for _, distribution in items for end in (0, -1)]
     if min(limits) > 0 and any(_has_growing_bins(distribution["edges"]) for _, distribution in items):
-        fig.update_xaxes(type="log", dtick=1 if max(limits) > _FEW_TICKS * min(limits) else "D2")
-    fig.update_xaxes(SECONDS)
+        ticks = _log_ticks(min(limits), max(limits))
+        fig.update_xaxes(type="log", tickvals=ticks, ticktext=[latency(tick) for tick in ticks])
+    else:
+        fig.update_xaxes(SECONDS)
     return theme.set_legend(fig).update_layout(showlegend=True)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Return the powers of ten between two positive numbers; if they are few, also two and five times those."""
+    digits = (1,) if high > _FEW_TICKS * low else (1, 2, 5)
+    exponents = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    ticks = [digit * 10.0**exponent for exponent in exponents for digit in digits]
+    return [tick for tick in ticks if low <= tick <= high]
 
 
 def timeline(table: pa.Table, *, last: int = 30) -> go.Figure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -196,10 +197,11 @@ def compare(
 
 
 def _mark(fig: go.Figure, view: ChartView, tensors: Collection[str]) -> go.Figure:
-    """Mark the findings that name one of the tensors, unless the chart is empty."""
+    """Mark the findings within the steps of the view that name one of the tensors, unless the chart is empty."""
     if not fig.data:
         return fig
-    findings = view.run.findings().to_pylist()
+    start, end = view.start_step or 0, math.inf if view.end_step is None else view.end_step
+    findings = [row for row in view.run.findings().to_pylist() if start <= row["step"] < end]
     return marks.mark(fig, [row for row in findings if not set(tensors).isdisjoint(row["tensors"] or ())])
 
 

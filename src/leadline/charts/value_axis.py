@@ -17,9 +17,12 @@ _LOG_RATIO: Final = 100.0
 _LOW_RATIO: Final = 1000.0
 """The axis is also logarithmic if the median exceeds the low percentile by this factor."""
 _LOW_PERCENTILE: Final = 5.0
-_MAX_TICKS: Final = 6
+_MAX_TICKS: Final = 4
+_POWER_FONT: Final = 10
+"""Font size of powers of ten: Plotly draws them by a quarter larger."""
 _GAP: Final = 4.0
-"""A pause longer than this many median intervals, and than this many of a neighbouring one, is a gap."""
+"""A pause longer than this many median intervals, and than this many of a neighbouring one, is a gap; not if the next
+one is longer, as at the start of a run, where captures become less frequent."""
 _MAX_MARKED: Final = 60
 """Maximum number of points of a line that are marked, so that one sees how many there are."""
 SECONDS: Final = {"tickformat": "~s", "ticksuffix": "s"}
@@ -46,7 +49,9 @@ def set_scale(fig: go.Figure, values: Iterable[Any], *, is_log: bool | None = No
     if not is_log:
         return False
     decades = float(np.log10(positive.max()) - np.log10(positive.min())) if positive.size else 0.0
-    ticks = {"dtick": int(np.ceil(decades / _MAX_TICKS))} if decades >= 1 else {"nticks": _MAX_TICKS}
+    ticks: dict[str, Any] = {"nticks": _MAX_TICKS}
+    if decades >= 1:
+        ticks = {"dtick": int(np.ceil(decades / _MAX_TICKS)), "tickfont": {"size": _POWER_FONT}}
     fig.update_yaxes(type="log", exponentformat="power", minor={"ticks": ""}, **ticks)
     return True
 
@@ -95,5 +100,6 @@ def _gaps(pauses: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     if len(pauses) < 2:
         return np.zeros(0, np.int64)
     around = np.concatenate([pauses[1:2], pauses, pauses[-2:-1]])
-    nearest = np.minimum(around[:-2], around[2:])
-    return np.flatnonzero((pauses > _GAP * np.median(pauses)) & (pauses > _GAP * nearest))
+    before, after = around[:-2], around[2:]
+    is_long = (pauses > _GAP * np.median(pauses)) & (pauses > _GAP * np.minimum(before, after))
+    return np.flatnonzero(is_long & (pauses >= after))

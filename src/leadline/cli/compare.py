@@ -31,7 +31,7 @@ def compare(
     show_all: Annotated[bool, typer.Option("--all", help="Also rules and settings that do not differ.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Compare runs: outcomes, metrics, and differing rules and settings."""
+    """Compare runs: outcomes, metrics, rules and settings."""
     if not 2 <= len(runs) <= _MAX_RUNS:
         raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
     opened = [leadline.open_run(name) for name in runs]
@@ -61,9 +61,19 @@ def _print_rows(title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]
     width = table_width()
     first = max(len(row[0]) for row in (*rows, (title,)))
     room = None if width is None else max(_MIN_CELL_WIDTH, (width - first) // len(names) - 2)
-    cells = [(row[0], *(cut(cell, room) for cell in row[1:])) for row in rows]
+    cells = [(row[0], *_cut_cells(row[1:], room)) for row in rows]
     typer.echo()
     print_lines(table((title, *(cut(name, room) for name in names)), cells, width=width))
+
+
+def _cut_cells(cells: Sequence[str], room: int | None) -> list[str]:
+    """Shorten the cells of a row to a width; where they would look alike, leave out the words with which all begin."""
+    shown = [cut(cell, room) for cell in cells]
+    if room is None or len(set(shown)) == len(set(cells)):
+        return shown
+    words = [cell.split(" ") for cell in cells]
+    same = next((index for index, at in enumerate(zip(*words, strict=False)) if len(set(at)) > 1), 0)
+    return [cut(" ".join(["…", *of_cell[max(0, same - 1) :]]), room) for of_cell in words]
 
 
 def _text(value: str | None) -> str:

@@ -15,7 +15,7 @@ from leadline.analysis.digest import Digest
 from leadline.cli.console import number
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import counted, duration, phase_label, share, size
+from leadline.records.formatting import counted, duration, latency, phase_label, share, size
 from leadline.records.names import OVERHEAD
 
 _MAX_SCALARS: Final = 16
@@ -163,8 +163,8 @@ def _throughput(throughput: dict[str, Any]) -> str:
     parts = []
     if "steps_per_second" in throughput:
         parts.append(f"{number(throughput['steps_per_second'])} steps/s")
-        parts.append(f"step time p50 {number(throughput['step_ms']['median'])} ms")
-        parts.append(f"p95 {number(throughput['step_ms']['p95'])} ms")
+        parts.append(f"step time p50 {latency(throughput['step_ms']['median'] / 1e3)}")
+        parts.append(f"p95 {latency(throughput['step_ms']['p95'] / 1e3)}")
     if "samples_per_second" in throughput:
         parts.append(f"{number(throughput['samples_per_second'])} samples/s")
     if "flops_per_second" in throughput:

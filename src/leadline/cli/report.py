@@ -17,6 +17,7 @@ from leadline.cli.arguments import RunArgument
 from leadline.cli.console import complain, console, error_console
 from leadline.errors import ConfigurationError, MissingExtraError
 from leadline.judge.judge import judge_run
+from leadline.reader.pandas_import import skip_pandas_import
 from leadline.records.formatting import counted, size
 from leadline.records.manifest import RuleSpec
 from leadline.rules.registry import canonical
@@ -53,6 +54,7 @@ def report(
 
     The run may still be active.
     """
+    skip_pandas_import()
     opened = leadline.open_run(run)
     path = _path(output, opened)
     for line in opened.damage:

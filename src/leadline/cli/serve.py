@@ -64,9 +64,9 @@ def serve(
         bool, typer.Option("--env", help="Print the environment for boto3 and the SageMaker SDK v2, and exit.")
     ] = False,
 ) -> None:
-    """Accept training jobs by SageMaker's API, and run each on this machine under leadline run.
+    """Run training jobs that clients create by SageMaker's API.
 
-    Jobs run the code that clients send, as the user who starts the server.
+    Each job runs on this machine under leadline run: the code that a client sent, as the user who started the server.
     """
     try:
         from leadline.dashboard.security import Access

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -11,11 +11,13 @@ import leadline
 from leadline.analysis.digest import Digest
 from leadline.cli.arguments import RunArgument, complete_collection
 from leadline.cli.console import complain, echo_json
-from leadline.cli.table import print_lines, table, table_width
+from leadline.cli.table import cut, print_lines, table, table_width
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
+
+_MIN_COLLECTIONS_WIDTH: Final = 16
 
 
 def tensors(
@@ -47,11 +49,13 @@ def tensors(
             f"no tensors of {opened.name} match" if opened.tensor_names() else f"{opened.name} captured no tensors"
         )
     else:
+        width = table_width()
+        room = None if width is None else max(_MIN_COLLECTIONS_WIDTH, width // 4)
         cells = [
-            (row["name"], _shape(row["shape"]), ", ".join(row["collections"]), ", ".join(row["statistics"]))
+            (row["name"], _shape(row["shape"]), cut(", ".join(row["collections"]), room), ", ".join(row["statistics"]))
             for row in rows
         ]
-        print_lines(table(("NAME", "SHAPE", "COLLECTIONS", "STATISTICS"), cells, width=table_width()))
+        print_lines(table(("NAME", "SHAPE", "COLLECTIONS", "STATISTICS"), cells, width=width))
 
 
 def _checked(regex: str | None) -> str | None:

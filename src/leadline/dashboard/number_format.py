@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Final
 
+from leadline.records.describe import response
 from leadline.records.formatting import (
     counted,
     duration,
@@ -46,6 +47,7 @@ FILTERS: Final[dict[str, Callable[..., Any]]] = {
     "share": lambda ratio: "–" if ratio is None else share(ratio),
     "size": lambda count: "–" if count is None else size(count),
     "phase_label": phase_label,
+    "response": response,
     "significant": significant,
     "unbroken": unbroken,
     "without_direction_marks": without_direction_marks,

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from leadline.dashboard.app import create_app
 from leadline.errors import ConfigurationError
+from leadline.reader.pandas_import import skip_pandas_import
 
 if TYPE_CHECKING:
     from leadline.dashboard.security import Access
@@ -59,6 +60,7 @@ def serve(root: str, listener: socket.socket, access: Access) -> None:
     import uvicorn
 
     share_arenas()
+    skip_pandas_import()
     app = create_app(root, access=access)
 
     config = uvicorn.Config(

@@ -76,7 +76,7 @@ class Distributes(Protocol):
 
 @runtime_checkable
 class EndsTraining(Protocol):
-    """The capability to end the loop of a training while the script goes on."""
+    """The capability to end the loop of a training while the script continues."""
 
     def end_training(self) -> bool:
         """Ask the running loops to end after this step; return whether there are any."""

@@ -147,7 +147,7 @@ def set_interval(monitor: Monitor, request: SetInterval) -> Answer:
     interval_ms = request.interval_ms
     if interval_ms not in INTERVALS_MS:
         accepted = ", ".join(map(str, INTERVALS_MS))
-        return Answer("refused", f"interval_ms must be one of {accepted}, not {interval_ms}")
+        return Answer("refused", f"interval-ms must be one of {accepted}, not {interval_ms}")
     monitor.set_interval(interval_ms / 1000)
     return Answer()
 

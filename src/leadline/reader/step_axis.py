@@ -160,9 +160,14 @@ class StepPlacer:
 
 def _joined(parts: list[tuple[Any, Any]]) -> tuple[Integers, Integers]:
     """Return the steps of a mode and the steps within it, in ascending order, each once."""
-    steps, mode_steps = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    pairs = np.unique(np.stack([steps, mode_steps], axis=1), axis=0)
-    return pairs[:, 0], pairs[:, 1]
+    first, *others = parts
+    different = [part for part in others if not all(map(np.array_equal, part, first))]
+    steps, mode_steps = (np.concatenate(columns) for columns in zip(first, *different, strict=True))
+    if np.any(steps[1:] <= steps[:-1]):
+        order = np.lexsort((mode_steps, steps))
+        steps, mode_steps = steps[order], mode_steps[order]
+    is_new = np.append(True, (steps[1:] != steps[:-1]) | (mode_steps[1:] != mode_steps[:-1]))[: len(steps)]
+    return steps[is_new], mode_steps[is_new]
 
 
 def _placed(
@@ -176,6 +181,9 @@ def _placed(
     """
     if not stamps:
         return _NONE, _NONE, np.zeros(0, bool)
+    if len(stamps) == 1:
+        steps, mode_steps = stamps[main]
+        return steps, mode_steps, np.ones(len(steps), bool)
     columns: list[Integers] = [np.concatenate(parts) for parts in zip(*stamps.values(), strict=True)]
     modes = np.repeat(np.arange(len(stamps)), [len(of_mode) for of_mode, _ in stamps.values()])
     is_main = modes == list(stamps).index(main)

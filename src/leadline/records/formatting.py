@@ -91,7 +91,9 @@ def model(name: str, parameters: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """``0.4 s``, ``12 s``, ``6 m 12 s``, ``3 h 5 m``, ``2 d 4 h``."""
+    """``417 ms``, ``1.8 s``, ``12 s``, ``6 m 12 s``, ``3 h 5 m``, ``2 d 4 h``."""
+    if seconds < 0.9995:
+        return latency(seconds)
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

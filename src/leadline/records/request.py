@@ -46,7 +46,7 @@ class Stop(Request, StrictDocument):
     grace_seconds: float = 30.0
     """Time for the job to react before signals are sent."""
     let_script_finish: bool = False
-    """Whether only the training ends, if its loop can be asked to, and the script goes on after it."""
+    """Whether only the training ends, if its loop can be asked to, and the script continues after it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """``python -m leadline.remote RUN``: uploads a run while its job runs, in a process of its own.
 
-SIGTERM says that nothing is written any more: it ends once everything is uploaded. Without its agent it goes on until
+SIGTERM says that nothing is written any more: it ends once everything is uploaded. Without its agent it continues until
 the run has not changed for a while.
 """
 

@@ -40,7 +40,7 @@ _KEPT_CHANGES: Final = 1000
 """How many changes are kept when the index is written; a root that was listed before them is listed completely."""
 
 Entry = dict[str, Any]
-"""The reduced documents of a run by name; empty: the run goes on, and its own documents count."""
+"""The reduced documents of a run by name; empty: the run continues, and its own documents count."""
 
 
 def entry_of(run: str) -> Entry:

@@ -108,7 +108,7 @@ def _split(uri: str) -> tuple[str, str]:
 
 
 def _relative(key: str, prefix: str) -> str:
-    """Return the name of an object below a prefix; a prefix may also be an object, or the begin of a name."""
+    """Return the name of an object below a prefix; a prefix may also be an object, or the first part of a name."""
     is_folder = prefix.endswith("/") or key[len(prefix) : len(prefix) + 1] == "/"
     base = len(prefix) if is_folder else prefix.rfind("/") + 1
     return key[base:].lstrip("/")

@@ -12,6 +12,7 @@ from leadline.config.secrets import refuse_literal
 from leadline.dashboard.security import Access, is_loopback
 from leadline.dashboard.server import share_arenas
 from leadline.errors import ConfigurationError
+from leadline.reader.pandas_import import skip_pandas_import
 from leadline.serve.app import ApiService, create_app
 from leadline.serve.job_queue import JobQueue, ServerSettings
 from leadline.serve.run_configuration import ADDRESS
@@ -70,6 +71,7 @@ def serve(
     import uvicorn
 
     share_arenas()
+    skip_pandas_import()
     try:
         make_folder(settings.folder)
         os.chmod(settings.folder, 0o700)

@@ -20,7 +20,7 @@ def seconds(time_ns: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class StatusTransition(StrictDocument):
-    """The begin of a phase of a job."""
+    """The start of a phase of a job."""
 
     status: str
     """A secondary status of AWS: ``Downloading``, ``Training`` …"""

@@ -1,4 +1,4 @@
-"""Continuation of a run that an earlier process began: the streams and the step at which this process goes on."""
+"""Continuation of a run that an earlier process began: the streams and the step at which this process continues."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def test_commands_run_one_at_a_time_in_order(agent: Agent) -> None:
     agent.exit(103, -9, 3.5)
     assert agent.machine.started == ["b", "a", "c"]
     assert agent.answers["id-a"] == "failed: exit status 1 after 1.0 s"
-    assert agent.answers["id-c"] == "failed: killed by SIGKILL after 0.5 s"
+    assert agent.answers["id-c"] == "failed: killed by SIGKILL after 500 ms"
     assert agent.commands.is_idle
 
 

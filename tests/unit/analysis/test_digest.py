@@ -269,3 +269,18 @@ def test_rows_outside_steps_are_events(tmp_path) -> None:
     assert isinstance(start, TimelineEvent)
     assert digest.events()["name"].to_pylist() == ["imports"]
     assert digest.job().split == {"imports": 0.7}
+
+
+def test_the_usage_of_more_sensors_than_are_read_at_once_is_that_of_all_samples(tmp_path) -> None:
+    samples = [
+        SystemSample(
+            START_NS + second * SECOND_NS, float((7 * gpu + second) % 100), Channel("gpu", f"gpu{gpu}", metric)
+        )
+        for second in range(5)
+        for gpu in range(11)
+        for metric in ("utilization_percent", "memory_used_percent")
+    ]
+    run = open_run(RunWriter(tmp_path / "run").write_all(samples).path)
+    found = Digest(run).usage()
+    assert len(found) == 22
+    assert sorted(found, key=str) == sorted(usage(run.system_metrics()), key=str)

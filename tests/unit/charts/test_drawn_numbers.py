@@ -12,6 +12,8 @@ from leadline.analysis import histograms, operators, ranks
 from leadline.analysis.usage import distributions
 from leadline.charts import marks, phases, profiles, scalars, system_charts, theme, usage, values
 from leadline.charts import steps as step_figures
+from leadline.charts.value_axis import with_gaps
+from leadline.config.presets import FIRST_STEPS
 from leadline.records.formatting import phase_label
 from leadline.testing.runs import START_NS
 
@@ -321,3 +323,22 @@ def test_series_are_called_by_what_distinguishes_them(made: Made) -> None:
     assert alone.data[0].name.startswith("train: median ")
     progress = phases.progress(made.digest.steps(mode="train"))
     assert [trace.name for trace in progress.data] == [f"train, rank {rank}" for rank in range(3)]
+
+
+def test_a_line_is_not_interrupted_where_captures_become_less_frequent() -> None:
+    regular = sorted({*FIRST_STEPS, *range(0, 400, 50)})
+    for shown, missing in (((0, 51), set()), ((0, 400), set()), ((0, 400), {200, 250, 300, 350}), ((40, 400), {150})):
+        steps = [step for step in regular if shown[0] <= step < shown[1] and step not in missing]
+        rows = {"step": np.array(steps), "value": np.ones(len(steps))}
+        assert not np.isnan(with_gaps(rows, "step")["value"]).any(), (shown, missing)
+    pause = {"step": np.array([*range(20), *range(500, 520)]), "value": np.ones(40)}
+    (gap,) = np.flatnonzero(np.isnan(with_gaps(pause, "step")["value"]))
+    assert gap == 20
+
+
+def test_the_axis_of_step_times_has_few_round_times() -> None:
+    edges = np.geomspace(0.0007, 0.025, 20)
+    counts = np.ones(19)
+    fig = step_figures.histogram({"rank0-1/train": {"edges": edges, "counts": counts, "p50": 0.001, "p99": 0.02}})
+    assert fig.layout.xaxis.ticktext == ("1 ms", "2 ms", "5 ms", "10 ms", "20 ms")
+    assert fig.layout.xaxis.tickvals == pytest.approx((0.001, 0.002, 0.005, 0.01, 0.02))

@@ -7,6 +7,7 @@ import io
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,8 @@ from leadline.cli.app import application
 from leadline.errors import ConfigurationError, NotCapturedError, RunNotFoundError, UnknownNameError
 from leadline.judge.judge import Judge
 from leadline.records.manifest import RuleSpec
+from leadline.store import layout
+from leadline.store.documents import write_document
 from leadline.testing.runs import Capture, RunWriter
 
 GRADIENT = "gradient/fc.weight"
@@ -129,3 +132,25 @@ def test_runs_are_compared(call: Call) -> None:
     assert compared["rules"]["vanishing_gradient"] == ["fired at step 0", "clear", "fired at step 0"]
     (train, _) = compared["scalars"]
     assert [value["last"] for value in train["values"]] == ["NaN", 2.5, "NaN"]
+
+
+def test_cells_that_differ_never_look_alike_on_a_narrow_terminal(
+    call: Call, runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, rate in (("slow", "0.01"), ("fast", "10")):
+        writer = RunWriter(runs.parent / "rates" / name)
+        command = ("/usr/local/lib/some/environment/bin/python", "train.py", "--rate", rate)
+        document = replace(writer.manifest, command=command).to_dict()
+        write_document(str(runs.parent / "rates" / name / layout.MANIFEST), document)
+        writer.end()
+    monkeypatch.setenv("LEADLINE_ROOT", str(runs.parent / "rates"))
+    monkeypatch.setattr("leadline.cli.compare.table_width", lambda: 60)
+    (row,) = [line for line in call("compare", "slow", "fast").splitlines() if line.startswith("command")]
+    assert row.split() == ["command", "…", "--rate", "0.01", "…", "--rate", "10"]
+
+
+def test_the_list_of_tensors_fits_a_terminal(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.cli.tensors.table_width", lambda: 80)
+    lines = call("tensors", "first").splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    assert any(line.startswith(GRADIENT) for line in lines)

@@ -93,6 +93,38 @@ def test_the_page_draws_shared_scalars(two: Path, open_dashboard: Open) -> None:
     assert same.count('data-chart="layers"') == 2
 
 
+def test_the_tensors_drawn_first_have_the_statistic_drawn_first(tmp_path: Path, open_dashboard: Open) -> None:
+    for name in ("one", "two"):
+        RunWriter(tmp_path / name).write_all(
+            [
+                Capture(step, {"loss": {"value": 5.0}, "gradient/a": {"l2": 3.0}, "b_output_0": {"value": 1.0}})
+                for step in range(5)
+            ]
+        ).end()
+    client = open_dashboard(tmp_path)
+    text = client.get("/compare?run=one&run=two", headers=PAGE).text
+    charts = {
+        element["chart"]: client.get(f"/runs/{element['run']}/charts/{element['chart']}.json?{element['query']}").json()
+        for element in (
+            {key: html.unescape(value) for key, value in re.findall(r'data-(chart|run|query)="([^"]*)"', tag)}
+            for tag in re.findall(r"<div[^>]*data-chart=[^>]*>", text)
+        )
+    }
+    assert set(charts) == {"compare", "layers"}
+    assert not [name for name, figure in charts.items() if "empty" in (figure["layout"].get("meta") or {})]
+
+
+def test_what_is_the_same_in_every_run_is_folded(two: Path, open_dashboard: Open) -> None:
+    text = open_dashboard(two).get("/compare?run=one&run=other", headers=PAGE).text
+    assert re.findall(r'class="rule"><span title="(\w+)"', text) == ["mine", "overfit"]
+    assert "with the same verdict" not in text
+    same = open_dashboard(two).get("/compare?run=one&run=one", headers=PAGE).text
+    shown, folded = same.split('id="same-rules"')
+    assert re.findall(r'class="rule"><span title="(\w+)"', shown) == ["mine"], "it fired in both"
+    assert re.findall(r'class="rule"><span title="(\w+)"', folded) == ["overfit"]
+    assert "1 rule with the same verdict in every run" in folded
+
+
 def test_without_two_runs_the_page_shows_a_form(two: Path, open_dashboard: Open) -> None:
     text = open_dashboard(two).get("/compare?run=one&run=", headers=PAGE).text
     assert '<option value="other">' in text

@@ -175,3 +175,12 @@ def test_a_rule_that_evaluates_others_has_a_line_for_each(tmp_path: Path, open_d
     assert '<a href="#rule-cpu_bottleneck">cpu_bottleneck</a>' in text
     assert ">p95 100, phases (backward 0.4)<" in text
     assert "Measured:" not in text
+
+
+def test_only_findings_within_the_steps_of_a_chart_are_marked(client: TestClient) -> None:
+    address = "/runs/story/charts/tensor.json?name=gradient/a.weight&statistic=l2"
+    marked = {
+        query: len(client.get(address + query).json()["layout"].get("meta", {}).get("flags", ()))
+        for query in ("", "&start_step=0&end_step=5", "&start_step=5&end_step=6")
+    }
+    assert marked == {"": 1, "&start_step=0&end_step=5": 0, "&start_step=5&end_step=6": 1}

@@ -66,7 +66,7 @@ def test_phases_of_an_interval_match_its_steps(run: Run) -> None:
     found = chosen(run, 1.0, 3.0)
     shares = {each["label"]: each["share"] for each in found["phases"]}
     assert shares == pytest.approx({"backward": 0.5, "data loading": 0.25, "forward": 0.25}, abs=1e-3)
-    assert [each["time"] for each in found["phases"]] == ["1.0 s", "0.5 s", "0.5 s"]
+    assert [each["time"] for each in found["phases"]] == ["1.0 s", "500 ms", "500 ms"]
     assert found["phases"][0]["label"] == "backward"
     assert found["steps"].startswith("20 training steps (mean 100 ms")
 

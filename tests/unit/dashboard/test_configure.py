@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import html
+import re
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from hypothesis import given
@@ -17,7 +19,7 @@ from starlette.testclient import TestClient
 from leadline.config.resolve import prepare, resolve
 from leadline.config.run_config import RunConfig
 from leadline.config.toml_file import from_table, from_toml, to_toml
-from leadline.dashboard.pages.configure import from_form
+from leadline.dashboard.pages.configure import COLLECTIONS, from_form
 from leadline.dashboard.rule_forms import rule_choices
 from leadline.judge.rule_plan import default_rules
 from leadline.reader.find_runs import read_manifest
@@ -172,3 +174,13 @@ def test_the_run_fills_the_form_in(tmp_path: Path, open_dashboard: Callable[...,
     text = open_dashboard(tmp_path).get("/runs/first/configure").text
     assert "leadline run" in text
     assert from_toml(None, str(tmp_path)) == RunConfig()
+
+
+def test_the_estimate_names_only_collections_of_the_form(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    RunWriter(tmp_path / "run").write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)]).end()
+    page = open_dashboard(tmp_path).get("/runs/run/configure?" + urlencode(form(**{"c.labels.every": "5"}))).text
+    (named,) = re.findall(r"captured none: ([^<]*)\.", page)
+    assert "labels" in named
+    assert set(re.split(r", | and ", named)) <= set(COLLECTIONS)

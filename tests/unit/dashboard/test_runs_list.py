@@ -285,8 +285,8 @@ def test_hyperparameters_have_columns_by_which_runs_are_sorted(
         optimized.write(Capture(step, {"SGD/momentum": {"value": momentum}}, infos=infos))
     optimized.end()
     client = open_dashboard(tmp_path)
-    offered = re.findall(r'name="column" value="([^"]+)"', client.get("/columns").text)
-    assert offered == ["lr", "name", "SGD/momentum"]
+    offered = re.findall(r'(?:name="column" value="|<legend>)([^"<]+)', client.get("/columns").text)
+    assert offered == ["Hyperparameters that differ", "lr", "Other hyperparameters", "name", "SGD/momentum"]
 
     def rows(**query: Any) -> list[str]:
         return re.findall(r'<tr id="run-([^"]+)"', client.get("/", params=query).text)

@@ -78,7 +78,7 @@ def test_a_process_is_reused_for_the_next_run_without_any_state(runs: list[str],
     assert len(kept) == 2
     assert [each["exploding_tensor"].judged_steps for each in (first, second)] == [3, 5]
     said = [each["counting"].findings[0].message for each in (first, second)]
-    # the file is run anew for each run, its process is as patient in the second as in the first
+    # the file is run again for each run, its process is as patient in the second as in the first
     assert said[0] == said[1]
     assert said[0].startswith("asked 1 times")
     worker_processes.close()

@@ -173,13 +173,13 @@ WHOLE: Final[Mapping[str, Callable[[Path], Any]]] = {
     "in progress": lambda path: write(path, status="InProgress", is_over=False),
     "stopping": lambda path: write(path, status="Stopping", is_over=False),
     "starting": lambda path: write(path, status="Starting", is_over=False),
-    "goes on here": lambda path: write(path, **gone(agent_pid=os.getpid(), job_pid=os.getpid())),
-    "agent gone, worker goes on": lambda path: killed_with(path, pid=os.getpid(), time_ns=time.time_ns()),
+    "continues here": lambda path: write(path, **gone(agent_pid=os.getpid(), job_pid=os.getpid())),
+    "agent gone, worker continues": lambda path: killed_with(path, pid=os.getpid(), time_ns=time.time_ns()),
     "agent gone, worker killed": lambda path: killed_with(path, pid=NOBODY),
     "agent gone, worker ended": lambda path: killed_with(path, pid=NOBODY, state="ended"),
     "agent gone, job killed": lambda path: killed_before_it_began(path, job=NOBODY),
-    "agent gone, job goes on": lambda path: killed_before_it_began(path, job=os.getpid()),
-    "goes on elsewhere": lambda path: write(path, status="InProgress", is_over=False, node="another"),
+    "agent gone, job continues": lambda path: killed_before_it_began(path, job=os.getpid()),
+    "continues elsewhere": lambda path: write(path, status="InProgress", is_over=False, node="another"),
     "silent elsewhere": silent,
     "of many workers": of_many_workers,
     "rewritten in place": rewritten_in_place,
@@ -315,13 +315,13 @@ def test_the_runs_cover_every_status(tmp_path: Path) -> None:
     }
     killed = {name: status for name, status in found.items() if name.startswith("agent gone")}
     assert killed == {
-        "agent gone, worker goes on": "InProgress",
+        "agent gone, worker continues": "InProgress",
         "agent gone, worker killed": "Interrupted",
         "agent gone, worker ended": "Completed",
         "agent gone, job killed": "Interrupted",
-        "agent gone, job goes on": "InProgress",
+        "agent gone, job continues": "InProgress",
     }
-    assert (found["silent elsewhere"], found["goes on elsewhere"]) == ("Interrupted", "InProgress")
+    assert (found["silent elsewhere"], found["continues elsewhere"]) == ("Interrupted", "InProgress")
 
 
 _WRONG: Final = (

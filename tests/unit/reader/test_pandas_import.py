@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
+import urllib.request
+from pathlib import Path
 
 import pytest
+
+from leadline.testing.runs import Capture, RunWriter
 
 CONVERT = "import pyarrow as pa, sys; pa.array([1]); print('pandas' in sys.modules)"
 SKIP = "from leadline.reader.pandas_import import skip_pandas_import; skip_pandas_import()"
@@ -28,3 +34,24 @@ print(pa.table({"a": [1, 2]}).to_pandas()["a"].tolist(), pa.array(pd.Series(["x"
 def test_an_import_of_pandas_is_skipped_and_still_possible(code: str, printed: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == printed
+
+
+def test_commands_that_import_pyarrow_late_skip_it_too(tmp_path: Path) -> None:
+    RunWriter(tmp_path / "run").write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(5)]).end()
+    command = [sys.executable, "-X", "importtime", "-m", "leadline"]
+    environment = {**os.environ, "LEADLINE_ROOT": str(tmp_path)}
+    report = subprocess.run(
+        [*command, "report", "run"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    with subprocess.Popen(
+        [*command, "ui", str(tmp_path), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as dashboard:
+        assert dashboard.stdout is not None
+        (address,) = re.findall(r"http://\S+:\d+", dashboard.stdout.readline())
+        with urllib.request.urlopen(f"{address}/runs/run/overview") as page:
+            assert page.status == 200
+        dashboard.terminate()
+        imported = dashboard.communicate()[1]
+    for log in (report.stderr, imported):
+        assert "pyarrow.lib" in log
+        assert "pandas.core" not in log

@@ -1,4 +1,4 @@
-"""A process that joins a run tells one that goes on from one that was killed, though clocks differ by hours."""
+"""A process that joins a run tells one that continues from one that was killed, though clocks differ by hours."""
 
 from __future__ import annotations
 

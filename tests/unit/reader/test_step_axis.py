@@ -103,3 +103,18 @@ def test_a_range_of_train_steps_includes_the_evaluations_after_them() -> None:
     assert axis.global_range(5, 10) == (5, 15)
     assert axis.global_range(10, 20) == (15, None)
     assert axis.global_range(None, None) == (None, None)
+
+
+@given(LOOPS, st.randoms(), st.integers(1, 3))
+def test_the_order_of_records_and_their_repetition_do_not_matter(
+    loop: list[tuple[str, int]], random: object, series: int
+) -> None:
+    rows = counted(loop)
+    again = [row for row in rows for _ in range(series)]
+    random.shuffle(again)  # type: ignore[attr-defined]
+    one, other = axis_of(rows), axis_of(again)
+    parts = [(row.mode, np.array([row.step]), np.array([row.mode_step])) for row in again]
+    apart = StepAxis(parts)
+    for row in rows:
+        places = {axis.position(row.step, row.mode) for axis in (one, other, apart)}
+        assert len(places) == 1

@@ -26,7 +26,10 @@ from leadline.records.formatting import (
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0.04, "0.0 s"),
+        (0, "0 s"),
+        (0.0004, "400 µs"),
+        (0.6159, "616 ms"),
+        (0.9996, "1.0 s"),
         (9.94, "9.9 s"),
         (9.96, "10 s"),
         (59.4, "59 s"),

@@ -82,7 +82,8 @@ def _options(parameters: QueryParams, runs: Sequence[str], available: Sequence[d
     statistics = view.order_statistics(
         list(dict.fromkeys(statistic for group in first["statistics"].values() for statistic in group))
     )
-    default = view.preferred(statistics) if statistics else ""
+    of_collection = first["statistics"].get(of) or statistics
+    default = view.preferred(of_collection) if of_collection else ""
     by = parameters.get("by") if parameters.get("by") in statistics else default
     name = parameters.get("name") or next(iter(first["arrays"]), tensors[0] if tensors else "")
     other = [("other", run) for run in runs[1:]]
@@ -137,6 +138,11 @@ class RuleComparison:
     @property
     def differs(self) -> bool:
         return len({view and view.verdict for view in self.views}) > 1
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the page shows it at once: the runs differ, or it fired in all of them."""
+        return self.differs or any(view is not None and view.verdict == "fired" for view in self.views)
 
 
 def rules(runs: Sequence[Run]) -> list[RuleComparison]:

@@ -62,8 +62,6 @@ _PRESETS: Final = {
 _KEYS: Final = ("every", "statistics", "raw")
 _MIN_ACTION_ROWS: Final = 3
 _MAX_ACTION_ROWS: Final = 20
-_NAMED: Final = 6
-"""Collections that are named of those that the estimate leaves out."""
 _SECRETS_HINT: Final = "Give secrets and addresses as $VARIABLE."
 _VALUE_BYTES: Final = 8
 _ELEMENT_BYTES: Final = 4
@@ -322,10 +320,9 @@ def describe_estimate(plan: CapturePlan, items: list[SizeLine], run: Run) -> lis
             f"Estimate: about {size(round(bytes_per_step * steps_per_second * _SECONDS_PER_HOUR))} per hour and "
             f"worker, based on this run's tensors and its {steps_per_second:.3g} steps/s."
         )
-    unknown = list(dict.fromkeys(line.collection for line in items if line.tensors is None))
-    if unknown:
-        shown = unknown if len(unknown) <= _NAMED else [*unknown[:_NAMED], f"{len(unknown) - _NAMED} more"]
-        sentences.append(f"Not included, because this run captured none: {listed(shown)}.")
+    unknown = {line.collection for line in items if line.tensors is None}
+    if named := [name for name in COLLECTIONS if name in unknown]:
+        sentences.append(f"Not included, because this run captured none: {listed(named)}.")
     ratio = step_share(workers)
     if ratio is not None:
         preset = run.manifest.preset

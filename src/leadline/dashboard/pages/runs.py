@@ -157,13 +157,23 @@ def runs(request: Request) -> Response:
 
 
 def columns(request: Request) -> Response:
-    """Serve ``/columns``: the hyperparameters that can have a column, of all runs and of the latest optimizers."""
+    """Serve ``/columns``: the hyperparameters that can have a column, those that differ between runs first.
+
+    Those of optimizers are of the latest runs.
+    """
     state, chosen = site(request), _query(request).columns
     rows = sorted(state.run_list.rows(), key=lambda row: -row.started_ns)
-    names = {name for row in rows for name in row.given}
-    for row in rows[:_MAX_SPARKLINES]:
-        names |= set(_Values(state.run_cache.root, ("*",)).of(row))
-    return render(request, "columns.html", {"names": sorted(names | set(chosen), key=str.lower), "chosen": chosen})
+    values: dict[str, set[str]] = {name: set() for name in chosen}
+    for index, row in enumerate(rows):
+        of_row = _Values(state.run_cache.root, ("*",)).of(row) if index < _MAX_SPARKLINES else row.given
+        for name, value in of_row.items():
+            values.setdefault(name, set()).add(value)
+    names = sorted(values, key=str.lower)
+    groups = {
+        "Hyperparameters that differ": [name for name in names if len(values[name]) > 1],
+        "Other hyperparameters": [name for name in names if len(values[name]) <= 1],
+    }
+    return render(request, "columns.html", {"groups": groups, "chosen": chosen})
 
 
 def _query(request: Request) -> RunQuery:

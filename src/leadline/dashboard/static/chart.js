@@ -10,6 +10,7 @@ const CONFIG = {
   modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d", "resetScale2d", "zoomIn2d", "zoomOut2d"],
 };
 const FEW_STEPS = 8;
+const TIME_LABEL_PX = 110; // a time with milliseconds, and the gap to the next
 const HEIGHT = 280;
 const DEBOUNCE_MS = 150;
 const MIN_REFRESH_MS = 2000;
@@ -153,6 +154,7 @@ export class Chart {
     for (const key of this.axis.keys(layout)) {
       if (this.axis.visible) Object.assign(layout[key], { range: this.axis.toPlot(this.axis.visible), autorange: false });
       if (this.axis.length > FEW_STEPS) delete layout[key].dtick; // it was chosen for the data of this chart alone
+      if (this.axis.isTime) Object.assign(layout[key], { tickangle: 0, nticks: Math.max(2, Math.floor(this.element.clientWidth / TIME_LABEL_PX)) });
     }
     for (const key of Object.keys(layout)) if (/^yaxis\d*$/.test(key)) layout[key].fixedrange = true;
     layout.dragmode = "zoom";

@@ -18,6 +18,10 @@ export function startRunList() {
   document.addEventListener("htmx:afterSwap", ({ target }) => (target.id === "run-dialog" ? target.showModal() : prepare()));
   document.addEventListener("htmx:afterRequest", onChanged);
   document.addEventListener("click", closeDialog);
+  document.addEventListener("click", ({ target }) => closeMenus((menu) => !menu.contains(target)));
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") closeMenus((menu) => menu.contains(document.activeElement));
+  });
   prepare();
 }
 
@@ -30,6 +34,14 @@ function prepare() {
   }
   for (const box of document.querySelectorAll("[data-selects-run]")) box.checked = selected.includes(box.dataset.selectsRun);
   showComparison();
+}
+
+function closeMenus(isClosed) {
+  for (const menu of document.querySelectorAll("details.menu[open]")) {
+    if (!isClosed(menu)) continue;
+    if (menu.contains(document.activeElement)) menu.querySelector("summary").focus();
+    menu.open = false;
+  }
 }
 
 // --- losses --------------------------------------------------------------------------------------------------

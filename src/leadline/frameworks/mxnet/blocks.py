@@ -85,7 +85,7 @@ class BlockHooks:
     steps.
 
     An eval step is a call of a trained block outside of ``autograd.record()`` and in predict mode, with the calls that
-    follow until the next one or until the training goes on.
+    follow until the next one or until the training continues.
     """
 
     def __init__(self, callbacks: StepCallbacks, guard: Guard, losses: Losses, note: Callable[[str], None]) -> None:

@@ -95,7 +95,7 @@ class GluonLossFacts:
         self._found |= {f"{name}/{fact}": number for fact, number in numbers.items() if number == number}
 
     def take(self) -> Mapping[str, float]:
-        """Return the facts of the step as checks, and begin anew."""
+        """Return the facts of the step as checks, and start over."""
         found, self._found = self._found, {}
         self._names.clear()
         return found or NO_FACTS

@@ -43,7 +43,7 @@ class LossTotals:
         tracker, total, count = reading.tracker, float(reading.total), float(reading.count)
         last_total, last_count = self._last.get(tracker, (0.0, 0.0))
         if count < last_count:
-            last_total = last_count = 0.0  # Keras has begun anew
+            last_total = last_count = 0.0  # Keras has reset its mean
         self._last[tracker] = (total, count)
         return (total - last_total) / (count - last_count) if count > last_count else None
 

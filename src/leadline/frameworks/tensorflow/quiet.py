@@ -7,7 +7,7 @@ from threading import get_ident
 from typing import Any
 
 from leadline.frameworks.adapter import Score, StepCallbacks
-from leadline.frameworks.tensorflow.losses import LossTotals, LossReading
+from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.records.phases import COMPUTE
 from leadline.training.guard import Guard
 

@@ -14,7 +14,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
-from leadline.frameworks.tensorflow.losses import LossTotals, LossReading
+from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.quiet import QuietBatches, scores_of
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps

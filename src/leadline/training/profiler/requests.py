@@ -26,7 +26,7 @@ PYTHON: Final[dict[Kind, Opener]] = {"cprofile": open_functions, "pyinstrument":
 class ProfileRequests:
     """See ``leadline.training.timeline.step_clock.StepListener``.
 
-    **A guard of its own** - a profile that fails is noted, and disables profiling; capture goes on.
+    **A guard of its own** - a profile that fails is noted, and disables profiling; capture continues.
 
     Args:
         started_ns: When the run was started, by the wall clock.

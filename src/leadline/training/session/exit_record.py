@@ -44,7 +44,7 @@ class ExitRecord:
             os.write(self._descriptor, bytes([_status_of(error)]))
 
     def withdraw(self) -> None:
-        """Remove the file: the process goes on without capture, and its end is no longer that of the worker."""
+        """Remove the file: the process continues without capture, and its end is no longer that of the worker."""
         self.discard()
         with suppress(FileNotFoundError):
             os.unlink(self._path)

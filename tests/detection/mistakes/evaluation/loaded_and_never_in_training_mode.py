@@ -1,4 +1,4 @@
-"""A classifier that goes on from its last weights.
+"""A classifier that continues from its last weights.
 
 Mistake: model.eval() was copied with the code that loads the weights, and the training runs in evaluation mode.
 """

@@ -183,7 +183,7 @@ class ModuleModes:
         self.calls_in_train_mode = max(self._calls, self.calls_in_train_mode or 0)
 
     def take_calls(self) -> int | None:
-        """Return ``calls_in_train_mode``, and begin anew."""
+        """Return ``calls_in_train_mode``, and start over."""
         calls = self.calls_in_train_mode
         self.calls_in_train_mode = 0 if calls is not None else None
         return calls

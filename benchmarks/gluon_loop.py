@@ -1,7 +1,7 @@
 """The rows of ``frameworks.py`` for MXNet: a loop with a trainer of Gluon, bare and with Leadline.
 
 One model of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
-and it is trained on for 15 s before, in which the budget grants more. The note has the second epoch, and what the first
+and it is trained on until the overhead budget of the start is spent. The note has the second epoch, and what the first
 one takes beyond it.
 """
 

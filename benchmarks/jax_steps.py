@@ -1,8 +1,8 @@
 """The rows of ``frameworks.py`` for JAX: a compiled step bare and with Leadline, or with what JAX offers to find a NaN.
 
 A network of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
-and it is trained on for 15 s before: until then the budget grants more, and the program that captures is compiled. The
-note has the second epoch, and what the first one takes beyond it.
+and it is trained on until the overhead budget of the start is spent, in which the program that captures is compiled.
+The note has the second epoch, and what the first one takes beyond it.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rows of ``frameworks.py`` for Keras on TensorFlow: ``fit`` bare and with Leadline, or with a peer's callback.
 
 One model of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
-and it is trained on for 15 s before: until then the budget grants more, and the first capture traces the function once
-more. The note has the second epoch, and what the first one takes beyond it.
+and it is trained on until the overhead budget of the start is spent, in which the first capture traces the function
+once more. The note has the second epoch, and what the first one takes beyond it.
 """
 
 from __future__ import annotations

@@ -15,10 +15,10 @@ from harness import Limit, Row
 
 import leadline
 from leadline.hook import DEFAULT_BUDGET, StandaloneRun
-from leadline.training.recorder.budget import START_NS, START_SHARE
+from leadline.training.recorder.budget import START_NS
 
-_START_SECONDS: Final = START_NS / START_SHARE / 1e9
-"""The time in which the budget may grant the share of the start."""
+_MOST_SECONDS: Final = 60.0
+"""A preset that spends the budget of the start more slowly is measured after this time."""
 
 
 class WatchedEpochs:
@@ -42,7 +42,7 @@ class WatchedEpochs:
         self._second: list[float] = []
 
     def seconds(self, make_epoch: Callable[[], Callable[[], float]]) -> float:
-        """Return the seconds of an epoch after those in which the budget grants the share of the start.
+        """Return the seconds of an epoch once the budget of the start is spent, in which a short run is captured whole.
 
         Args:
             make_epoch: Called once the run is open; returns what trains one epoch and returns its seconds.
@@ -56,7 +56,9 @@ class WatchedEpochs:
             self._first.append(first - second)
             self._second.append(second)
             self._first_bytes.append(_peak_bytes() - peak)
-            while time.perf_counter() - began < _START_SECONDS:
+            assert standalone.session is not None
+            cost = standalone.session.recorder.cost
+            while cost.own_ns < START_NS and time.perf_counter() - began < _MOST_SECONDS:
                 epoch()
             seconds = epoch()
             standalone.close()

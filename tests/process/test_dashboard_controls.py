@@ -81,22 +81,22 @@ def test_requests_from_the_browser_are_applied_and_shown(tmp_path: Path) -> None
             assert "No requests so far" in pages.told()
 
             assert pages.ask("interval", interval_ms="100").status_code == 200
-            pages.wait(r"sample the machine every 100 ms applied .*: taken")
+            pages.wait(r"sample the machine every 100 ms applied .*accepted by host ")
             assert 'every <b data-live-part="interval">100 ms</b>' in pages.client.get(f"/runs/{name}/controls").text
 
             assert pages.ask("profile", detailed="yes", steps="2").status_code == 200
-            pages.wait(r"detailed from the next step, 2 steps applied .*taken: .*\(step [\d,]+\)")
+            pages.wait(r"detailed from the next step, 2 steps applied .*accepted by .*\(step [\d,]+\)")
             assert pages.ask("profile", python="cprofile:cpu", step="1").status_code == 200
             pages.wait(r"cprofile \(cpu\) from step 1, 1 step refused .*step 1 has begun already")
             far = str(running.flushed_steps() + 1_000_000)
             assert pages.ask("profile", python="pyinstrument", step=far).status_code == 200
             pages.wait(r"pyinstrument from step [\d,]+, 1 step applied")
             assert pages.ask("profile-off").status_code == 200
-            pages.wait(r"end profiling applied .*taken: 1 window ended")
+            pages.wait(r"end profiling applied .*accepted by .*: 1 window ended")
 
             answer = pages.ask("rule", rule="vanishing_gradient", **{"p.threshold": "1e6"})
             assert answer.status_code == 200, answer.text
-            pages.wait(r"add rule vanishing_gradient applied .*judge: taken")
+            pages.wait(r"add rule vanishing_gradient applied .*accepted by judge")
 
             assert pages.ask("stop", grace="60").status_code == 200
             pages.wait(r"stop the job applied")

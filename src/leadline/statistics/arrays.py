@@ -96,7 +96,7 @@ def update_ratio(before: Array, after: Array) -> float:
         SageMaker developer guide, "WeightUpdateRatio".
     """
     change = change_l2(before, after)
-    norm = math.sqrt(sum_of_squares(np.abs(_wide(before)).ravel()))
+    norm = math.sqrt(_squares(_wide(before)))
     if norm == 0.0:
         return 0.0 if change == 0.0 else change * float("inf")
     return change / norm
@@ -113,7 +113,13 @@ def change_l2(before: Array, after: Array) -> float:
         NaN in, NaN out.
     """
     with np.errstate(all="ignore"):
-        return math.sqrt(sum_of_squares(np.abs(_wide(after) - _wide(before)).ravel()))
+        return math.sqrt(_squares(_wide(after) - _wide(before)))
+
+
+def _squares(wide: Array) -> float:
+    """Return the sum of the squares of moduli: NaN if a part of a complex number is NaN, even beside infinity."""
+    parts = (wide.real, wide.imag) if np.iscomplexobj(wide) else (wide,)
+    return sum(sum_of_squares(part.ravel()) for part in parts)
 
 
 def sum_of_squares(flat: Floats) -> float:

@@ -18,7 +18,10 @@ from leadline.records.notification import Notification
 _PROBE_SECONDS: Final = 5.0
 _sent: set[tuple[str, str, str]] = set()
 """What was sent to one of several targets while another failed (run, notification, URL): not sent again in a retry."""
-URL_EXAMPLE: Final = "for example notify:'mailtos://user:$PASSWORD@smtp.example.org?to=me@example.org'"
+URL_EXAMPLE: Final = (
+    "for example notify:'mailto://localhost:25?to=me@example.org', "
+    "or notify:'mailtos://user:$PASSWORD@smtp.example.org?to=me@example.org'"
+)
 _SMS_EXAMPLE: Final = "for example notify:'sns://$KEY/$SECRET/eu-west-1/+15551234567'"
 _DOCUMENTATION: Final = "see https://github.com/caronc/apprise/wiki for its form"
 _SMTP: Final = frozenset({"mailto", "mailtos"})

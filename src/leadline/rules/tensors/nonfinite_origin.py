@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
@@ -100,6 +100,10 @@ def _is_counted(counts: Floats) -> Choices:
     return counts > 0
 
 
+_STEPS_BEFORE: Final = 5
+"""A run that seeks the origin captures layers from so many steps before: another run may fail a little earlier."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Origin:
     """The origin of a non-finite value, as far as it can be determined."""
@@ -111,7 +115,7 @@ class _Origin:
 
 
 def _fired(bad: Sequence[TensorReading], window: Window) -> Fired:
-    origin = _find(bad)
+    origin = _find(bad, window)
     reading = origin.reading
     others = sorted(bad, key=lambda other: other is not reading)
     return Fired(
@@ -130,7 +134,7 @@ def _fired(bad: Sequence[TensorReading], window: Window) -> Fired:
     )
 
 
-def _find(bad: Sequence[TensorReading]) -> _Origin:
+def _find(bad: Sequence[TensorReading], window: Window) -> _Origin:
     weights = [reading for reading in bad if {"weights", "biases"} & set(reading.collections)]
     forward = [reading for reading in bad if set(_FORWARD) & set(reading.collections)]
     losses = [reading for reading in bad if "losses" in reading.collections]
@@ -139,7 +143,7 @@ def _find(bad: Sequence[TensorReading]) -> _Origin:
     if forward:
         return _from_forward_pass(min(forward, key=_order))
     if losses:
-        return _from_loss(losses[0])
+        return _from_loss(losses[0], window)
     return _from_backward_pass(max(bad, key=_order))
 
 
@@ -181,14 +185,25 @@ def _from_forward_pass(first: TensorReading) -> _Origin:
     )
 
 
-def _from_loss(loss: TensorReading) -> _Origin:
+def _from_loss(loss: TensorReading, window: Window) -> _Origin:
     number = "NaN" if math.isnan(loss.value) else "infinite"
+    has_layers = any(set(_FORWARD) & set(reading.collections) for reading in window.readings("nonfinite_count"))
+    if has_layers:
+        return _Origin(
+            loss,
+            "loss",
+            f"{loss.tensor} is {number}; no tensor captured before it was non-finite",
+            "checking what the loss computes: a log, square root or quotient needs an epsilon; "
+            "usually it takes one of them of zero",
+        )
+    start = max(window.step - _STEPS_BEFORE, 0)
     return _Origin(
         loss,
         "loss",
-        f"{loss.tensor} is {number}; no tensor captured before it was non-finite",
-        "--capture layers:every=1 over the steps before it to find the module, and inspecting this batch; "
-        "usually the loss takes a log, square root or quotient of zero, or the batch holds NaN",
+        f"{loss.tensor} is {number}; layers were not captured, so that the module that made it is not known",
+        f"leadline run --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which names the "
+        "module, and inspecting this batch; "
+        "usually a division by zero, the log of zero or NaN in the batch",
     )
 
 

@@ -51,7 +51,15 @@ def test_a_nonfinite_loss_alone(number: float) -> None:
         "elements": 1,
         "tensors": 1,
     }
-    assert verdict.message.endswith("at step 3")
+    assert verdict.message.endswith(", made by an unknown module (layers were not captured), at step 3")
+    assert "leadline run --capture layers:every=1,start=0 --on nonfinite_origin=stop_training" in verdict.suggestion
+
+
+def test_a_nonfinite_loss_after_finite_layers() -> None:
+    verdict = judge(BAD_LOSS, counts(Net_input_0=0, a_output_0=0))
+    assert isinstance(verdict, Fired)
+    assert verdict.message == "loss is NaN; no tensor captured before it was non-finite, at step 3"
+    assert verdict.suggestion.startswith("checking what the loss computes")
 
 
 def test_a_weight_from_an_earlier_step_is_the_origin() -> None:

@@ -165,7 +165,7 @@ def _row_sums(before: torch.Tensor, after: torch.Tensor, requested: Sequence[Sta
     Shape:
         before, after: ``(rows, n)``; result: ``(rows, len(requested))``, float64.
     """
-    off = (after - before).abs()
+    off = _distances(before, after)
     return torch.stack(
         [
             torch.linalg.vector_norm(off, dim=1).square()
@@ -175,6 +175,13 @@ def _row_sums(before: torch.Tensor, after: torch.Tensor, requested: Sequence[Sta
         ],
         1,
     )
+
+
+def _distances(before: torch.Tensor, after: torch.Tensor) -> torch.Tensor:
+    """Return the absolute values of the changes; torch subtracts complex numbers with NaN where a part is infinite."""
+    if not after.is_complex():
+        return (after - before).abs()
+    return torch.linalg.vector_norm(torch.view_as_real(after) - torch.view_as_real(before), dim=-1)
 
 
 def _count_close(before: torch.Tensor, after: torch.Tensor, off: torch.Tensor, statistic: Statistic) -> torch.Tensor:

@@ -59,7 +59,7 @@ class Server:
         return client(service, self.address)
 
     def kill(self) -> None:
-        """Kill the server; its jobs go on."""
+        """Kill the server; its jobs continue."""
         self.process.kill()
         self.process.communicate()
 

@@ -1,7 +1,7 @@
 """``python -m leadline.reader.restart RUN RESTARTS``: begins an incarnation within a running job.
 
-It is that of the workers that torchrun has started again. The agents and the judge go on; readers and rules replace
-the steps that are repeated as in any resumed run.
+The workers that torchrun has started again record in this incarnation. The agents and the judge continue; readers and
+rules replace the repeated steps as in any resumed run.
 """
 
 from __future__ import annotations

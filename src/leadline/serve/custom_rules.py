@@ -15,7 +15,7 @@ from leadline.serve.training_job import CustomRuleResult
 from leadline.store import layout
 
 _GRACE_SECONDS: Final = 60.0
-"""How long a rule may go on after the training has ended, as on SageMaker."""
+"""How long a rule may continue after the training has ended, as on SageMaker."""
 _POLL_SECONDS: Final = 0.1
 
 

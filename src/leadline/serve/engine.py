@@ -8,7 +8,7 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import IO, Final, Protocol
 
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None)
@@ -37,16 +37,35 @@ class JobEngine(Protocol):
 class LocalInstance:
     """A child of this process."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: str, output: IO[bytes] | None = None
+    ) -> None:
+        """Start it in a process group of its own.
+
+        Args:
+            output: The file of its output; None: the output of this process.
+        """
+        self._process = subprocess.Popen(
+            command,
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            process_group=0,
+            preexec_fn=end_with_parent,
+        )
 
     def poll(self) -> int | None:
+        """Return its exit status; None while it runs."""
         return self._process.poll()
 
     def terminate(self) -> None:
+        """Ask it to end."""
         self._process.terminate()
 
     def kill(self) -> None:
+        """End it and its children at once."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
@@ -56,15 +75,7 @@ class LocalJobEngine:
 
     def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> LocalInstance:
         """Start a process in a process group of its own."""
-        process = subprocess.Popen(
-            command,
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            process_group=0,
-            preexec_fn=end_with_parent,
-        )
-        return LocalInstance(process)
+        return LocalInstance(command, environment, folder)
 
 
 def end_with_parent() -> None:

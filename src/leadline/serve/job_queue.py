@@ -44,7 +44,7 @@ class ServerSettings:
 class JobQueue:
     """All training jobs of a server, the oldest first.
 
-    **Survives** - a job process has its own session and is known by the lock of its job folder, so that jobs go on
+    **Survives** - a job process has its own session and is known by the lock of its job folder, so that jobs continue
     without the server, and another server finds them.
 
     **Once** - the job process inherits the lock from the server and writes ``progress.json`` before anything else. A

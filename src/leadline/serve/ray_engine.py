@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import ray
 from ray.exceptions import RayError
 from ray.job_config import JobConfig
 
-from leadline.serve.engine import end_with_parent
+from leadline.serve.engine import LocalInstance
 
 _LOST: Final = -signal.SIGKILL
 _DEVICES: Final = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
 
 
-class InstanceActor:
-    """Runs a command in a process group of its own on the node that Ray has chosen.
+class InstanceActor(LocalInstance):
+    """Runs a command on the node that Ray has chosen.
 
     Args:
         log: The file to which its output is appended.
@@ -33,29 +31,7 @@ class InstanceActor:
     def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> None:
         devices = {name: os.environ[name] for name in _DEVICES if name in os.environ}
         with open(log, "ab") as file:
-            self._process = subprocess.Popen(
-                command,
-                env={**environment, **devices},
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                process_group=0,
-                preexec_fn=end_with_parent,
-            )
-
-    def poll(self) -> int | None:
-        """Return the exit status; None while it runs."""
-        return self._process.poll()
-
-    def terminate(self) -> None:
-        """Ask it to end."""
-        self._process.terminate()
-
-    def kill(self) -> None:
-        """End it and its children at once."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+            super().__init__(command, {**environment, **devices}, folder, file)
 
 
 class RayInstance:

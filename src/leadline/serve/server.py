@@ -61,7 +61,7 @@ def serve(
     keys: dict[str, str] | None,
     events: StateEvents | None,
 ) -> None:
-    """Serve until a signal arrives; running jobs go on, and the next server finds them.
+    """Serve until a signal arrives; running jobs continue, and the next server finds them.
 
     Args:
         events: Receives the changes of the jobs.

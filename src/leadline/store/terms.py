@@ -47,7 +47,7 @@ def read_term(run: str, number: int) -> Term:
 
 
 def last_agent(run: str) -> tuple[int, int]:
-    """Return the incarnation of the job and the number of the last term: they change when another agent goes on."""
+    """Return the incarnation of the job and the number of the last term: they change when another agent takes over."""
     return read_incarnations(run).job, latest_term(run).number
 
 

@@ -65,7 +65,7 @@ def _row(numbers: Sequence[Any]) -> Any:
 
 
 class _Term(NamedTuple):
-    """A number that is reduced from all elements."""
+    """A reduction over all elements of an array."""
 
     of: Callable[[Any], Any]
     start: float
@@ -120,8 +120,8 @@ _TERMS_OF: Final[Mapping[str, Sequence[str]]] = {
 def _reduce(values: Sequence[Any], terms: Sequence[_Term]) -> list[Any]:
     """Return the total of each term from its values at all elements of an array.
 
-    All terms are reduced together, since XLA stores the converted array once per term otherwise; first over all axes
-    but one, since it divides a reduction to a single number among no threads.
+    All terms are reduced together, since XLA stores the converted array once per term otherwise. The first axis is
+    reduced last, since XLA computes a reduction to a single number in one thread.
     """
 
     def combine(one: Sequence[Any], other: Sequence[Any]) -> list[Any]:

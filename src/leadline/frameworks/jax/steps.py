@@ -12,7 +12,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
 from leadline.frameworks.jax.facts import LossPlace, TapSite, losses_in
 from leadline.frameworks.jax.jitted import Jitted
-from leadline.frameworks.jax.quiet import QuietSteps
+from leadline.frameworks.jax.quiet_steps import QuietSteps
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.step_count import counted_steps

@@ -15,7 +15,7 @@ from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
-from leadline.frameworks.tensorflow.quiet import QuietBatches, scores_of
+from leadline.frameworks.tensorflow.quiet_batches import QuietBatches, scores_of
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
@@ -78,7 +78,7 @@ class Steps:
         """The variables of the current eager update: an optimizer has none before its first one."""
         self.scaled_loss: tuple[Any, Any] | None = None
         """The last loss that an optimizer has scaled, and the loss itself."""
-        self._totals = LossTotals()
+        self._totals, self._clock = LossTotals(), callbacks.cost.clock
         self.quiet = QuietBatches(callbacks, guard, self._totals, self._record_loss_of_batch)
 
     @property
@@ -104,8 +104,9 @@ class Steps:
             return self.tracing.call_nested(original, function, args, kwargs)
         if not is_eager() or function._run_functions_eagerly:
             return original(function, *args, **kwargs)
+        begun_ns = self._clock()
         if self.quiet.accepts(function):
-            return self.quiet.make(self.tracing.call, original, function, args, kwargs)
+            return self.quiet.make(begun_ns, self.tracing.call, original, function, args, kwargs)
         facts = self.tracing.facts_of(function) or self._guard.run(self._learn, function, args, kwargs)
         if facts is None or not facts.trains:
             return self.tracing.call(original, function, args, kwargs)

@@ -47,7 +47,7 @@ class Budget:
     Several ranks do not communicate, but must capture at the same steps, since rules compare them. There a delayed
     group is captured only at multiples of its interval times a power of two, which grows while the credit does not
     suffice: ranks with different prices meet at the multiples of the larger one. Where a capture itself communicates,
-    a rank that captures alone would wait forever: there the step number alone decides. Everything due is captured
+    a rank that captures alone would wait forever, so only the step number decides. Everything due is captured
     in the first 100 steps, and after these at every 50th step; schedules by time are not captured.
 
     Args:

@@ -1,4 +1,4 @@
-"""Steps at which nothing but losses is captured: what Leadline does in them is done later, for several at once."""
+"""Steps at which nothing but losses is captured: they are recorded later, several at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leadline.training.guard import Guard
 
 
 class _Known(NamedTuple):
-    """The function whose calls are the steps, as its last call that was recorded at once has shown it."""
+    """The function whose calls are the steps, and what is known of it from its last call that was recorded at once."""
 
     function: weakref.ref[Jitted]
     owner: Owner
@@ -28,7 +28,7 @@ class QuietSteps:
     """Defers the quiet steps of a training whose steps are the calls of one compiled function.
 
     Args:
-        losses_of: Returns the losses of a call, given where they are in its result, this, and its arguments.
+        losses_of: Returns the losses of a call, given their places in the result, the result and the arguments.
     """
 
     def __init__(

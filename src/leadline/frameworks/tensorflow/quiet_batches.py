@@ -13,7 +13,7 @@ from leadline.training.guard import Guard
 
 
 class QuietBatches:
-    """Defers the quiet steps of a call of ``fit`` in which each call of the training function is one step.
+    """Defers the quiet steps of a call of ``fit``, if each call of the training function is one step.
 
     Args:
         record_loss: Records the loss of a batch, given the results that Keras tells its callbacks.
@@ -32,7 +32,7 @@ class QuietBatches:
         self._model: Any = None
         self._optimizer: Any = None
         self._times: tuple[int, int, int] | None = None
-        """When Leadline, the training function and its end were reached in the current batch."""
+        """Times of the current batch: when Leadline was called, and when the training function began and ended."""
 
     def follow(self, function: Any, model: Any, optimizer: Any) -> None:
         """Allow the steps after one that was recorded at once to be deferred."""
@@ -53,9 +53,12 @@ class QuietBatches:
             and self._callbacks.ends_steps(self._optimizer)
         )
 
-    def make(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call the training function."""
-        begun_ns = self._clock()
+    def make(self, begun_ns: int, call: Callable[..., Any], *args: Any) -> Any:
+        """Call the training function.
+
+        Args:
+            begun_ns: When Leadline was called.
+        """
         started_ns = self._clock()
         result = call(*args)
         self._times = begun_ns, started_ns, self._clock()

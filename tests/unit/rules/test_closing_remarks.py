@@ -139,6 +139,12 @@ def test_a_training_that_stays_at_the_level_of_guessing() -> None:
     assert len(remarks([*classes(50, 50), *losses((at_guessing * 3)[:299], "nll_loss_output_0")])) == 1
     assert remarks([*classes(50, 50), *losses((at_guessing * 3)[:300], "nll_loss_output_0")]) == []
     assert remarks(losses(at_guessing, "nll_loss_output_0")) == []
+    sizes = {"a.weight": 1e-9, "b.weight": 1e-8, "c.weight": 0.02}
+    gradients = {f"gradient/{name}": {"abs_mean": size} for name, size in sizes.items()}
+    infos = {name: TensorInfo(name, ("gradients",), (4, 4)) for name in gradients}
+    vanishing = [*classes(50, 50), Capture(0, gradients, infos=infos), *losses(at_guessing, "nll_loss_output_0")]
+    (remark,) = remarks(vanishing)
+    assert remark.endswith("; the gradients vanish: 1e-9 at a.weight, 0.02 at c.weight")
 
 
 @pytest.mark.parametrize(("ratio", "values", "count"), [(1e-6, [2.0] * 120, 1), (1e-4, [2.0] * 120, 0)])

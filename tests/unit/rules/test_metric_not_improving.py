@@ -182,3 +182,37 @@ def test_a_short_training_is_clear_only_if_it_is_better_than_guessing() -> None:
     assert at_chance == Undecided("299 of 300 values of a metric or loss so far", stage="too few")
     worse = judge("CrossEntropyLoss_output_0", lambda step: 0.8, labels, 100)
     assert isinstance(worse, Undecided)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "named"),
+    [
+        ({"0.weight": 1e-9, "2.weight": 1e-7, "4.weight": 1e-2}, ("0.weight", "4.weight")),
+        ({"0.weight": 1e-9, "2.weight": 1e-3, "4.weight": 1e-2}, None),
+        ({"0.weight": 0.0, "2.weight": 1e-7, "4.weight": 1e-2}, None),
+        ({"0.weight": 1e-9, "2.weight": 1e-9}, None),
+        ({"0.weight": math.nan, "2.weight": math.inf}, None),
+        ({"0.bias": 1e-9, "2.bias": 1e-9, "4.weight": 1e-2}, None),
+        ({}, None),
+    ],
+)
+def test_a_constant_loss_is_explained_by_gradients_that_vanish(
+    sizes: dict[str, float], named: tuple[str, str] | None
+) -> None:
+    gradients = {f"gradient/{name}": {"abs_mean": size} for name, size in sizes.items()}
+    infos = {
+        name: TensorInfo(name, ("gradients",), (8,) if name.endswith("bias") else (8, 8), "float32")
+        for name in gradients
+    }
+    fired = judge("loss", lambda step: 1.0, [Capture(0, gradients, infos=infos)] if gradients else [])
+    assert isinstance(fired, Fired)
+    if named is None:
+        assert "vanish" not in fired.message
+        assert fired.tensors == ("loss",)
+        return
+    smallest, largest = named
+    assert f"gradients vanish: 1e-9 at {smallest}, 0.01 at {largest}" in fired.message
+    assert fired.tensors == ("loss", f"gradient/{smallest}")
+    assert fired.evidence["smallest_gradient"] == sizes[smallest]
+    assert fired.evidence["largest_gradient"] == sizes[largest]
+    assert "normalization" in fired.suggestion

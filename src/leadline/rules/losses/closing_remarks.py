@@ -15,7 +15,9 @@ from leadline.records.names import CHECKS, Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.losses import gradient_sizes
 from leadline.rules.losses.given_loss import NEEDS
+from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
@@ -64,6 +66,7 @@ class _Known:
     ratios: dict[str, float] = field(default_factory=dict)
     """By worker the largest median of the weights' update ratios."""
     evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
+    gradients: dict[str, GradientSizes] = field(default_factory=dict)
 
 
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
@@ -75,15 +78,15 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
     How it decides:
         It remarks that there were fewer than ``updates`` train steps, if the last half of the losses (all of them, if
         there are 5 to 40) falls, by the Mann-Kendall test at a significance of 0.01, and ends more than 1 % lower than
-        it began. It remarks that the
-        mean of a validation metric in the last evaluation is not better, by 2 %, than what a predictor without input
-        reaches: the entropy of the labels for a cross entropy or negative log likelihood, their variance for a mean
-        squared error, the share of the most frequent label for an accuracy. Labels are those of the first 10 train
-        steps, at least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates,
-        if it does not fall (with ln C where labels are not known); longer trainings are evaluated by
-        ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
-        times the number of updates, at least 20, is below 0.001, and no loss falls. The remarks follow the outcome of a
-        run without problems.
+        it began. It remarks that the mean of a validation metric in the last evaluation is not better, by 2 %, than
+        what a predictor without input reaches: the entropy of the labels for a cross entropy or negative log
+        likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy.
+        Labels are those of the first 10 train steps, at least 100 of them. It remarks the same of the training loss in
+        the second half of 50 to 300 updates, if it does not fall (with ln C where labels are not known); longer
+        trainings are evaluated by
+        ``metric_not_improving``; both say if gradients vanish. It remarks that the weights hardly moved: the largest
+        median of their update ratios times the number of updates, at least 20, is below 0.001, and no loss falls. The
+        remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out.
     Blind spots:
@@ -109,12 +112,14 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
                 TensorNeed("weights", statistics=("update_ratio",), modes=("train",), is_optional=True),
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
+                gradient_sizes.NEED,
             )
         )
 
     def remember(self, memory: Any, window: Window) -> _Known:
         known: _Known = memory or _Known()
         LabelsByCall.note(known.labels, window)
+        GradientSizes.note(known.gradients, window)
         _note_ratios(known, window)
         for reading in _metrics(window):
             if not math.isfinite(reading.value):
@@ -198,9 +203,10 @@ def _of_training(known: _Known) -> str:
         half = values[len(values) // 2 :]
         level, (bound, predictor) = sum(half) / len(half), trivial
         if (1 - _MARGIN) * bound <= level <= _FAR * bound and not _is_falling(values):
+            vanished = known.gradients.get(worker, GradientSizes()).vanished()
             return (
                 f"{name} stayed at {level:.4g} in the last {len(half):,} of {known.updates:,} updates, no better than "
-                f"{predictor} ({bound:.4g})"
+                f"{predictor} ({bound:.4g})" + (f"; {vanished.description()}" if vanished is not None else "")
             )
     return ""
 

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from leadline.records.formatting import significant
-from leadline.records.names import CHECKS
+from leadline.records.names import CHECKS, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.losses import gradient_sizes
 from leadline.rules.losses.given_loss import NEEDS
+from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
@@ -97,6 +99,7 @@ class _Memory:
     curves: dict[tuple[str, str, str], _BlockMeans] = field(default_factory=dict)
     levels: dict[tuple[str, str, str], _Level] = field(default_factory=dict)
     labels: dict[str, LabelsByCall] = field(default_factory=dict)
+    gradients: dict[str, GradientSizes] = field(default_factory=dict)
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):
@@ -113,7 +116,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         better by two standard errors. The trivial level is the entropy of the labels for a cross entropy or negative
         log likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy
         (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one cross
-        entropy with C classes.
+        entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below a
+        ten-thousandth of the largest one, the message says that gradients vanish, and where.
         With ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is
         taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
@@ -143,6 +147,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
                 TensorNeed("labels", statistics=wanted, modes=("train",), end=_FIRST_STEPS, is_optional=True),
                 TensorNeed("labels", statistics=wanted, modes=("train",), every=_EVERY, is_optional=True),
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
+                gradient_sizes.NEED,
             )
         )
 
@@ -153,6 +158,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     def remember(self, memory: Any, window: Window) -> _Memory:
         known: _Memory = memory or _Memory()
         LabelsByCall.note(known.labels, window)
+        GradientSizes.note(known.gradients, window)
         for reading in _metrics(window):
             is_up = is_upward(reading.tensor)
             if is_up is None or not math.isfinite(reading.value):
@@ -175,7 +181,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         judged = [(reading, level) for reading, level in levels if level is not None]
         stuck = [(reading, level) for reading, level in judged if level.is_stuck]
         if stuck:
-            return self._fired(*stuck[0], tensors=tuple(dict.fromkeys(reading.tensor for reading, _ in stuck)))
+            tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in stuck))
+            return self._fired(*stuck[0], tensors, window.memory.gradients.get(stuck[0][0].worker, GradientSizes()))
         if judged:
             return Clear()
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
@@ -202,20 +209,34 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             is_stuck = is_stuck and (trivial <= _RARE if curve.is_upward else level <= _FAR * trivial)
         return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.length)
 
-    def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...]) -> Fired:
-        return Fired(
+    def _fired(
+        self, reading: TensorReading, level: _Level, tensors: tuple[str, ...], gradients: GradientSizes
+    ) -> Fired:
+        message = (
             f"{reading.tensor} stays at {significant(level.value)} over the last {level.values:,} "
-            "values, no better than "
-            f"{level.predictor} ({significant(level.trivial)})",
+            f"values, no better than {level.predictor} ({significant(level.trivial)})"
+        )
+        evidence = {
+            "level": level.value,
+            "trivial": level.trivial,
+            "trivial_predictor": level.predictor,
+            "p_of_trend": level.p,
+            "threshold": self.p,
+            "values": level.values,
+        }
+        vanished = gradients.vanished()
+        if vanished is not None:
+            return Fired(
+                f"{message}; {vanished.description()}",
+                tensors=(*tensors, gradient_name(vanished.smallest)),
+                evidence=evidence | vanished.evidence(),
+                suggestion=gradient_sizes.SUGGESTION,
+                worker=reading.worker,
+            )
+        return Fired(
+            message,
             tensors=tensors,
-            evidence={
-                "level": level.value,
-                "trivial": level.trivial,
-                "trivial_predictor": level.predictor,
-                "p_of_trend": level.p,
-                "threshold": self.p,
-                "values": level.values,
-            },
+            evidence=evidence,
             suggestion="overfitting a single batch as a test, and inspecting inputs with their labels; "
             "usually labels and inputs do not belong together, the learning rate is far off, or gradients do not reach "
             "the layers that matter",

@@ -1,0 +1,73 @@
+"""The sizes of the gradients of a model's parameters, as an explanation of a loss that does not fall."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from leadline.records.formatting import significant
+from leadline.records.needs import TensorNeed
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
+
+NEED: Final = TensorNeed("gradients", statistics=("abs_mean",), modes=("train",), is_optional=True)
+SUGGESTION: Final = (
+    "ReLU-like activations, normalization layers or residual connections; the gradients become smaller from layer to "
+    "layer on their way back, so that the first layers do not learn"
+)
+_SHARE: Final = 1e-4
+"""A gradient below this share of the largest one has vanished."""
+_MIN_VANISHED: Final = 2
+"""A single one may be that of a large embedding, most of whose rows have no gradient."""
+
+
+class Vanished(NamedTuple):
+    """The smallest and the largest mean absolute gradient of a worker's parameters."""
+
+    smallest: str
+    largest: str
+    smallest_size: float
+    largest_size: float
+
+    def description(self) -> str:
+        """Return the part of a message that names both."""
+        return (
+            f"the gradients vanish: {significant(self.smallest_size)} at {self.smallest}, "
+            f"{significant(self.largest_size)} at {self.largest}"
+        )
+
+    def evidence(self) -> dict[str, float]:
+        """Return the numbers of the description."""
+        return {"smallest_gradient": self.smallest_size, "largest_gradient": self.largest_size}
+
+
+@dataclass(slots=True)
+class GradientSizes:
+    """The latest mean absolute gradient of each parameter of a worker that is not a vector.
+
+    A gradient of exactly 0 was never there (``no_gradient`` reports it) and is left out, as one that is not finite.
+    """
+
+    sizes: dict[str, float] = field(default_factory=dict)
+
+    @staticmethod
+    def note(by_worker: dict[str, GradientSizes], window: Window) -> None:
+        """Note the gradients of a step, at which no gradient scaler skipped the update."""
+        if window.is_skipped:
+            return
+        for reading in window.readings("abs_mean", where=lambda values: (values > 0) & (values < math.inf)):
+            if len(reading.shape) > 1:
+                sizes = by_worker.setdefault(reading.worker, GradientSizes()).sizes
+                sizes[reading.tensor.removeprefix("gradient/")] = reading.value
+
+    def vanished(self) -> Vanished | None:
+        """Return the smallest and the largest gradient; None: fewer than two are far below the largest."""
+        if not self.sizes:
+            return None
+        smallest, largest = min(self.sizes, key=self.sizes.__getitem__), max(self.sizes, key=self.sizes.__getitem__)
+        bound = _SHARE * self.sizes[largest]
+        if sum(size < bound for size in self.sizes.values()) < _MIN_VANISHED:
+            return None
+        return Vanished(smallest, largest, self.sizes[smallest], self.sizes[largest])

@@ -1,12 +1,12 @@
 """The rows of ``frameworks.py`` for MXNet: a loop with a trainer of Gluon, bare and with Leadline.
 
-One model of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
-and it is trained on until the overhead budget of the start is spent. The note has the second epoch, and what the first
-one takes beyond it.
+A model of 2.1 million parameters is trained on. With Leadline one run is open for a whole row, and the bare epochs are
+trained in another process (see ``watched_epochs.py``), which is this script.
 """
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 import watched_epochs
 from harness import Limit, Row
-from watched_epochs import WatchedEpochs
 
 STEPS: Final = 100
 """Steps of an epoch; the preset standard captures two of them."""
@@ -85,12 +84,13 @@ def measure(case: GluonCase, rounds: int, training: Callable[[int], Training]) -
     Args:
         training: Returns the model with layers of a number of units.
     """
-    epochs, fit = WatchedEpochs(case.preset), training(case.units).fit
-
-    def watched() -> float:
-        return epochs.seconds(lambda: fit) if case.preset else fit()
-
-    return watched_epochs.measure(case.key, case.name, case.limit, epochs, fit, watched, rounds=rounds, steps=STEPS)
+    fit = training(case.units).fit
+    if not case.preset:
+        return watched_epochs.measure_peer(case.key, case.name, fit, fit, rounds=rounds, steps=STEPS)
+    with watched_epochs.bare(__file__, str(case.units)) as bare:
+        return watched_epochs.measure(
+            case.key, case.name, case.limit, bare, lambda: fit, preset=case.preset, rounds=rounds, steps=STEPS
+        )
 
 
 def trainings() -> Callable[[int], Training]:
@@ -103,3 +103,7 @@ def trainings() -> Callable[[int], Training]:
         return known[units]
 
     return of
+
+
+if __name__ == "__main__":
+    watched_epochs.answer(Training(int(sys.argv[1])).fit)

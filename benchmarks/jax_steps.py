@@ -1,8 +1,7 @@
 """The rows of ``frameworks.py`` for JAX: a compiled step bare and with Leadline, or with what JAX offers to find a NaN.
 
-A network of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
-and it is trained on until the overhead budget of the start is spent, in which the program that captures is compiled.
-The note has the second epoch, and what the first one takes beyond it.
+A network of 2.1 million parameters is trained on. With Leadline one run is open for a whole row, the bare epochs are
+trained in another process (see ``watched_epochs.py``), which is this script; with a peer a block is one epoch.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ import harness
 import numpy as np
 import watched_epochs
 from harness import Limit, Row
-from watched_epochs import WatchedEpochs
 
 from leadline.hook import StandaloneRun
 
@@ -97,20 +95,29 @@ class Training:
 
 def measure(case: JaxCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
-    bare, peer = training.compiled(), training.compiled(has_callback=case.peer == "callback")
+    if case.preset:
+        with watched_epochs.bare(__file__) as block:
+            return watched_epochs.measure(
+                case.key,
+                case.name,
+                case.limit,
+                block,
+                training.compiled,
+                preset=case.preset,
+                rounds=rounds,
+                steps=STEPS,
+            )
+    bare, compiled = training.compiled(), training.compiled(has_callback=case.peer == "callback")
     bare()
-    epochs = WatchedEpochs(case.preset)
 
-    def watched() -> float:
+    def peer() -> float:
         import jax
 
-        if case.preset:
-            return epochs.seconds(training.compiled)
         with jax.debug_nans(case.peer == "debug_nans"):
-            peer()
-            return peer()
+            compiled()
+            return compiled()
 
-    return watched_epochs.measure(case.key, case.name, case.limit, epochs, bare, watched, rounds=rounds, steps=STEPS)
+    return watched_epochs.measure_peer(case.key, case.name, bare, peer, rounds=rounds, steps=STEPS)
 
 
 def measure_idle() -> Row:
@@ -141,3 +148,7 @@ def measure_idle() -> Row:
     return Row(
         "call of a compiled function that does not train", "us", harness.spread(extra), Limit(2.0), values=tuple(extra)
     )
+
+
+if __name__ == "__main__":
+    watched_epochs.answer(Training().compiled())

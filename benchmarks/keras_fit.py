@@ -1,8 +1,7 @@
 """The rows of ``frameworks.py`` for Keras on TensorFlow: ``fit`` bare and with Leadline, or with a peer's callback.
 
-One model of 2.1 million parameters is trained on in one process. A block is one epoch. With Leadline a run is opened,
-and it is trained on until the overhead budget of the start is spent, in which the first capture traces the function
-once more. The note has the second epoch, and what the first one takes beyond it.
+A model of 2.1 million parameters is trained on. With Leadline one run is open for a whole row, the bare epochs are
+trained in another process (see ``watched_epochs.py``), which is this script; with a peer a block is one epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ import harness
 import numpy as np
 import watched_epochs
 from harness import Limit, Row
-from watched_epochs import WatchedEpochs
 
 from leadline.hook import DEFAULT_BUDGET, StandaloneRun
 
@@ -89,11 +87,20 @@ class Training:
 
 def measure(case: KerasCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
-    epochs = WatchedEpochs(case.preset)
+    if case.preset:
+        with watched_epochs.bare(__file__) as bare:
+            return watched_epochs.measure(
+                case.key,
+                case.name,
+                case.limit,
+                bare,
+                lambda: training.fit,
+                preset=case.preset,
+                rounds=rounds,
+                steps=STEPS,
+            )
 
-    def watched() -> float:
-        if case.preset:
-            return epochs.seconds(lambda: training.fit)
+    def peer() -> float:
         if case.callback is None:
             return training.fit()
         folder = tempfile.mkdtemp(prefix="leadline-keras-")
@@ -102,9 +109,7 @@ def measure(case: KerasCase, rounds: int, training: Training) -> Row:
         finally:
             shutil.rmtree(folder)
 
-    return watched_epochs.measure(
-        case.key, case.name, case.limit, epochs, training.fit, watched, rounds=rounds, steps=STEPS
-    )
+    return watched_epochs.measure_peer(case.key, case.name, training.fit, peer, rounds=rounds, steps=STEPS)
 
 
 def measure_idle() -> Row:
@@ -132,3 +137,7 @@ def measure_idle() -> Row:
     step(value)
     extra = [watched - bare for bare, watched in harness.pairs(calls, watched, count=20)]
     return Row("call of a function that does not train", "us", harness.spread(extra), Limit(5.0), values=tuple(extra))
+
+
+if __name__ == "__main__":
+    watched_epochs.answer(Training().fit)

@@ -1,12 +1,19 @@
-"""Epochs that are trained with Leadline in the process of a benchmark, for the rows of ``frameworks.py``."""
+"""Epochs that are trained with Leadline beside the same epochs without it, for the rows of ``frameworks.py``.
+
+The bare epochs are trained in a process of their own, which waits while epochs are trained with Leadline in this one:
+one run stays open for a whole row.
+"""
 
 from __future__ import annotations
 
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import harness
@@ -17,105 +24,113 @@ import leadline
 from leadline.hook import DEFAULT_BUDGET, StandaloneRun
 from leadline.training.recorder.budget import START_NS
 
-_MOST_SECONDS: Final = 60.0
+BLOCK: Final = 4
+"""Epochs that are measured at once: captures are several epochs apart."""
+_MOST_SECONDS: Final = 180.0
 """A preset that spends the budget of the start more slowly is measured after this time."""
 
+Epoch = Callable[[], float]
+"""Trains one epoch and returns its seconds."""
 
-class WatchedEpochs:
-    """Epochs that are trained with a preset, each in a run of its own, and a count of the values on disk afterwards.
 
-    Args:
-        preset: Leadline's preset.
+def answer(epoch: Epoch) -> None:
+    """Train as many epochs as each line of the standard input says, and print their seconds: a process for ``bare``."""
+    for line in sys.stdin:
+        print(sum(epoch() for _ in range(int(line))), flush=True)
 
-    Attributes:
-        expected: The number of losses, weights and gradients of all runs, at least one of each kind.
-        found: How many of these have values.
-    """
 
-    def __init__(self, preset: str) -> None:
-        self._preset = preset
-        self.expected = self.found = 0
-        self._first: list[float] = []
-        """The seconds by which the first epoch of each run is longer than its second one."""
-        self._first_bytes: list[int] = []
-        """The growth of the peak memory in the first two epochs."""
-        self._second: list[float] = []
+@contextmanager
+def bare(script: str, *arguments: str) -> Iterator[Epoch]:
+    """Start a script that calls ``answer``; yield what trains a block of epochs in it and returns its seconds."""
+    command = [sys.executable, script, *arguments]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        given, answers = process.stdin, process.stdout
+        assert given is not None
+        assert answers is not None
 
-    def seconds(self, make_epoch: Callable[[], Callable[[], float]]) -> float:
-        """Return the seconds of an epoch once the budget of the start is spent, in which a short run is captured whole.
+        def block() -> float:
+            print(BLOCK, file=given, flush=True)
+            return float(answers.readline())
 
-        Args:
-            make_epoch: Called once the run is open; returns what trains one epoch and returns its seconds.
-        """
-        folder = tempfile.mkdtemp(prefix="leadline-epochs-")
-        try:
-            standalone = StandaloneRun(out=folder, name="run", preset=self._preset, capture=(), budget=DEFAULT_BUDGET)
-            peak, began = _peak_bytes(), time.perf_counter()
-            epoch = make_epoch()
-            first, second = epoch(), epoch()
-            self._first.append(first - second)
-            self._second.append(second)
-            self._first_bytes.append(_peak_bytes() - peak)
-            assert standalone.session is not None
-            cost = standalone.session.recorder.cost
-            while cost.own_ns < START_NS and time.perf_counter() - began < _MOST_SECONDS:
-                epoch()
-            seconds = epoch()
-            standalone.close()
-            self._count(standalone.run)
-            return seconds
-        finally:
-            shutil.rmtree(folder)
-
-    def _count(self, path: str) -> None:
-        run = leadline.open_run(path)
-        for collection in ("losses", "weights", "gradients"):
-            names = run.tensor_names(collection=collection)
-            self.expected += max(1, len(names))
-            self.found += sum(bool(run.tensor(name).steps()) for name in names)
-
-    def note(self, bare: float) -> str:
-        """Return a remark on the first two epochs; empty if none was trained.
-
-        Args:
-            bare: The seconds of an epoch without Leadline.
-        """
-        if not self._first:
-            return ""
-        peak = max(self._first_bytes) / 2**20
-        return (
-            f"; first captures {np.median(self._first):.1f} s, peak memory + {peak:.0f} MiB; "
-            f"second epoch {np.median(self._second) / bare:.2f}x"
-        )
+        yield block
+        given.close()
 
 
 def measure(
     key: str,
     name: str,
     limit: Limit | None,
-    epochs: WatchedEpochs,
-    bare: Callable[[], float],
-    watched: Callable[[], float],
+    bare_block: Epoch,
+    make_epoch: Callable[[], Epoch],
     *,
+    preset: str,
     rounds: int,
     steps: int,
 ) -> Row:
-    """Return the row of epochs that are trained in turn without and with Leadline, or with a peer.
+    """Return the row of blocks of epochs that are trained in turn without Leadline and with it.
+
+    They are measured once the budget of the start is spent, in which a short run is captured whole. The note has the
+    second epoch, and what the first one takes beyond it.
 
     Args:
-        bare: Trains an epoch and returns its seconds.
+        bare_block: Trains a block without Leadline and returns its seconds.
+        make_epoch: Called once the run is open.
+        preset: Leadline's preset.
         steps: The number of steps of an epoch.
     """
+    folder = tempfile.mkdtemp(prefix="leadline-epochs-")
+    try:
+        standalone = StandaloneRun(out=folder, name="run", preset=preset, capture=(), budget=DEFAULT_BUDGET)
+        assert standalone.session is not None
+        peak, began = _peak_bytes(), time.perf_counter()
+        epoch = make_epoch()
+        first, second = epoch(), epoch()
+        growth = _peak_bytes() - peak
+        cost = standalone.session.recorder.cost
+        while cost.own_ns < START_NS and time.perf_counter() - began < _MOST_SECONDS:
+            epoch()
+        harness.progress(f"  {key}: {cost.own_ns / 1e9:.1f} s of overhead in {time.perf_counter() - began:.0f} s")
+        pairs = _pairs(key, bare_block, lambda: sum(epoch() for _ in range(BLOCK)), rounds)
+        standalone.close()
+        expected, found = _count(standalone.run)
+    finally:
+        shutil.rmtree(folder)
+    seconds = float(np.median([before for before, _ in pairs])) / BLOCK
+    note = (
+        f"{1000 * seconds / steps:.1f} ms per step bare; first captures {first - second:.1f} s, "
+        f"peak memory + {growth / 2**20:.0f} MiB; second epoch {second / seconds:.2f}x"
+    )
+    ratios = tuple(after / before for before, after in pairs)
+    return Row(name, "x", harness.spread(ratios), limit, expected, found, note, ratios)
 
+
+def measure_peer(key: str, name: str, bare: Epoch, peer: Epoch, *, rounds: int, steps: int) -> Row:
+    """Return the row of epochs that are trained in turn without and with a peer, or bare against bare.
+
+    Args:
+        steps: The number of steps of an epoch.
+    """
+    pairs = _pairs(key, bare, peer, rounds)
+    ratios = tuple(after / before for before, after in pairs)
+    seconds = float(np.median([before for before, _ in pairs]))
+    return Row(name, "x", harness.spread(ratios), note=f"{1000 * seconds / steps:.1f} ms per step bare", values=ratios)
+
+
+def _pairs(key: str, bare: Epoch, other: Epoch, rounds: int) -> list[tuple[float, float]]:
     def report_pair(index: int, before: float, after: float) -> None:
         harness.progress(f"  {key} {index + 1}/{rounds}: {before:.2f} s bare, {after:.2f} s")
 
-    pairs = harness.pairs(bare, watched, count=rounds, on_pair=report_pair)
-    ratios = tuple(after / before for before, after in pairs)
-    seconds = float(np.median([before for before, _ in pairs]))
-    note = f"{1000 * seconds / steps:.1f} ms per step bare{epochs.note(seconds)}"
-    asked, found = (epochs.expected, epochs.found) if epochs.expected else (None, None)
-    return Row(name, "x", harness.spread(ratios), limit, asked, found, note, ratios)
+    return harness.pairs(bare, other, count=rounds, on_pair=report_pair)
+
+
+def _count(path: str) -> tuple[int, int]:
+    """Return the number of losses, weights and gradients of a run, at least one of each, and how many have values."""
+    run, expected, found = leadline.open_run(path), 0, 0
+    for collection in ("losses", "weights", "gradients"):
+        names = run.tensor_names(collection=collection)
+        expected += max(1, len(names))
+        found += sum(bool(run.tensor(name).steps()) for name in names)
+    return expected, found
 
 
 def _peak_bytes() -> int:

@@ -38,6 +38,7 @@ STYLES = {
     "eager_plain": STEPS,
     "gspmd": STEPS,
     "shard_mapped": STEPS,
+    "mapped": STEPS,
     "of_keras": STEPS,
 }
 """The steps of each style."""

@@ -367,6 +367,25 @@ def shard_mapped():
     return p
 
 
+def mapped():
+    tx, p = optax.adam(1e-2), parameters()
+
+    @partial(jax.pmap, axis_name="d", donate_argnums=(0, 1))
+    def train_step(p, state, x, y):
+        traced()
+        value, gradients = jax.value_and_grad(loss_of)(p, x, y)
+        gradients = jax.lax.pmean(gradients, "d")
+        updates, state = tx.update(gradients, state, p)
+        return optax.apply_updates(p, updates), state, jax.lax.pmean(value, "d")
+
+    p, state = jax.tree.map(lambda leaf: jnp.stack([leaf] * 4), (p, tx.init(p)))
+    for _ in range(STEPS):
+        tell(jax.tree.map(lambda leaf: leaf[0], p))
+        p, state, loss = train_step(p, state, X.reshape(4, 8, 8), Y.reshape(4, 8))
+        loss.block_until_ready()
+    return p
+
+
 def of_keras():
     keras.utils.set_random_seed(3)
     layers = [keras.Input((8,)), keras.layers.Dense(16, activation="relu"), keras.layers.Dense(4)]
@@ -380,7 +399,7 @@ STYLES = {
     function.__name__: function
     for function in [
         *(linen, of_nnx, equinox, plain, donated, long, scanned, rematerialized, method, skipping, split),
-        *(eager_update, eager, eager_plain, gspmd, shard_mapped, of_keras),
+        *(eager_update, eager, eager_plain, gspmd, shard_mapped, mapped, of_keras),
     ]
 }
 

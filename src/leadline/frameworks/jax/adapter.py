@@ -13,7 +13,7 @@ from leadline.frameworks.jax import versions
 from leadline.frameworks.jax.calls import Owner
 from leadline.frameworks.jax.capture import JaxSubject
 from leadline.frameworks.jax.diagnose import coverage_gaps, inventory
-from leadline.frameworks.jax.jitted import WATCH, make_jit
+from leadline.frameworks.jax.jitted import WATCH, make_cached_shard_map, make_jit
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.libraries import Libraries
 from leadline.frameworks.jax.marks import TrainingTaps
@@ -98,6 +98,9 @@ class JaxAdapter:
         steps.captured_layers = self._layers_of
         value_and_grad = jax.value_and_grad
         self._patches.replace(jax, "jit", lambda original: make_jit(original, watch))
+        mapping = versions.mapping_module()
+        if mapping is not None:
+            self._patches.replace(mapping, "_cached_shard_map", lambda original: make_cached_shard_map(original, watch))
         self._patches.replace(jax, "value_and_grad", marks.make_value_and_grad)
         self._patches.replace(jax, "grad", lambda original: marks.make_grad(original, value_and_grad))
         self._libraries = Libraries(marks, Layers(watch), guard)

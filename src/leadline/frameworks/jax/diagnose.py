@@ -54,8 +54,8 @@ def coverage_gaps(steps: TrainingSteps | None, *, has_stepped: bool) -> list[dic
             )
         if steps.has_traced_alone:
             gaps["gradients outside of jax.jit"] = (
-                "they are computed in jax.pmap, or in a loop such as lax.scan that is not within jax.jit; "
-                "put the step within jax.jit"
+                "they are computed in jax.pmap of JAX before 0.9.1, or in a loop such as lax.scan that is not within "
+                "jax.jit; put the step within jax.jit"
             )
     if not has_stepped:
         gaps["no training step"] = (

@@ -194,6 +194,21 @@ def make_jit(original: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
     return jit
 
 
+def make_cached_shard_map(original: Callable[..., Any], watch: Watch) -> Callable[..., Any]:
+    """Return the function that compiles what ``jax.pmap`` maps over devices, with wrapped results."""
+    known: dict[int, Any] = {}
+
+    def cached_shard_map(function: Any, *args: Any) -> Any:
+        cached = original(function, *args)
+        compiled = cached.jitted_f_with_shardings
+        if id(compiled) not in known:
+            known[id(compiled)] = result = wrapped(compiled, compiled.__wrapped__, {}, watch)
+            result.__name__ = function.__name__
+        return cached._replace(jitted_f_with_shardings=known[id(compiled)])
+
+    return cached_shard_map
+
+
 def wrapped(jitted: Any, function: Any, options: dict[str, Any], watch: Watch) -> Any:
     """Return a compiled function, wrapped; as it is if it is of another kind than expected."""
     if not all(hasattr(jitted, name) for name in ("_cache_size", "trace", "lower")):

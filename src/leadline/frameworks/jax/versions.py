@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Final
@@ -92,6 +93,13 @@ def shard_map(function: Callable[..., Any], params: dict[str, Any], out_specs: A
         function, mesh=mesh, in_specs=tuple(specs), out_specs=out_specs, check_vma=False, **keywords
     )
     return mapped
+
+
+def mapping_module() -> Any:
+    """Return the module whose ``_cached_shard_map`` compiles what ``jax.pmap`` maps; None before 0.9.1."""
+    module: Any = importlib.import_module(jax.pmap.__module__)
+    fields = getattr(getattr(module, "CachedShardMap", None), "_fields", ())
+    return module if "jitted_f_with_shardings" in fields else None
 
 
 def enable_x64(is_enabled: bool) -> AbstractContextManager[None]:

@@ -94,7 +94,7 @@ def test_a_rule_whose_data_was_captured_less_often_is_decided(ended: Ended) -> N
 
 def test_sampling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
-    assert set(cost) == {"seconds", "step_share", "bytes", "sampled"}
+    assert set(cost) == {"seconds", "step_share", "compile_seconds", "bytes", "sampled"}
     average = round(STEPS / sampled(ended)["captures"])
     page = leadline("show", ended.run.path)
     assert f"weights every {average} steps on average, 1 requested" in page

@@ -112,6 +112,16 @@ def test_what_is_due_at_different_steps_is_computed_by_one_program() -> None:
     assert [event["step"] for event in run.timeline().to_pylist() if event["name"] == "compile"] == [0]
 
 
+def test_a_compilation_counts_as_overhead_of_its_step() -> None:
+    run = run_of("long-standard")
+    (compilation,) = [event for event in run.timeline().to_pylist() if event["name"] == "compile"]
+    took_ms = json.loads(compilation["args"])["duration_ms"]
+    (step,) = [row for row in run.timeline().to_pylist() if (row["name"], row["step"]) == ("step", compilation["step"])]
+    assert took_ms <= json.loads(step["args"])["own_ns"] / 1e6 <= step["duration_ns"] / 1e6
+    (worker,) = run.worker_documents().values()
+    assert worker.compile_ns / 1e6 == pytest.approx(took_ms)
+
+
 def captured(run: Run, names: dict[str, float], step: int) -> Iterator[tuple[str, float]]:
     for name in names:
         value = run.tensor(name).statistic("value" if name in ("loss", "gradient_norm") else "l2", step)

@@ -13,7 +13,7 @@ from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule
 from leadline.records.formatting import counted, duration, number, phase_label, share, signal_name
 from leadline.records.names import OVERHEAD
 from leadline.records.outcome import Problem, RunOutcome
-from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -100,7 +100,12 @@ def _facts(end: JobEnd) -> str:
     counts = steps_by_mode(end.workers)
     steps = describe.steps(counts, nothing="")
     facts = [_format_exit(end), duration(end.seconds), *([steps] if steps else [])]
-    overhead = describe.overhead(own_seconds(end.workers), step_share(end.workers), written_bytes=end.run_bytes)
+    overhead = describe.overhead(
+        own_seconds(end.workers),
+        step_share(end.workers),
+        compile_seconds=compile_seconds(end.workers),
+        written_bytes=end.run_bytes,
+    )
     return f"{', '.join(facts)}. Overhead: {overhead}."
 
 

@@ -15,7 +15,7 @@ from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.outcome import RunOutcome, run_outcome
-from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
@@ -89,6 +89,7 @@ def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     return {
         "seconds": own_seconds(workers),
         "step_share": step_share(workers),
+        "compile_seconds": compile_seconds(workers),
         "bytes": recorded_bytes(path),
         "sampled": to_json(sampled(workers)),
     }

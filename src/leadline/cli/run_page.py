@@ -78,7 +78,12 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
-        "overhead": describe.overhead(cost["seconds"], cost["step_share"], written_bytes=cost["bytes"]),
+        "overhead": describe.overhead(
+            cost["seconds"],
+            cost["step_share"],
+            compile_seconds=cost["compile_seconds"],
+            written_bytes=cost["bytes"],
+        ),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
         "upload": summary["upload"],

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.records.loss_facts import KIND, LossKind
 from leadline.records.names import GRADIENT_NORMS
@@ -223,6 +224,18 @@ def norm_of(values: Sequence[Values]) -> float | None:
             if "gradients" in value.info.collections and "l2" in value.primaries
         ]
         return float(np.sqrt(np.sum(squares))) if squares else None
+
+
+def record_compilation(callbacks: StepCallbacks, took_ns: int, cpu_ns: int) -> None:
+    """Record that a program which captures was traced and compiled, between the phases of a step.
+
+    Args:
+        took_ns: The time that it took.
+        cpu_ns: The processor time of this thread in it.
+    """
+    callbacks.record_event("compile", {"duration_ms": took_ns / 1e6})
+    callbacks.cost.exclude_compilation(took_ns, cpu_ns)
+    callbacks.timeline.add_own(took_ns)
 
 
 def needs_gradients(items: Sequence[CaptureItem]) -> bool:

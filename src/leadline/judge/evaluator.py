@@ -20,6 +20,7 @@ from leadline.reader.interval import Interval
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
+from leadline.records.names import CHECKS
 from leadline.records.needs import Needs
 from leadline.records.plan import CaptureItem, CapturePlan
 from leadline.records.verdict import Fired, Verdict, VerdictTally
@@ -167,7 +168,7 @@ class RuleTrack:
         unseen = missing(self.needs, is_of_trees=models.are_trees)
         verdict, why = self.tally.result(self.rule.least_observations, unseen)
         absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
-        return ("undecided", f"no {absent[0]} were captured") if verdict == "clear" and absent else (verdict, why)
+        return ("undecided", _not_captured(absent[0])) if verdict == "clear" and absent else (verdict, why)
 
 
 class _RuleGroup:
@@ -356,10 +357,15 @@ def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
     collections = [need.collection for need in needs.tensors if need.collection not in (None, "all")]
     required = [need.collection for need in needs.tensors if need.collection in collections and not need.is_optional]
     if collections:
-        return f"no {' or '.join(dict.fromkeys(map(str, required[:1] or collections)))} were captured"
+        return _not_captured(*dict.fromkeys(map(str, required[:1] or collections)))
     if any(need.collection == "all" for need in needs.tensors):
         return "nothing was captured"
     return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"
+
+
+def _not_captured(*collections: str) -> str:
+    hint = "; not every framework has them" if collections == (CHECKS,) else ""
+    return f"no {' or '.join(collections)} were captured{hint}"
 
 
 def describe_error(error: BaseException) -> str:

@@ -81,6 +81,8 @@ class WorkerDocument(Document):
     time_ns: int = 0
     own_ns: int = 0
     """The time of the training thread that Leadline took."""
+    compile_ns: int = 0
+    """The time in which programs that capture were compiled, beside ``own_ns``."""
     loop_ns: int = 0
     sampled: tuple[SampledItem, ...] = ()
     off: DisabledCapture | None = None

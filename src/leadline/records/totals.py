@@ -36,6 +36,15 @@ def own_seconds(workers: Iterable[WorkerDocument]) -> float | None:
     return max((worker.own_ns / 1e9 for worker in workers if worker.loop_ns), default=None)
 
 
+def compile_seconds(workers: Iterable[WorkerDocument]) -> float:
+    """Return the time in which programs that capture were compiled: of the worker where it was longest.
+
+    Units:
+        Seconds.
+    """
+    return max((worker.compile_ns / 1e9 for worker in workers), default=0.0)
+
+
 def sampled(workers: Iterable[WorkerDocument]) -> list[SampledItem]:
     """Return what was captured less often than requested, each as in the worker that captured it least."""
     least: dict[tuple[object, ...], SampledItem] = {}

@@ -104,7 +104,12 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "steps": describe.steps(summary["steps"]),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
-        "overhead": describe.overhead(cost["seconds"], cost["step_share"], written_bytes=cost["bytes"]),
+        "overhead": describe.overhead(
+            cost["seconds"],
+            cost["step_share"],
+            compile_seconds=cost["compile_seconds"],
+            written_bytes=cost["bytes"],
+        ),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",

@@ -23,7 +23,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import share
 from leadline.records.outcome import RunOutcome
-from leadline.records.totals import own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.documents import make_folder, to_json, write_document
 from leadline.store.run_html import verdict_html
@@ -48,6 +48,15 @@ def test_the_share_is_of_all_workers_together() -> None:
     assert step_share([WorkerDocument(own_ns=1, loop_ns=100), WorkerDocument(own_ns=5, loop_ns=100)]) == 0.03
     assert step_share([WorkerDocument(), WorkerDocument()]) is None
     assert step_share([]) is None
+
+
+def test_the_overhead_has_the_longest_compilation_of_a_worker() -> None:
+    workers = [WorkerDocument(compile_ns=10**9), WorkerDocument(compile_ns=8_100_000_000)]
+    assert compile_seconds(workers) == pytest.approx(8.1)
+    assert describe.overhead(2.34, 0.007, compile_seconds=8.1, written_bytes=41_000_000) == (
+        "2.34 s (0.7 % of step time), 8.1 s once to compile what captures, 41 MB written"
+    )
+    assert describe.overhead(2.34, 0.007, compile_seconds=compile_seconds([])) == "2.34 s (0.7 % of step time)"
 
 
 def test_the_seconds_are_of_the_worker_with_most() -> None:

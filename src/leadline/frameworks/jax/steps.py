@@ -18,7 +18,7 @@ from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.step_count import counted_steps
 from leadline.frameworks.jax.tensors import LOSS
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import NO_FACTS, Values
+from leadline.frameworks.tapped import NO_FACTS, Values, record_compilation
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
@@ -266,8 +266,7 @@ class TrainingSteps:
         """Account for a replay: the first one of a program is that of its compilation."""
         took, took_cpu = timer.took()
         if is_new:
-            self._callbacks.record_event("compile", {"duration_ms": took / 1e6})
-            self._callbacks.cost.exclude(took_cpu)
+            record_compilation(self._callbacks, took, took_cpu)
         else:
             self._elsewhere_ns += took - took_cpu
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -14,7 +15,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.tapped import Blocks
+from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
@@ -102,12 +103,7 @@ class TensorFlowAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         callbacks.timeline.facts.setdefault("device", _device())
-
-        def on_trace(took_ns: int, cpu_ns: int) -> None:
-            callbacks.record_event("compile", {"duration_ms": took_ns / 1e6})
-            callbacks.cost.exclude(cpu_ns)
-
-        replays = Replays(self._tracing, self._note, on_trace)
+        replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
         steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
         self._patches.replace(tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, guard))

@@ -188,7 +188,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
         values = max((window.memory.curves[key].values for key in keys if key in window.memory.curves), default=0)
         if values >= MIN_VALUES:
-            return Undecided("the level of a trivial predictor, or the values of two evaluations, are not known")
+            return Undecided(
+                "the loss of guessing is not known without labels, or there was only one evaluation", stage="too few"
+            )
         return too_few(values, MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
     def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall) -> _Level | None:

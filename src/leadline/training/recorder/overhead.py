@@ -26,6 +26,8 @@ class Overhead:
     """
 
     own_ns: int = 0
+    compile_ns: int = 0
+    """The time in which programs that capture were compiled, beside ``own_ns``."""
     loop_ns: int = 0
     clock: Callable[[], int] = time.perf_counter_ns
     cpu_clock: Callable[[], int] | None = None
@@ -90,9 +92,15 @@ class Overhead:
             self.loop_ns = now - self.first_ns
             self.begun_ns = 0
 
-    def exclude(self, own_ns: int) -> None:
-        """Take back processor time within the current span that is recorded as something else."""
-        self.own_ns -= own_ns
+    def exclude_compilation(self, took_ns: int, cpu_ns: int) -> None:
+        """Count time within the current span as that of a compilation, which the budget does not pay.
+
+        Args:
+            took_ns: Its time.
+            cpu_ns: Its processor time in this thread.
+        """
+        self.own_ns -= cpu_ns
+        self.compile_ns += took_ns
 
     def include(self, own_ns: int) -> None:
         """Add time that other threads took, for which the training waited."""

@@ -280,6 +280,7 @@ class Session:
             losses=dict(recorder.losses),
             time_ns=time.time_ns(),
             own_ns=recorder.cost.own_ns,
+            compile_ns=recorder.cost.compile_ns,
             loop_ns=recorder.cost.loop_ns,
             sampled=recorder.budget.sampled(recorder.clock.finished) if recorder.budget is not None else (),
             off=self._disabled,

@@ -39,8 +39,8 @@ class OverheadSpans(Protocol):
             more_ns: Overhead outside the span.
         """
 
-    def exclude(self, own_ns: int) -> None:
-        """Take back processor time within the current span that is recorded as something else."""
+    def exclude_compilation(self, took_ns: int, cpu_ns: int) -> None:
+        """Count time within the current span as that of a compilation; see ``Overhead``."""
 
     def discard(self, begun_ns: int) -> None:
         """End the span that began at ``begun_ns`` without counting it: it was another thread's."""

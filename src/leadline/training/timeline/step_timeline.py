@@ -8,17 +8,11 @@ from threading import get_ident
 from typing import Any
 
 from leadline.records import phases
+from leadline.training.timeline import step_sums
 from leadline.training.timeline.device_clock import DeviceClock, Marks
 from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
 from leadline.training.timeline.step_rows import StepRows
-from leadline.training.timeline.step_sums import (
-    BACKWARD_IN_OPTIMIZER,
-    DATA_IN_OPTIMIZER,
-    FORWARD_IN_OPTIMIZER,
-    OPTIMIZER_IN_BACKWARD,
-    CallKey,
-    PhaseSums,
-)
+from leadline.training.timeline.step_sums import CallKey, PhaseSums
 from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock, is_sampled
 
 
@@ -126,7 +120,7 @@ class StepTimeline:
         sums.data += now - begun
         sums.datas += 1
         if self._update_ns:
-            sums.nesting |= DATA_IN_OPTIMIZER
+            sums.nesting |= step_sums.DATA_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.DATA)
         self._set_edge(now, self.own.until(now))
@@ -137,6 +131,10 @@ class StepTimeline:
         """Handle an exhausted loader: the training may end now."""
         if self._has_stepped and self._eval is None:
             self.on_exhausted()
+
+    def add_own(self, spent_ns: int) -> None:
+        """Add time in the current step, between its phases, that is overhead although it is not measured as such."""
+        self._step_own_ns -= spent_ns
 
     def compiles(self) -> None:
         """Begin to compile a function."""
@@ -186,7 +184,7 @@ class StepTimeline:
         sums.forward += max(now - start - spent, 0)
         sums.forwards += 1
         if self._update_ns:
-            sums.nesting |= FORWARD_IN_OPTIMIZER
+            sums.nesting |= step_sums.FORWARD_IN_OPTIMIZER
         if self._is_ready_timed:
             before, self._edge_ready_ns = self._edge_ready_ns, self._thread_clock()
             sums.forward_ready += max(self._edge_ready_ns - before - spent, 0)
@@ -216,7 +214,7 @@ class StepTimeline:
         sums.backward += took
         sums.backwards += 1
         if self._update_ns:
-            sums.nesting |= BACKWARD_IN_OPTIMIZER
+            sums.nesting |= step_sums.BACKWARD_IN_OPTIMIZER
         if self._marks is not None:
             self._marks.end(phases.BACKWARD)
         self._set_edge(now, own)
@@ -249,7 +247,7 @@ class StepTimeline:
         sums.optimizer += took
         sums.optimizers += 1
         if self._backward_ns:
-            sums.nesting |= OPTIMIZER_IN_BACKWARD
+            sums.nesting |= step_sums.OPTIMIZER_IN_BACKWARD
         if self._marks is not None:
             self._marks.end(phases.OPTIMIZER)
         self._set_edge(now, own)

@@ -38,6 +38,17 @@ def test_a_span_within_a_span_counts_once() -> None:
     assert overhead.own_ns == overhead.until(time.now_ns) == 18
 
 
+def test_a_compilation_is_not_overhead_that_the_budget_pays() -> None:
+    time = Time()
+    overhead = time.overhead()
+    span = overhead.begin()
+    time.work(10)
+    time.work(200, waiting_ns=700)
+    overhead.exclude_compilation(900, 200)
+    overhead.end(span)
+    assert (overhead.own_ns, overhead.compile_ns) == (10, 900)
+
+
 @pytest.mark.parametrize("measures_all", [True, False])
 def test_waiting_for_a_processor_is_no_overhead(measures_all: bool) -> None:
     time = Time()

@@ -165,6 +165,21 @@ def test_the_time_before_the_model_is_called_is_host_work() -> None:
     assert (row["host_at"], row["forward_at"]) == (1_002, 1_132)
 
 
+def test_a_compilation_between_the_phases_is_overhead_of_its_step_alone() -> None:
+    training = Training()
+    training.backward(1)
+    training.update(1)
+    training.end()
+    training.wait(500)
+    training.timeline.add_own(500)
+    training.watch(3)
+    training.backward(7)
+    assert training.end()["own_ns"] == 503
+    training.backward(7)
+    training.watch(2)
+    assert training.end()["own_ns"] == 2
+
+
 def test_the_host_works_before_each_micro_batch() -> None:
     training = Training()
     for _ in range(2):

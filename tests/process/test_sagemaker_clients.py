@@ -140,6 +140,8 @@ def test_raw_boto3(clients: object, server: Server, store: Store) -> None:
     profiled.wait_for_sys_profiling_data_to_be_available()
     events = profiled.get_systems_metrics_reader().get_events(0, 2**51)
     assert {"CPUUtilization", "MemoryUsedPercent"} <= {event.dimension for event in events}
+    phases = {event.event_phase for event in profiled.get_framework_metrics_reader().get_events(0, 2**51)}
+    assert {"Step:ModeKeys.TRAIN", "Forward"} <= phases
 
 
 def test_the_aws_cli(exports: str, server: Server, store: Store, tmp_path: Path) -> None:

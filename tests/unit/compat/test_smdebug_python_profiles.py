@@ -235,9 +235,9 @@ def test_a_configuration_that_cannot_be_read_costs_only_the_profiles(
 # --- timelines that a script writes itself ----------------------------------------------------------------
 
 
-def test_trace_files_that_are_written_are_read_as_a_timeline(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.fixture
+def traces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Profiles with three steps; the third waits four times as long for its batch."""
     configure(tmp_path / "config.json", monkeypatch, LocalPath=str(tmp_path / "profiles"), RotateMaxFileSizeInBytes=900)
     writer = TimelineFileWriter(ProfilerConfigParser())
     for step, wait in enumerate((0.1, 0.1, 0.4)):
@@ -247,18 +247,27 @@ def test_trace_files_that_are_written_are_read_as_a_timeline(
         loader = {"worker_id": step, "num_workers": 3, "pin_memory": step == 0}
         writer.write_trace_events(START + step, "DataLoaderWorker", "run", duration=step + 1, **loader)
     writer.close()
-    traces = sorted((tmp_path / "profiles" / "framework" / "pevents" / "2020091312").iterdir())
-    assert len(traces) > 1
-    assert not list((tmp_path / "profiles" / "framework").glob("*.tmp"))
-    assert all(trace.name.endswith("_pythontimeline.json") for trace in traces)
+    return tmp_path / "profiles"
 
-    frame = PandasFrame(tmp_path / "profiles")
+
+def test_trace_files_that_are_written_are_read_as_a_timeline(traces: Path) -> None:
+    files = sorted((traces / "framework" / "pevents" / "2020091312").iterdir())
+    assert len(files) > 1
+    assert not list((traces / "framework").glob("*.tmp"))
+    assert all(file.name.endswith("_pythontimeline.json") for file in files)
+    frame = PandasFrame(traces)
+    starts = frame.get_all_framework_metrics()["start_time"]
+    assert starts[0] == "2020-09-13T12:26:40:000000"
+    assert frame.convert_datetime_to_timestamp(starts[0]) == START * 1e6
     loaders = frame.get_all_dataloader_metrics(["DataLoaderWorker"])
     assert loaders["duration_us"].tolist() == [1e6, 2e6, 3e6]
     assert loaders["worker_id"].tolist() == [0, 1, 2]
     assert loaders["pin_memory"].tolist() == ["True", "False", "False"]
     assert loaders["num_workers"].tolist() == [3, 3, 3]
 
+
+def test_what_the_training_did_at_moments_and_in_intervals(traces: Path) -> None:
+    frame = PandasFrame(traces)
     moments = [datetime.fromtimestamp(START + second, UTC) for second in (0.05, 2.2)]
     phases, names, modes = frame.get_framework_metrics_by_timesteps(moments)
     assert modes == pytest.approx({"Step:ModeKeys.TRAIN": 1.8e6})
@@ -269,7 +278,9 @@ def test_trace_files_that_are_written_are_read_as_a_timeline(
     assert phases == {"DataLoaderWorker": 1.0}
     assert names == {"run": 1.0}
 
-    analysis = PT_dataloader_analysis(frame)
+
+def test_data_loaders_are_described_and_outliers_returned(traces: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    analysis = PT_dataloader_analysis(PandasFrame(traces))
     waits = analysis.analyze_dataloader_getnext()
     assert waits["duration_us"].tolist() == [400_000]
     assert analysis.analyze_dataloaderWorkers() is None

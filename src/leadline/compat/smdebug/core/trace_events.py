@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.records.event import Event
-from leadline.trials.event_file import nanoseconds
 
 PHASES: Final = ("X", "B", "E", "i")
 """An event with a duration, the begin and the end of one, an instant: as in Chrome's trace format."""
@@ -59,6 +58,6 @@ class TraceEvents:
 
 def _nanoseconds(seconds: float) -> int:
     try:
-        return nanoseconds(float(seconds))
+        return round(float(seconds) * 1e9)
     except (TypeError, ValueError, OverflowError):
         raise SMDebugTypeError(f"timestamp and duration are numbers of seconds, not {seconds!r}") from None

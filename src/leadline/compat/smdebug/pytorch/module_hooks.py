@@ -118,7 +118,7 @@ class ModuleHooks(BaseHook):
         self.module_maps |= names
         if any(self._overrides(method) for method in ("forward_pre_hook", *_NATIVE)):
             for module, name in names.items():
-                module._module_name = name  # type: ignore[assignment] # subclasses read it
+                module._module_name = name  # subclasses read it
         if self._overrides("forward_pre_hook"):
             model.register_forward_pre_hook(self.forward_pre_hook)
         if self._overrides("forward_hook"):
@@ -135,7 +135,7 @@ class ModuleHooks(BaseHook):
         self.module_maps[loss] = name
         self._losses.add(name)
         if self._overrides("forward_hook"):
-            loss._module_name = name  # type: ignore[assignment] # subclasses read it
+            loss._module_name = name  # subclasses read it
             loss.register_forward_hook(self.forward_hook)
 
     def _items(self, *, is_strict: bool) -> tuple[CaptureItem, ...]:

@@ -105,6 +105,10 @@ class PythonProfileAnalysis(ABC, Generic[Found]):
         end_us = end_time_since_epoch_in_secs * CONVERT_TO_MICROSECS
         return self._fetch(node_id, lambda one: one.in_time_interval(start_us, end_us), refresh_stats)
 
+    fetch_python_profile_stats_by_step = fetch_profile_stats_by_step
+    fetch_python_profile_stats_by_time = fetch_profile_stats_by_time
+    """As the developer guide names them."""
+
     def fetch_profile_stats_between_modes(
         self,
         start_mode: PythonProfileModes,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from leadline.compat.smdebug.core.utils import match_inc
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader, TraceEvent
 from leadline.compat.smdebug.profiler.analysis.data_frames import import_pandas
 from leadline.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader, SystemProfilerEvent
+from leadline.compat.smdebug.profiler.utils import TIME_FORMAT
 
 _FRAMEWORK: Final = (
     *("start_time", "end_time", "start_time_us", "end_time_us", "tid", "pid"),
@@ -107,7 +108,7 @@ class PandasFrame:
         return self._pandas.DataFrame(rows, columns=list(_LOADERS))
 
     def get_framework_metrics_by_timesteps(
-        self, timestep_list: Sequence[datetime] = (), selected_framework_metrics: Sequence[str] = ()
+        self, timestep_list: Sequence[Any] = (), selected_framework_metrics: Sequence[str] = ()
     ) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
         """Return what the training did at moments: the durations of the events that contain one, added up.
 
@@ -117,7 +118,7 @@ class PandasFrame:
         Returns:
             By phase, as shares of the largest; by name, and by mode of the steps, in microseconds.
         """
-        phases, names, modes = Counter[str](), Counter[str](), Counter[str]()
+        phases, names, modes = (defaultdict[str, float](float) for _ in range(3))
         moments = [self.convert_datetime_to_timestamp(moment) for moment in timestep_list]
         for event in self._selected(moments, moments, selected_framework_metrics):
             count = sum(event.start_time < moment < event.end_time for moment in moments)
@@ -130,8 +131,8 @@ class PandasFrame:
 
     def get_framework_metrics_by_begin_and_end_timesteps(
         self,
-        begin_timestep_list: Sequence[datetime],
-        end_timestep_list: Sequence[datetime],
+        begin_timestep_list: Sequence[Any],
+        end_timestep_list: Sequence[Any],
         selected_framework_metrics: Sequence[str] = (),
     ) -> tuple[dict[str, float], dict[str, float]]:
         """Return what the training did in intervals: the durations of the events that overlap one, added up.
@@ -142,7 +143,7 @@ class PandasFrame:
         Returns:
             By phase and by name, as shares of the largest.
         """
-        phases, names = Counter[str](), Counter[str]()
+        phases, names = (defaultdict[str, float](float) for _ in range(2))
         begins = [self.convert_datetime_to_timestamp(moment) for moment in begin_timestep_list]
         ends = [self.convert_datetime_to_timestamp(moment) for moment in end_timestep_list]
         for event in self._selected(begins, ends, selected_framework_metrics):
@@ -185,9 +186,14 @@ class PandasFrame:
         of_steps = [event for event in events if start_step <= event.event_args.get("step_num", -1) <= end_step]
         return self._system(system, ()), self._framework(of_steps, ())
 
-    def convert_datetime_to_timestamp(self, timestamp: datetime) -> float:
-        """Return a time in microseconds since the epoch."""
-        return timestamp.timestamp() * 1e6
+    def convert_datetime_to_timestamp(self, timestamp: Any) -> float:
+        """Return a time in microseconds since the epoch.
+
+        Args:
+            timestamp: As in the tables, or a date and time; without a time zone, in UTC.
+        """
+        moment = self._pandas.to_datetime(timestamp, format=TIME_FORMAT, utc=True)
+        return float(moment.timestamp() * 1e6)
 
     def _system(self, events: Sequence[SystemProfilerEvent], selected: Sequence[str]) -> Any:
         rows = [
@@ -234,7 +240,7 @@ def _is_step(event: TraceEvent) -> bool:
     return event.event_phase.startswith("Step:")
 
 
-def _shares(durations: Counter[str]) -> dict[str, float]:
+def _shares(durations: Mapping[str, float]) -> dict[str, float]:
     """Return durations as shares of the largest."""
     largest = max(durations.values(), default=0)
     return {name: duration / largest if largest else 0.0 for name, duration in durations.items()}
@@ -242,4 +248,4 @@ def _shares(durations: Counter[str]) -> dict[str, float]:
 
 def _readable(seconds: float) -> str:
     """Return a time since the epoch as a date and time in UTC."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S.%f}"
+    return datetime.fromtimestamp(seconds, UTC).strftime(TIME_FORMAT)

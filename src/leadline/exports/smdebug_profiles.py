@@ -71,7 +71,7 @@ def _export_statistics(run: Run, folder: str, processes: dict[str, str]) -> int:
         path = os.path.join(folder, _STATISTICS, process, _place(profile), "python_stats")
         make_folder(os.path.dirname(path))
         with replace_file(path) as file:
-            file.write(marshal.dumps(profile.read()))
+            file.write(marshal.dumps(dict[Any, Any](profile.read())))
     return len(profiles)
 
 

@@ -20,8 +20,10 @@ class TimeUnits(Enum):
 
 TIME_FORMAT: Final = "%Y-%m-%dT%H:%M:%S:%f"
 """The format of smdebug's times, with a colon before the microseconds."""
-_TRUTHS: Final = dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True)
-_TRUTHS |= dict.fromkeys(("n", "no", "f", "false", "off", "0"), False)
+_TRUTHS: Final = {
+    **dict.fromkeys(("y", "yes", "t", "true", "on", "1"), True),
+    **dict.fromkeys(("n", "no", "f", "false", "off", "0"), False),
+}
 _TRACE_FILE: Final = re.compile(r"\d+_[^_]+_.+\.json")
 _SYSTEM_FILE: Final = re.compile(r".+/system/.+/(\d{10})\.(algo-\d+)\.json")
 _NS: Final = {

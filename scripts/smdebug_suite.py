@@ -20,8 +20,11 @@ from leadline.compat.smdebug.core.config_constants import (
     DEFAULT_SAGEMAKER_OUTDIR,
     TENSORBOARD_CONFIG_FILE_PATH_ENV_STR,
 )
+from leadline.compat.smdebug.profiler.profiler_config_parser import ProfilerConfigParser
 
 leadline.compat.smdebug.install(replace=True)
+pytest_plugins = ["tests.fixtures.error_handling_agent"]
+TRACES = "/tmp/test"
 _REGIONS = ({"RegionName": "us-east-1"}, {"RegionName": "cn-north-1"})
 
 
@@ -69,40 +72,32 @@ utils.SagemakerSimulator, utils.ScriptSimulator = SagemakerSimulator, ScriptSimu
 
 
 ACCOUNT = "needs an AWS account"
-INNER = {
+INNER = "inner part of smdebug: "
+"""The beginning of the reason why a test is skipped that uses one."""
+STAND_INS = {
     "core.access_layer": {ACCOUNT: ["TSAccessS3"]},
     "core.access_layer.s3": {ACCOUNT: ["TSAccessS3"]},
     "core.access_layer.s3handler": {ACCOUNT: ["S3Handler", "DeleteRequest", "ListRequest", "ReadObjectRequest"]},
     "core.access_layer.utils": {ACCOUNT: ["delete_s3_prefixes"]},
     "core.access_layer.file": {
-        "temporary files of the writer are no interface": ["get_temp_path", "SMDEBUG_TEMP_PATH_SUFFIX"]
+        f"{INNER}names of temporary files of its writer": ["get_temp_path", "SMDEBUG_TEMP_PATH_SUFFIX"]
     },
     "core.index_reader": {
         ACCOUNT: ["S3IndexReader"],
-        "the reader of index files is no interface": ["IndexReader", "LocalIndexReader"],
-        "the cache of index files is no interface": ["ReadIndexFilesCache"],
+        f"{INNER}the reader of index files below a trial": ["IndexReader", "LocalIndexReader"],
+        f"{INNER}the cache of index files that were read": ["ReadIndexFilesCache"],
     },
     "core.s3_utils": {ACCOUNT: ["list_s3_objects"]},
     "core.config_constants": {
-        "Leadline sends nothing about its use": [
-            "PAPERMILL_EXECUTION_ENV_VAR",
-            "PROFILER_REPORT_VERSION",
-            "PROFILER_TELEMETRY_URL",
-        ],
+        f"{INNER}the address to which it reports its use": ["PROFILER_REPORT_VERSION", "PROFILER_TELEMETRY_URL"],
     },
-    "core.utils": {
-        "Leadline sends nothing about its use": [
-            "_prepare_telemetry_url",
-            "get_aws_region_from_processing_job_arn",
-            "setup_profiler_report",
-        ]
-    },
+    "core.utils": {f"{INNER}the address to which it reports its use": ["_prepare_telemetry_url"]},
 }
-"""Parts of smdebug that modules of its tests import although they are no interface, by module and reason."""
+"""Names that modules of smdebug's tests import although Leadline has no such part, by module and reason."""
 
 
-class _Inner:
-    """Stands for an inner part of smdebug: a test that uses it does not apply."""
+class _StandIn:
+    """Stands for a part that Leadline does not have: a test that uses it is skipped."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
@@ -117,14 +112,14 @@ class _Inner:
 
 
 def _stand_in() -> None:
-    for name, reasons in INNER.items():
+    for name, reasons in STAND_INS.items():
         try:
             module = import_module(f"leadline.compat.smdebug.{name}")
         except ModuleNotFoundError:
             module = sys.modules[f"smdebug.{name}"] = ModuleType(f"smdebug.{name}")
         for reason, parts in reasons.items():
             for part in parts:
-                setattr(module, part, _Inner(reason))
+                setattr(module, part, _StandIn(reason))
 
 
 _stand_in()
@@ -172,8 +167,17 @@ _name_regions()
 
 
 @pytest.fixture
-def out_dir(tmp_path: Path) -> str:
-    return str(tmp_path / "out")
+def out_dir(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A folder that is not there yet; that of the trace files is named in the tests' configuration files."""
+    if not request.module.__name__.endswith("test_timeline_writer"):
+        return str(tmp_path / "out")
+    shutil.rmtree(TRACES, ignore_errors=True)
+    return TRACES
+
+
+@pytest.fixture
+def simple_profiler_config_parser(set_up_smprofiler_config_path: None) -> ProfilerConfigParser:
+    return ProfilerConfigParser()
 
 
 @pytest.fixture

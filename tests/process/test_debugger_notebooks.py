@@ -154,7 +154,7 @@ def sagemaker(server: Server) -> Any:
         **debugged(live, rule("Confusion")),
     )
     steps = {"train__save_interval": "4", "eval__save_interval": "1"}
-    saliency = collection("custom_collection", include_regex="CrossEntropyLoss_input", **steps)
+    saliency = collection("custom_collection", include_regex="CrossEntropyLoss_input|Net_input|gradient/", **steps)
     imbalance = rule(
         "ClassImbalance",
         labels_regex="CrossEntropyLoss_input_1",
@@ -236,15 +236,16 @@ def test_12_saliency_maps_during_the_training(sagemaker: Any) -> None:
     trial, maps, has_ended = trial_of("saliency"), {}, False
     while not has_ended:
         has_ended = trial.loaded_all_steps
-        saved = trial.tensor("image_gradient").steps(modes.EVAL) if trial.has_tensor("image_gradient") else []
+        saved = trial.tensor("gradient/image").steps(modes.EVAL) if trial.has_tensor("gradient/image") else []
         for step in saved:
             if step not in maps:
-                gradient = trial.tensor("image_gradient").value(step, mode=modes.EVAL)
-                image = trial.tensor("image").value(step, mode=modes.EVAL)
+                gradient = trial.tensor("gradient/image").value(step, mode=modes.EVAL)
+                image = trial.tensor("Net_input_0").value(step, mode=modes.EVAL)
                 maps[step] = np.abs(gradient).sum(1)
                 assert gradient.shape == image.shape == (32, 1, 8, 8)
     assert sorted(maps) == list(range(12))  # six epochs of two batches
     assert all(saliency.max() > 0 for saliency in maps.values())
+    assert {"gradient/relu0_output", "gradient/Net_output"} <= set(trial.tensor_names(mode=modes.EVAL))
     job = ended(sagemaker, "saliency")
     assert (job["TrainingJobStatus"], statuses(job)) == ("Completed", {"ClassImbalance": "IssuesFound"})
 

@@ -1,4 +1,4 @@
-"""The clients of SageMaker as they are: SDK v2, ``sagemaker.core`` of SDK v3, the AWS CLI and boto3.
+"""The clients of SageMaker as they are: SDK v2, ``sagemaker.core`` and ``ModelTrainer`` of SDK v3, AWS CLI and boto3.
 
 Each starts a job in which gradients vanish; the rule stops it, the report lies at its path, and the tensors are read.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from amazon import CREDENTIALS, REGION
+from amazon import CREDENTIALS, REGION, client
 from launching import LEADLINE, SCRIPTS, environment, script
 from serving import BUCKET, IMAGE, Server, Store, create, ended, rule, s3_store
 
@@ -22,6 +22,7 @@ from leadline.compat.smdebug.profiler.analysis.notebook_utils.training_job impor
 pytestmark = pytest.mark.slow
 VENVS: Final = Path(__file__).parents[2] / ".venvs"
 ROOT: Final = f"s3://{BUCKET}"
+SDK_BUCKET: Final = f"sagemaker-{REGION}-000000000000"
 STOP: Final = '{\\"name\\": \\"stoptraining\\"}'
 FOUND: Final = {"VanishingGradient": "IssuesFound", "ProfilerReport": "NoIssuesFound"}
 
@@ -33,6 +34,8 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         for name, value in (CREDENTIALS | variables).items():
             patch.setenv(name, value)
         store.put("data/train/none.txt", "the script makes its data")
+        place = {"LocationConstraint": REGION}  # the SDKs would create their bucket at the same moment
+        client("s3", store.address).create_bucket(Bucket=SDK_BUCKET, CreateBucketConfiguration=place)
         yield store
 
 
@@ -79,17 +82,19 @@ def clients(
     clients = {
         "estimator": started(exports, folder, python_2, script("sdk_estimator.py"), str(source_folder(folder))),
         "core": started(exports, folder, python_3, script("sdk_core.py"), BUCKET),
+        "trainer": started(exports, folder, python_3, script("sdk_trainer.py"), BUCKET, str(folder / "source")),
     }
     yield clients
-    for client in clients.values():
-        client.kill()
-        client.communicate()
+    for process in clients.values():
+        process.kill()
+        process.communicate()
 
 
 def source_folder(folder: Path) -> Path:
-    """A folder with the training script alone: an SDK uploads all that is in it."""
+    """A folder with the training scripts alone: an SDK uploads all that is in it."""
     (folder / "source").mkdir()
-    (folder / "source" / "debugger_images.py").write_text((SCRIPTS / "debugger_images.py").read_text())
+    for name in ("debugger_images.py", "sdk_trained.py"):
+        (folder / "source" / name).write_text((SCRIPTS / name).read_text())
     return folder / "source"
 
 
@@ -135,6 +140,8 @@ def test_raw_boto3(clients: object, server: Server, store: Store) -> None:
     profiled.wait_for_sys_profiling_data_to_be_available()
     events = profiled.get_systems_metrics_reader().get_events(0, 2**51)
     assert {"CPUUtilization", "MemoryUsedPercent"} <= {event.dimension for event in events}
+    phases = {event.event_phase for event in profiled.get_framework_metrics_reader().get_events(0, 2**51)}
+    assert {"Step:ModeKeys.TRAIN", "Forward"} <= phases
 
 
 def test_the_aws_cli(exports: str, server: Server, store: Store, tmp_path: Path) -> None:
@@ -195,8 +202,6 @@ def test_the_estimator_of_sdk_v2(clients: dict[str, subprocess.Popen[str]], serv
     check_tensors(found["tensors"])
     bucket, _, prefix = found["output"].removeprefix("s3://").partition("/")
     report = f"{prefix}{found['name']}/rule-output/ProfilerReport/profiler-output/profiler-report.html"
-    from amazon import client
-
     page = client("s3", store.address).get_object(Bucket=bucket, Key=report)["Body"].read()
     assert b"<html" in page
 
@@ -206,3 +211,14 @@ def test_the_training_job_of_sdk_v3(clients: dict[str, subprocess.Popen[str]], s
     assert (found["status"], found["rules"]) == ("Stopped", FOUND)
     assert store.read("out/core/rule-output/ProfilerReport/profiler-output/profiler-report.html")
     check_tensors(f"{ROOT}/core/debug-output")
+
+
+def test_the_model_trainer_of_sdk_v3(clients: dict[str, subprocess.Popen[str]], server: Server, store: Store) -> None:
+    found = said(clients["trainer"])
+    assert (found["status"], found["rules"]) == ("Stopped", FOUND)
+    assert store.read(f"out/{found['name']}/rule-output/ProfilerReport/profiler-output/profiler-report.html")
+    check_tensors(f"{ROOT}/{found['name']}/debug-output")
+    assert found["trained"] == "Completed"
+    assert set(store.archive(found["model"].removeprefix(f"{ROOT}/"))) == {"model.pt"}
+    [log] = (server.folder / "jobs" / found["model"].split("/")[-3]).glob("job.log")
+    assert "trained 5 steps on ml.m5.xlarge" in log.read_text()

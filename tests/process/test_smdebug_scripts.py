@@ -31,11 +31,15 @@ WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.in
 def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = tmp_path_factory.mktemp("smdebug")
     arguments = ("--smdebug_path", str(folder / "tensors"), "--truth", str(folder / "truth.npz"))
+    configured = folder / "profilerconfig.json"
+    window = {"DataloaderProfilingConfig": '{"StartStep": 3, "NumSteps": 2, }'}
+    configured.write_text(json.dumps({"ProfilingIntervalInMilliseconds": 1000, "ProfilingParameters": window}))
     ended = watched(
         ["--smdebug", "--no-default-rules", "--rule", "VanishingGradient"],
         script("smdebug_torch.py"),
         *arguments,
         folder=folder,
+        SMPROFILER_CONFIG_PATH=str(configured),
     )
     assert ended.status == 0, ended.err
     return ended
@@ -63,6 +67,12 @@ def test_the_folder_of_the_script_opens_as_a_trial(ended: Ended, truth: dict[str
     assert trial.tensor("relu0_output_0").reduction_values(4).keys() >= {("mean", False), ("min", False), ("l2", False)}
     assert trial.tensor_names(collection="relu") == ["relu0_output_0", "relu1_output_0"]
     assert len(trial.tensor("scalar/correct").steps(modes.TRAIN)) == 12
+
+
+def test_the_configuration_of_the_profiler_is_that_of_the_run(ended: Ended) -> None:
+    manifest = ended.run.manifest
+    assert [window.describe() for window in manifest.profile] == ["dataloader from step 3, 2 steps"]
+    assert manifest.interval_ms == 1000
 
 
 def test_tensorboard_shows_what_the_hook_saves(ended: Ended) -> None:

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
+from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
 from leadline.config.join import prepare_found, prepare_joint
 from leadline.config.launcher import job_name
 from leadline.config.resolve import become_agent, prepare, resume_run
@@ -110,6 +111,7 @@ def run(
         if smdebug:
             os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, os.environ.get("PYTHONPATH"))))
         os.execvp(launched[0], launched)
+    configured = read_profiler_settings() if smdebug and resume is None else ProfilerSettings()
     options = RunConfig.from_options(
         name=name,
         out=out,
@@ -122,8 +124,8 @@ def run(
         no_rules=no_rule or (),
         default_rules=False if no_default_rules else None,
         on=on or (),
-        profile=profile or (),
-        interval_ms=interval_ms,
+        profile=profile or configured.windows(),
+        interval_ms=interval_ms or configured.interval_ms,
         budget=budget,
     )
     if join is not None and (no_join or name is not None or resume is not None):

@@ -108,6 +108,7 @@ def _operations(queue: JobQueue) -> dict[str, _Operation]:
         "GetLogEvents": logs.get_events,
         "GetCallerIdentity": identity.get_caller_identity,
         "GetRole": identity.get_role,
+        "SimulatePrincipalPolicy": identity.simulate_principal_policy,
     }
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import leadline
+from leadline.exports.smdebug_profiles import export_profiles
 from leadline.exports.smdebug_system import export_system
 from leadline.rules.registry import find_rule
 from leadline.serve.container import hosts
@@ -66,11 +67,13 @@ def _upload_archive(folder: JobFolder, contents: Sequence[str], uri: str, s3: S3
 
 
 def _upload_profile(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> None:
-    """Upload the system metrics of the run as smdebug's reader expects them."""
+    """Upload system metrics, timeline and Python profiles of the run as smdebug's readers expect them."""
     profiler = specification.request.get("ProfilerConfig", {})
     if "S3OutputPath" in profiler and not profiler.get("DisableProfiler", False):
         local = folder.in_container("output", "profiler")
-        export_system(leadline.open_run(folder.run), local)
+        run = leadline.open_run(folder.run)
+        export_system(run, local)
+        export_profiles(run, local)
         s3.upload_folder(local, join(profiler["S3OutputPath"], specification.name, "profiler-output"))
 
 

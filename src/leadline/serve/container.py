@@ -12,6 +12,8 @@ from leadline.process.interpreter import users_environment
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.store.documents import make_folder, write_document
 
+ROOT: Final = "/opt/ml"
+"""The folder of a training in a container."""
 PROGRAM: Final = "sagemaker_program"
 SOURCE: Final = "sagemaker_submit_directory"
 _OWN: Final = "sagemaker_"
@@ -20,6 +22,8 @@ _INFO: Final = "20"
 _FOLDERS: Final = ("input/data", "model", "code", "checkpoints", "output/data", "output/tensorboard")
 _SHARED: Final = frozenset({"code", "checkpoints"})
 _LEADLINE: Final = "LEADLINE"
+_GROUP: Final = "homogeneousCluster"
+"""The name that SageMaker gives the instances of a job without groups."""
 _NODE_NAME: Final = "LEADLINE_NODE_NAME"
 _CONFIGURATIONS: Final = (
     ("DebugHookConfig", "debughookconfig.json", "SMDEBUG_CONFIG_FILE_PATH", "output/tensors"),
@@ -42,19 +46,19 @@ def _decoded(value: str) -> Any:
         return value
 
 
-def command(request: Mapping[str, Any], code: str) -> list[str]:
+def command(request: Mapping[str, Any], container: str) -> list[str]:
     """Return the command line of the training.
 
     Args:
-        code: The folder with the source.
+        container: The folder that is ``/opt/ml`` in a container; paths of an entrypoint lead there.
     """
     algorithm = request.get("AlgorithmSpecification", {})
     entrypoint = [*algorithm.get("ContainerEntrypoint", ()), *algorithm.get("ContainerArguments", ())]
     if entrypoint:
-        return entrypoint
+        return [word.replace(f"{ROOT}/", f"{container}/") for word in entrypoint]
     program = str(hyperparameters(request)[PROGRAM])
     interpreter = ["/bin/sh"] if program.endswith(".sh") else [sys.executable]
-    return [*interpreter, os.path.join(code, program), *arguments(request)]
+    return [*interpreter, os.path.join(container, "code", program), *arguments(request)]
 
 
 def arguments(request: Mapping[str, Any]) -> list[str]:
@@ -92,7 +96,7 @@ def prepare(folder: JobFolder, specification: JobSpecification, host: str) -> di
             make_folder(path)
     config = folder.in_container("input", "config", host=host)
     channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", ())}
-    resources = {"current_host": host, "hosts": hosts(request), "network_interface_name": "lo"}
+    resources = _resources(request, host)
     documents: dict[str, Any] = {
         "hyperparameters.json": request.get("HyperParameters", {}),
         "inputdataconfig.json": {name: _channel(channel) for name, channel in channels.items()},
@@ -108,7 +112,22 @@ def prepare(folder: JobFolder, specification: JobSpecification, host: str) -> di
     for name, document in documents.items():
         write_document(os.path.join(config, name), document)
     inherited = {name: value for name, value in users_environment().items() if not name.startswith(_LEADLINE)}
+    # what calls itself python3 is the Python that runs this process
+    inherited["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), inherited.get("PATH", os.defpath)))
     return inherited | variables | dict(request.get("Environment", {}))
+
+
+def _resources(request: Mapping[str, Any], host: str) -> dict[str, Any]:
+    kind = request.get("ResourceConfig", {}).get("InstanceType", "")
+    group = {"instance_group_name": _GROUP, "instance_type": kind, "hosts": hosts(request)}
+    return {
+        "current_host": host,
+        "current_instance_type": kind,
+        "current_group_name": _GROUP,
+        "hosts": hosts(request),
+        "instance_groups": [group],
+        "network_interface_name": "lo",
+    }
 
 
 def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:

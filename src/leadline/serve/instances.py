@@ -53,7 +53,7 @@ class Instances:
         self._joined = folder.joined
         for host, environment in environments.items():
             code = folder.in_container("code", host=host)
-            command = container.command(request, code)
+            command = container.command(request, folder.container_of(host))
             if len(environments) > 1:
                 command = [*_together(folder, host, len(environments)), *command]
             words = own_command("leadline", "run", *place, *options, "--", *command)

@@ -17,6 +17,7 @@ from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import options, other_actions, run_config
 from leadline.serve.s3_files import S3Files
+from leadline.serve.sdk_drivers import place_drivers
 from leadline.serve.training_job import JobProgress, StatusTransition
 from leadline.serve.trial_upload import TrialUpload
 from leadline.store import layout
@@ -113,6 +114,7 @@ class JobProcess:
             make_folder(folder)
             self._s3.download_prefix(channel["DataSource"]["S3DataSource"]["S3Uri"], folder)
         share_channels(self._folder, self._request, self._hosts)
+        place_drivers(self._folder, self._hosts)
         if "CheckpointConfig" in self._request:
             uri = self._request["CheckpointConfig"]["S3Uri"]
             self._s3.download_prefix(uri.rstrip("/") + "/", self._folder.in_container("checkpoints"))

@@ -28,7 +28,7 @@ class _Stream:
     """The name of the training or processing job."""
     path: str
     time_ms: int
-    """The start of the job, which is also the time of all its lines: their own times are not recorded."""
+    """The creation of the job, which is also the time of all its lines: their own times are not recorded."""
 
     @property
     def name(self) -> str:
@@ -84,7 +84,7 @@ class LogOperations:
             raise ApiError(NOT_FOUND, "The specified log group does not exist.")
         streams: list[_Stream] = []
         for job in self._queue.jobs():
-            folder, time_ms = self._queue.folder(job), (job.time_ns("Starting") or 0) // _MILLISECOND_NS
+            folder, time_ms = self._queue.folder(job), job.created_ns // _MILLISECOND_NS
             logs = {rule.processing_job: folder.rule_log(rule.name) for rule in job.rules if rule.is_custom}
             if group == TRAINING_LOGS:
                 logs = {job.name: folder.log}

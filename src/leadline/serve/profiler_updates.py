@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import leadline
+from leadline.compat.smdebug.profiler_settings import profile_windows
 from leadline.config.profile_windows import parse_windows
 from leadline.control.requests import ask, interval_request, profile_off_request, remove_rule_request, rule_request
 from leadline.errors import LeadlineError
@@ -16,7 +17,7 @@ from leadline.records.request import ControlRequest, Profile
 from leadline.serve.api_error import invalid
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.processing_operations import new_evaluation
-from leadline.serve.run_configuration import ConfiguredRule, check, profile_windows
+from leadline.serve.run_configuration import ConfiguredRule, check
 from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob
 from leadline.store import layout
 from leadline.store.control import new_request_id

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -15,6 +13,7 @@ from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_s
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL
 from leadline.compat.smdebug.exceptions import SMDebugError
+from leadline.compat.smdebug.profiler_settings import profile_windows
 from leadline.compat.smdebug.rule_configs import OTHER_TRIAL, is_rule_parameter, parse_actions, rule_parameters
 from leadline.config.options import ActionEntry
 from leadline.config.resolve import resolve
@@ -209,63 +208,6 @@ def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:
     if settings.hook["include_regex"]:
         listed.append(CollectionSettings("included", tuple(settings.hook["include_regex"])))
     return tuple(dict.fromkeys(item for entry in listed for item in collection_items(entry, steps, reductions)))
-
-
-_WINDOWS: Final = {
-    "DetailedProfilingConfig": ("detailed", 5, 1),
-    "DataloaderProfilingConfig": ("dataloader", 7, 1),
-    "PythonProfilingConfig": ("cprofile", 9, 3),
-}
-"""The kind of profile window, and Debugger's defaults of first step and number of steps."""
-_START_TIME: Final = "StartTimeInSecSinceEpoch"
-_TIMERS: Final = {
-    "total_time": "total",
-    "cpu_time": "cpu",
-    "cpu": "cpu",
-    "off_cpu_time": "off_cpu",
-    "off_cpu": "off_cpu",
-}
-
-
-def profile_windows(parameters: Mapping[str, str]) -> Iterator[str]:
-    """Yield the profile windows of ProfilingParameters, in the syntax of ``--profile``.
-
-    Raises:
-        ConfigurationError: A configuration of profiling is no table.
-    """
-    for key, (kind, step, count) in _WINDOWS.items():
-        if key in parameters:
-            given = _literal(key, parameters[key])
-            name = "pyinstrument" if str(given.get("ProfilerName", "")).lower() == "pyinstrument" else kind
-            timer = _TIMERS.get(str(given.get("cProfileTimer", "")).lower()) if name == "cprofile" else None
-            keys = [f"at={_begin(given, step)}", f"for={_length(given, count)}", *([f"timer={timer}"] if timer else [])]
-            yield f"{name}:{','.join(keys)}"
-
-
-def _begin(given: Mapping[str, Any], step: int) -> str:
-    if _START_TIME not in given or "StartStep" in given:
-        return str(given.get("StartStep", step))
-    try:
-        return datetime.fromtimestamp(float(given[_START_TIME]), UTC).isoformat()
-    except (TypeError, ValueError, OverflowError, OSError):
-        raise ConfigurationError(f"{_START_TIME} must be a time in seconds, not {given[_START_TIME]!r}") from None
-
-
-def _length(given: Mapping[str, Any], count: int) -> str:
-    """Return the length; SDK v2 writes ``Duration`` where the guide has ``DurationInSeconds``."""
-    seconds = given.get("DurationInSeconds", given.get("Duration"))
-    return f"{seconds}s" if seconds is not None and "NumSteps" not in given else str(given.get("NumSteps", count))
-
-
-def _literal(key: str, text: str) -> dict[str, Any]:
-    """Parse a table as SDK v2 writes it: with a comma behind the last item."""
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
-    if not isinstance(value, dict):
-        raise ConfigurationError(f"ProfilingParameters.{key} is not a table: {text!r}")
-    return value
 
 
 def options(config: RunConfig) -> Sequence[str]:

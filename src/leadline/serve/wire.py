@@ -101,7 +101,7 @@ def _refuse_constant(text: str) -> None:
 
 
 def _decode_query(body: bytes) -> Call:
-    """Decode a request of the query protocol; the operations that exist here have texts only as parameters."""
+    """Decode a request of the query protocol, of an operation that takes texts, numbers, and lists of texts."""
     try:
         fields = {name: values[-1] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
     except ValueError:
@@ -111,9 +111,25 @@ def _decode_query(body: bytes) -> Call:
         model = service_model(service)
         if version == model.api_version and action in model.operation_names:
             operation = model.operation_model(action)
-            validate(operation, fields)
-            return Call(service, operation, fields)
+            request = _of_form(fields, operation.input_shape)
+            validate(operation, request)
+            return Call(service, operation, request)
     raise ApiError("InvalidAction", f"leadline serve has no operation {action[:100]!r} of version {version[:20]!r}")
+
+
+def _of_form(fields: Mapping[str, str], shape: Shape | None) -> dict[str, Any]:
+    """Return the members of a request; those of a list are ``<Name>.member.<N>``."""
+    members = shape.members if shape is not None else {}
+    request: dict[str, Any] = {}
+    lists: dict[str, dict[int, str]] = {}
+    for key, text in fields.items():
+        name, _, number = key.partition(".member.")
+        kind = members[name].type_name if name in members else ""
+        if kind == "list" and number.isdecimal():
+            lists.setdefault(name, {})[int(number)] = text
+        else:
+            request[key] = int(text) if kind in ("integer", "long") and text.isdecimal() else text
+    return request | {name: [text for _, text in sorted(texts.items())] for name, texts in lists.items()}
 
 
 def encode(call: Call, result: dict[str, Any] | None) -> HttpAnswer:
@@ -157,8 +173,11 @@ def _encode_query(operation: OperationModel, result: Mapping[str, Any]) -> bytes
 
 
 def _add(element: ElementTree.Element, shape: Shape, value: Any) -> None:
-    if shape.type_name != "structure":
-        element.text = str(value)
-        return
-    for name, item in value.items():
-        _add(ElementTree.SubElement(element, name), shape.members[name], item)
+    if shape.type_name == "structure":
+        for name, item in value.items():
+            _add(ElementTree.SubElement(element, name), shape.members[name], item)
+    elif shape.type_name == "list":
+        for item in value:
+            _add(ElementTree.SubElement(element, "member"), shape.member, item)
+    else:
+        element.text = str(value).lower() if isinstance(value, bool) else str(value)

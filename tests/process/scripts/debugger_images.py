@@ -11,6 +11,21 @@ import torch.nn as nn
 import torch.optim as optim
 
 
+class SaliencyHook(smd.Hook):
+    """Saves the gradients of images, as the notebook on class activation maps does."""
+
+    def image_gradients(self, pictures):
+        pictures.register_hook(self.backward_hook("image"))
+
+    def forward_hook(self, module, inputs, outputs):
+        name = self.module_maps[module]
+        self._write_inputs(name, inputs)
+        if self.mode == smd.modes.EVAL and outputs.requires_grad:
+            outputs.register_hook(self.backward_hook(name + "_output"))
+        self._write_outputs(name, outputs)
+        self.last_saved_step = self.step
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -54,10 +69,11 @@ def test(args, model, data, loss_fn, hook):
     for pictures, labels in zip(data[0].split(args.batch_size), data[1].split(args.batch_size), strict=True):
         if args.saliency:
             pictures.requires_grad_()
+            hook.image_gradients(pictures)
             output = model(pictures)
+            loss_fn(output, labels)
             output.max(1).values.sum().backward()
-            hook.save_tensor("image_gradient", pictures.grad, collections_to_write="custom_collection")
-            hook.save_tensor("image", pictures, collections_to_write="custom_collection")
+            continue
         with torch.no_grad():
             loss_fn(model(pictures), labels)
 
@@ -102,7 +118,7 @@ def main():
     if args.init == "uniform":
         for parameter in model.parameters():
             nn.init.uniform_(parameter, 0.0, 1.0)
-    hook = smd.Hook.create_from_json_file()
+    hook = (SaliencyHook if args.saliency else smd.Hook).create_from_json_file()
     hook.register_module(model)
     hook.register_loss(loss_fn)
     optimizer = optim.SGD(model.parameters(), lr=args.lr, momentum=args.momentum)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from leadline.compat.smdebug.exceptions import (
     SMDebugTypeError,
     SMDebugValueError,
 )
+from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
 from leadline.exports.smdebug import export_trial
 from leadline.exports.span import Span
 
@@ -230,6 +232,33 @@ def test_numbers_keep_the_time_that_the_script_gives_them(tmp_path: Path) -> Non
     ]
     assert [event["timestamp"] for event in events if event["name"] == "scalar/own"] == given
     assert not {event["timestamp"] for event in events if event["name"] == "scalar/other"} & set(given)
+
+
+def test_events_of_the_script_are_in_the_timeline(tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "out")
+    begin = time.time()
+    hook.record_trace_events(begin, "Loading", "read", duration=0.25, bytes=7, layout=[1, 2])
+    hook.record_trace_events(begin + 1, "Loading", "decode", phase="B", image=3)
+    hook.record_trace_events(begin + 3, "Loading", "decode", phase="E", size=4)
+    hook.record_trace_events(begin + 5, "Loading", "never begun", phase="E")
+    hook.record_trace_events(begin + 6, op_name="checkpoint", phase="i")
+    with pytest.raises(SMDebugValueError, match="phase must be one of X, B, E, i, not 'Q'"):
+        hook.record_trace_events(begin, "Loading", phase="Q")
+    with pytest.raises(SMDebugTypeError, match="numbers of seconds, not 'now'"):
+        hook.record_trace_events("now", "Loading")
+    train(hook, epochs=1)
+    reader = LocalAlgorithmMetricsReader(tmp_path / "out")
+    events = [event for event in reader.get_events(0, 2**51) if event.event_phase in ("Loading", "checkpoint")]
+    assert [(event.event_phase, event.event_name) for event in events] == [
+        ("Loading", "read"),
+        ("Loading", "decode"),
+        ("checkpoint", "checkpoint"),
+    ]
+    read, decode, _ = events
+    assert read.start_time == pytest.approx(begin * 1e6, abs=1)
+    assert [event.duration for event in events] == pytest.approx([250_000, 2_000_000, 0], abs=1)
+    assert read.event_args == {"bytes": 7, "layout": "[1, 2]", "step_num": 0}
+    assert decode.event_args == {"image": 3, "size": 4, "step_num": 0}
 
 
 def test_a_collection_that_was_only_named_costs_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

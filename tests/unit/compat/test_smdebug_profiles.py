@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,17 @@ from leadline.compat.smdebug.profiler.analysis.utils.pandas_data_analysis import
 )
 from leadline.compat.smdebug.profiler.analysis.utils.profiler_data_to_pandas import PandasFrame
 from leadline.compat.smdebug.profiler.system_metrics_reader import LocalSystemMetricsReader
-from leadline.compat.smdebug.profiler.utils import TimeUnits, convert_utc_timestamp_to_microseconds
+from leadline.compat.smdebug.profiler.utils import (
+    TimeUnits,
+    convert_utc_datetime_to_microseconds,
+    convert_utc_timestamp_to_microseconds,
+    get_node_id_from_system_profiler_filename,
+    get_utctimestamp_us_since_epoch_from_system_profiler_file,
+    is_valid_tracefilename,
+    str2bool,
+    us_since_epoch_to_human_readable_time,
+    validate_system_profiler_file,
+)
 
 START = 1_600_000_000
 """When the job starts, in seconds since the epoch."""
@@ -168,3 +179,18 @@ def test_a_merged_timeline_has_the_events_between_its_bounds(profiles: Path, tmp
     slices = [sum(event["ph"] == "X" for event in trace) for trace in traces]
     assert 0 < slices[0] < slices[2]
     assert 0 < slices[1] < slices[2]
+
+
+def test_what_scripts_import_from_the_utilities() -> None:
+    assert [str2bool(text) for text in ("True", "yes", "1", "off", "F", "0")] == [True, True, True, False, False, False]
+    assert str2bool(True) is True
+    with pytest.raises(ValueError, match=r"one of y, yes, .* is expected, not 'maybe'"):
+        str2bool("maybe")
+    moment = datetime(2020, 9, 13, 12, 26, 40, 5, UTC)
+    assert convert_utc_datetime_to_microseconds(moment) == START * 10**6 + 5
+    assert us_since_epoch_to_human_readable_time(START * 10**6 + 5) == "2020-09-13T12:26:40:000005"
+    system = f"/job/profiler-output/system/incremental/2020091312/{START}.algo-2.json"
+    assert get_node_id_from_system_profiler_filename(system) == "algo-2"
+    assert get_utctimestamp_us_since_epoch_from_system_profiler_file(system) == START * 10**6
+    assert not validate_system_profiler_file("/job/other.json")
+    assert is_valid_tracefilename("/job/framework/pevents/2020091312/1600000000000000_17-algo-1_pythontimeline.json")

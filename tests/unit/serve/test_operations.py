@@ -258,7 +258,9 @@ def test_log_streams_and_events(caller: Caller) -> None:
     assert job is not None
     Path(caller.queue.folder(job).log).write_bytes(b"one\ntwo \xff\nunfinished")
     (stream,) = logs(caller, "DescribeLogStreams", **group, logStreamNamePrefix="first/")["logStreams"]
-    assert stream["logStreamName"].startswith("first/algo-1-")
+    assert (
+        stream["logStreamName"] == f"first/algo-1-{job.created_ns // 10**6}"
+    )  # also before the job process records more
     request = group | {"logStreamName": stream["logStreamName"], "startFromHead": True}
     first = logs(caller, "GetLogEvents", **request, limit=1)
     assert [event["message"] for event in first["events"]] == ["one"]
@@ -291,10 +293,30 @@ def test_a_role_that_sagemaker_may_assume(caller: Caller) -> None:
     assert statement["Principal"] == {"Service": "sagemaker.amazonaws.com"}
 
 
+def test_a_role_may_do_everything(caller: Caller) -> None:
+    status, body = query(
+        caller,
+        Action="SimulatePrincipalPolicy",
+        Version="2010-05-08",
+        PolicySourceArn=ROLE,
+        MaxItems="100",
+        **{"ActionNames.member.1": "s3:PutObject", "ActionNames.member.2": "s3:GetObject"},
+        **{"ResourceArns.member.1": "arn:aws:s3:::bucket/*"},
+    )
+    answer = parsed("iam", "SimulatePrincipalPolicy", body, "query")
+    assert (status, answer["IsTruncated"]) == (200, False)
+    assert answer["EvaluationResults"] == [
+        {"EvalActionName": action, "EvalResourceName": "arn:aws:s3:::bucket/*", "EvalDecision": "allowed"}
+        for action in ("s3:PutObject", "s3:GetObject")
+    ]
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {},
+        {"Action": "SimulatePrincipalPolicy", "Version": "2010-05-08", "PolicySourceArn": ROLE},
+        {"Action": "SimulatePrincipalPolicy", "Version": "2010-05-08", "ActionNames.member.x": "a"},
         {"Action": "GetRole", "Version": "2010-05-08"},
         {"Action": "GetRole", "Version": "2010-05-08", "RoleName": "a b"},
         {"Action": "GetUser", "Version": "2010-05-08"},

@@ -10,6 +10,7 @@ from api_caller import CREATE, IMAGE, TARGETS, Caller
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from leadline.compat.smdebug.profiler_settings import profile_windows
 from leadline.config.capture import parse_capture
 from leadline.config.options import parse_rule
 from leadline.config.resolve import resolve
@@ -20,7 +21,6 @@ from leadline.serve.run_configuration import (
     configured_rules,
     options,
     other_actions,
-    profile_windows,
     run_config,
 )
 

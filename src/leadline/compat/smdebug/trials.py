@@ -17,7 +17,7 @@ from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.compat.smdebug.trial_steps import TrialSteps
 from leadline.compat.smdebug.unwritten import flush
 from leadline.config.store_uri import is_uri, parse_place
-from leadline.errors import RunNotFoundError
+from leadline.errors import ConfigurationError, RunNotFoundError
 from leadline.reader.run import open_run
 from leadline.store import layout
 from leadline.trials.folder import COLLECTIONS, TENSORS_OF_JOB
@@ -337,6 +337,9 @@ def _open_remote(uri: str) -> SavedSteps | TrialSteps:
             return TrialSteps(inner if os.path.isdir(inner) else folder, lambda: fetch_trial(uri))
         try:
             return SavedSteps(open_run(uri))
+        except ConfigurationError:
+            if not is_remote_trial(uri):  # else the first part of a trial has come meanwhile
+                raise
         except RunNotFoundError:
             if not is_waiting:
                 logger.warning("waiting for the first tensors at %s", uri)

@@ -137,6 +137,24 @@ def test_evaluation_with_gradients_counts_unless_a_backward_pass_follows(tmp_pat
     assert run.steps(mode="train") == [0, 1, 2, 3]
 
 
+def test_an_evaluation_that_the_script_names_counts_although_a_backward_pass_follows(tmp_path: Path) -> None:
+    loop = Loop(net())
+
+    def train() -> None:
+        for _ in range(2):
+            loop.train(2)
+            loop.model.eval()
+            with leadline.mode("eval"):
+                for _ in range(3):
+                    loop.model(X).max(1).values.sum().backward()  # a saliency map
+            loop.model.train()
+
+    run = watch(tmp_path, train, "outputs:every=1,modes=eval", preset="light")
+    assert run.steps(mode="eval") == list(range(6))
+    assert run.steps(mode="train") == list(range(4))
+    assert run.tensor("Sequential_output_0").steps(mode="eval") == list(range(6))
+
+
 @pytest.mark.parametrize("has_gradients", [False, True])
 def test_a_train_step_after_an_evaluation_is_captured_whole(tmp_path: Path, *, has_gradients: bool) -> None:
     loop = Loop(net())

@@ -73,8 +73,17 @@ def capture_items(
         for selection in found:
             items += _items(collection, selection, defaults)
     for collection in every:
-        items += _items(collection, TensorSelection(collection.name), defaults, is_passed=True)
+        items += passed_items(collection, defaults, collection.name)
     return tuple(dict.fromkeys(items))
+
+
+def passed_items(collection: Collection, defaults: HookDefaults, name: str) -> list[CaptureItem]:
+    """Return what captures the arrays that the script passes, as those of a collection.
+
+    Args:
+        name: The collection that the arrays are passed with; another than its own makes them members of both.
+    """
+    return _items(collection, TensorSelection(name), defaults, is_passed=True)
 
 
 def _searched(collection: Collection, naming: Naming) -> list[TensorSelection]:

@@ -17,8 +17,10 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
 from leadline.compat.smdebug.core.tensorboard_files import write_tensorboard_files
+from leadline.compat.smdebug.core.trace_events import TraceEvents
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.hook import Hook as ArrayHook
+from leadline.records.event import Event
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem
 from leadline.training.session.session import Session
@@ -88,6 +90,7 @@ class BaseHook:
         self._warned: set[str] = set()
         self._timestamps: dict[str, dict[int, float]] = {}
         """The times that the script gave to numbers, by name and global step."""
+        self._trace_events = TraceEvents()
         self._described: dict[str, Any] = {}
         """The collections as they were captured last."""
         if include_regex:
@@ -126,6 +129,15 @@ class BaseHook:
         """The current global step; -1 before the capture has begun."""
         session = self._session
         return session.recorder.clock.step if session is not None else -1
+
+    @property
+    def mode_steps(self) -> dict[ModeKeys, int]:
+        """The current step of each mode; -1 before the capture has begun."""
+        session = self._session
+        if session is None:
+            return dict.fromkeys(ModeKeys, -1)
+        clock = session.recorder.clock
+        return {mode: self.step if mode is ModeKeys.GLOBAL else clock.mode_step(mode.name.lower()) for mode in ModeKeys}
 
     # --- collections --------------------------------------------------------------------------------------
 
@@ -208,6 +220,33 @@ class BaseHook:
             self.collection_manager.create_collection(name)
         if self._begin() is not None and self._arrays is not None:
             self._arrays.save_tensor(tensor_name, tensor_value, names)
+
+    def record_trace_events(
+        self,
+        timestamp: float,
+        training_phase: str = "",
+        op_name: str = "",
+        phase: str = "X",
+        duration: float = 1,
+        **kwargs: Any,
+    ) -> None:
+        """Add an event of the script to the timeline of the run.
+
+        Args:
+            timestamp: Its start in seconds since the epoch.
+            training_phase, op_name: What it is listed under, and its name.
+            phase: ``X`` for an event with a duration, ``B`` and ``E`` for the two ends of one, ``i`` for an instant.
+            duration: Seconds.
+            kwargs: Further facts about it: texts and numbers.
+        Raises:
+            SMDebugValueError: There is no such phase.
+            SMDebugTypeError: A time is not a number.
+        """
+        session = self._begin()
+        step = session.recorder.clock.step if session is not None else 0
+        event = self._trace_events.add(timestamp, training_phase, op_name, phase, duration, facts=kwargs, step=step)
+        if session is not None and event is not None:
+            session.guard.run(_put_event, session, event)
 
     def close(self) -> None:
         """Write the remaining data and end the run."""
@@ -294,6 +333,11 @@ def _tensorboard_dir(out_dir: str, is_exported: bool, given: str | None) -> str 
     if given is not None:
         return os.path.expanduser(given)
     return os.path.join(out_dir, "tensorboard") if is_exported else None
+
+
+def _put_event(session: Session, event: Event) -> None:
+    session.recorder.open()
+    session.context.put_event(event)
 
 
 def _flat(names: Iterable[Any]) -> list[str]:

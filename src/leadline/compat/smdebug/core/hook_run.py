@@ -7,14 +7,19 @@ import logging
 import os
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from leadline.compat.smdebug import unwritten
 from leadline.compat.smdebug.core.access_layer.utils import has_training_ended
 from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
+from leadline.compat.smdebug.profiler_settings import config_path, read_profiler_settings
 from leadline.config.presets import merge
+from leadline.config.profile_windows import parse_windows
+from leadline.errors import LeadlineError
 from leadline.hook import manifest_of
 from leadline.records.plan import CaptureItem
+from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import write_document
 from leadline.store.run_state import join_run, read_status, write_status
@@ -95,6 +100,7 @@ class HookRun:
 
     def _start(self) -> Session | None:
         manifest = manifest_of(self._path, merge((), self._items, (), root=os.path.dirname(self._path)))
+        manifest = replace(manifest, profile=_profile_windows())
         join_run(self._path, manifest)
         if read_status(self._path).status == "Starting":
             write_status(self._path, "InProgress", manifest.started_ns)
@@ -132,6 +138,15 @@ class HookRun:
         if read_status(self._path).job_pid == os.getpid():
             now = time.time_ns()
             write_status(self._path, "Completed", now, ended_ns=now)
+
+
+def _profile_windows() -> tuple[ProfileWindow, ...]:
+    """Return the profile windows of ``profilerconfig.json``; a file that cannot be read costs only them."""
+    try:
+        return parse_windows(read_profiler_settings().windows(), config_path())
+    except LeadlineError as error:
+        logger.warning("nothing is profiled: %s", error)
+        return ()
 
 
 def _remember(run: HookRun) -> None:

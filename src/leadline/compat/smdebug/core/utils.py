@@ -13,14 +13,17 @@ from urllib.parse import urlsplit
 import numpy as np
 import numpy.typing as npt
 
+from leadline.compat.smdebug.core.error_handling_agent import error_handling_agent
 from leadline.compat.smdebug.core.logger import get_logger
-from leadline.compat.smdebug.exceptions import IndexReaderException, SMDebugTypeError
+from leadline.compat.smdebug.exceptions import IndexReaderException, SMDebugTypeError, SMDebugValueError
 
 __all__ = [
     "FRAMEWORK",
     "deserialize_tf_device",
     "ensure_dir",
+    "error_handling_agent",
     "flatten",
+    "get_aws_region_from_processing_job_arn",
     "get_logger",
     "get_path_to_collections",
     "get_path_to_events_directory",
@@ -36,6 +39,7 @@ __all__ = [
     "remove_claim_file",
     "remove_file_if_exists",
     "serialize_tf_device",
+    "setup_profiler_report",
     "size_and_shape",
     "split",
     "step_in_range",
@@ -45,6 +49,7 @@ _EVENTS: Final = "events"
 CLAIM_FILENAME: Final = "claim.smd"
 """The file that the first of several processes creates in a trial."""
 _STEP_FILE: Final = re.compile(r"\d+_(.+)\.(?:json|tfevents)")
+_PROCESSING_JOB: Final = re.compile(r"arn:aws[\w-]*:sagemaker:([\w-]+):\d{12}:processing-job/[\w-]+")
 _COLLECTIONS_FILE: Final = re.compile(r"(.+)_collections\.json")
 
 
@@ -172,6 +177,22 @@ def step_in_range(range_steps: tuple[int | None, int | None] | None, step: int) 
     """Return whether a step is in a range, whose end is exclusive; None for no limit."""
     start, end = range_steps or (None, None)
     return (start is None or step >= start) and (end is None or step < end)
+
+
+def get_aws_region_from_processing_job_arn(processing_job_arn: str) -> str:
+    """Return the region of a processing job.
+
+    Raises:
+        SMDebugValueError: It is not the ARN of one.
+    """
+    found = _PROCESSING_JOB.fullmatch(processing_job_arn)
+    if found is None:
+        raise SMDebugValueError(f"not the ARN of a processing job: {processing_job_arn!r}")
+    return found[1]
+
+
+def setup_profiler_report(processing_job_arn: str, opt_out: bool = False) -> None:
+    """Do nothing: Amazon's notebook of the profiler report calls it, to report its use to Amazon."""
 
 
 def get_path_to_collections(directory: str) -> str:

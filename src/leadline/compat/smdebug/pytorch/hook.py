@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 import torch
 
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
-from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError, SMDebugTypeError
 from leadline.compat.smdebug.pytorch.collection import NAMING, Collection
+from leadline.compat.smdebug.pytorch.module_hooks import ModuleHooks
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.naming.model_names import name_parameters_with_class, unwrap
 from leadline.training.session.session import Session
@@ -19,8 +19,8 @@ from leadline.training.session.session import Session
 __all__ = ["Hook"]
 
 
-class Hook(BaseHook):
-    """Saves what a model of PyTorch trains with; see ``BaseHook`` for its arguments.
+class Hook(ModuleHooks):
+    """Saves what a model of PyTorch trains with; see ``BaseHook`` for its arguments, ``ModuleHooks`` for subclasses.
 
     A step is one update of the optimizer in training, one batch in evaluation. Parameters are those that the forward
     pass used, gradients those that the optimizer uses.
@@ -52,6 +52,7 @@ class Hook(BaseHook):
         session = self._begin()
         if session is not None:
             session.register(module)
+        self._hook_model(module)
 
     register_hook = register_module
 
@@ -63,6 +64,7 @@ class Hook(BaseHook):
         """
         if not isinstance(loss_module, torch.nn.modules.loss._Loss):
             raise SMDebugTypeError(f"a loss module of torch.nn is expected, not {type(loss_module).__name__}")
+        self._hook_loss(loss_module)
         self._begin()
 
     def record_tensor_value(self, tensor_name: str, tensor_value: torch.Tensor) -> None:

@@ -22,8 +22,9 @@ class StepPasses:
     """Attributes each call of an outermost module to the train step, to an eval step, or to both until it is known.
 
     **Eval steps** - while a trained model is in eval mode, each pass of it starts one; losses called before the next
-    belong to it. One with gradients may be a train step, and is discarded if a backward pass follows. A pass with
-    gradients of a trained model in training mode ends the evaluation, however the mode was set.
+    belong to it. One with gradients may be a train step, and is discarded if a backward pass follows, unless the script
+    has set the mode and the model is in eval mode. A pass with gradients of a trained model in training mode ends the
+    evaluation, however the mode was set.
 
     **Before the first backward pass** a script may call its model, to print shapes for example. So each time that a
     module is called again a further pass begins; the one that the first backward pass belongs to is kept.
@@ -53,6 +54,8 @@ class StepPasses:
         self._is_explicit = False
         self._is_eval_certain = False
         """Whether a pass of the eval step was without gradients."""
+        self._is_eval_requested = False
+        """Whether the script has set the mode, and the model is in eval mode: a backward pass is part of the step."""
         self._is_shared = False
         """Whether the eval step may be the train step."""
         self._false_eval_steps = 0
@@ -83,6 +86,8 @@ class StepPasses:
         Args:
             outputs: The tensors at which it begins.
         """
+        if self.is_eval_step and self._is_eval_requested:
+            return
         if self._candidates:
             self.train, self._candidates = choose_pass(self._candidates, outputs), []
             if not self.is_eval_step:
@@ -145,6 +150,7 @@ class StepPasses:
             self._is_eval_certain = not is_grad
             return
         self.end_eval_step()
+        self._is_eval_requested = self._is_explicit and not outermost.training
         items = self._evaluation.begin_step()
         self.is_eval_step, self._is_eval_certain = True, not is_grad
         self._eval.begin(items, self._evaluation.mode())

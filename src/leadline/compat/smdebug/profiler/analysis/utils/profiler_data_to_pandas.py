@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from leadline.compat.smdebug.core.utils import match_inc
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader, TraceEvent
 from leadline.compat.smdebug.profiler.analysis.data_frames import import_pandas
 from leadline.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader, SystemProfilerEvent
+from leadline.compat.smdebug.profiler.utils import TIME_FORMAT
 
 _FRAMEWORK: Final = (
     *("start_time", "end_time", "start_time_us", "end_time_us", "tid", "pid"),
     *("framework_metric", "step", "bytes", "process", "nodeID"),
+)
+_LOADERS: Final = (
+    *("start_time", "end_time", "start_time_us", "end_time_us", "duration_us", "pid", "framework_metric", "step"),
+    *("worker_id", "num_workers", "pin_memory", "process", "node_id"),
 )
 _SYSTEM: Final = ("timestamp", "timestamp_us", "value", "system_metric", "dimension", "nodeID", "type")
 _EVER: Final = 2**62
@@ -66,6 +73,95 @@ class PandasFrame:
         """
         return self._framework(self.framework_metrics_reader.get_events(0, _EVER // 1000), selected_framework_metrics)
 
+    def get_all_dataloader_metrics(self, selected_framework_metrics: Sequence[str] = ()) -> Any:
+        """Return a row for each event of the timeline, with what data loaders record of themselves.
+
+        Its columns are ``start_time, end_time, start_time_us, end_time_us, duration_us, pid, framework_metric, step,
+        worker_id, num_workers, pin_memory, process`` and ``node_id``; what an event does not say is -1, and ``NA`` of
+        ``pin_memory``.
+
+        Args:
+            selected_framework_metrics: Regular expressions: only events whose names or phases contain a match of any;
+                empty: all.
+        """
+        rows = [
+            (
+                _readable(event.start_time / 1e6),
+                _readable(event.end_time / 1e6),
+                event.start_time - self.start_time,
+                event.end_time - self.start_time,
+                event.duration,
+                event.pid,
+                _name(event),
+                int(event.event_args.get("step_num", -1)),
+                event.event_args.get("worker_id", -1),
+                event.event_args.get("num_workers", -1),
+                str(event.event_args["pin_memory"] is True) if "pin_memory" in event.event_args else "NA",
+                event.event_phase,
+                event.node_id,
+            )
+            for event in self.framework_metrics_reader.get_events(0, _EVER // 1000)
+            if not selected_framework_metrics
+            or match_inc(event.event_name, selected_framework_metrics)
+            or match_inc(event.event_phase, selected_framework_metrics)
+        ]
+        return self._pandas.DataFrame(rows, columns=list(_LOADERS))
+
+    def get_framework_metrics_by_timesteps(
+        self, timestep_list: Sequence[Any] = (), selected_framework_metrics: Sequence[str] = ()
+    ) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+        """Return what the training did at moments: the durations of the events that contain one, added up.
+
+        Args:
+            timestep_list: The moments, such as those of samples of system metrics.
+            selected_framework_metrics: Only events of these names or phases; empty: all.
+        Returns:
+            By phase, as shares of the largest; by name, and by mode of the steps, in microseconds.
+        """
+        phases, names, modes = (defaultdict[str, float](float) for _ in range(3))
+        moments = [self.convert_datetime_to_timestamp(moment) for moment in timestep_list]
+        for event in self._selected(moments, moments, selected_framework_metrics):
+            count = sum(event.start_time < moment < event.end_time for moment in moments)
+            if not count:
+                continue
+            (modes if _is_step(event) else phases)[event.event_phase] += event.duration * count
+            if not _is_step(event):
+                names[event.event_name] += event.duration * count
+        return _shares(phases), dict(names), dict(modes)
+
+    def get_framework_metrics_by_begin_and_end_timesteps(
+        self,
+        begin_timestep_list: Sequence[Any],
+        end_timestep_list: Sequence[Any],
+        selected_framework_metrics: Sequence[str] = (),
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        """Return what the training did in intervals: the durations of the events that overlap one, added up.
+
+        Args:
+            begin_timestep_list, end_timestep_list: The begins and ends of the intervals, such as those of slow steps.
+            selected_framework_metrics: Only events of these names or phases; empty: all.
+        Returns:
+            By phase and by name, as shares of the largest.
+        """
+        phases, names = (defaultdict[str, float](float) for _ in range(2))
+        begins = [self.convert_datetime_to_timestamp(moment) for moment in begin_timestep_list]
+        ends = [self.convert_datetime_to_timestamp(moment) for moment in end_timestep_list]
+        for event in self._selected(begins, ends, selected_framework_metrics):
+            pairs = zip(begins, ends, strict=True)
+            count = sum(event.end_time >= begin and event.start_time <= end for begin, end in pairs)
+            if count and not _is_step(event):
+                phases[event.event_phase] += event.duration * count
+                names[event.event_name] += event.duration * count
+        return _shares(phases), _shares(names)
+
+    def _selected(
+        self, begins_us: Sequence[float], ends_us: Sequence[float], selected: Sequence[str]
+    ) -> Iterator[TraceEvent]:
+        if begins_us:
+            for event in self.framework_metrics_reader.get_events(min(begins_us), max(ends_us)):
+                if not selected or event.event_name in selected or event.event_phase in selected:
+                    yield event
+
     def get_profiler_data_by_time(
         self,
         start_time_us: float,
@@ -90,9 +186,14 @@ class PandasFrame:
         of_steps = [event for event in events if start_step <= event.event_args.get("step_num", -1) <= end_step]
         return self._system(system, ()), self._framework(of_steps, ())
 
-    def convert_datetime_to_timestamp(self, timestamp: datetime) -> float:
-        """Return a time in microseconds since the epoch."""
-        return timestamp.timestamp() * 1e6
+    def convert_datetime_to_timestamp(self, timestamp: Any) -> float:
+        """Return a time in microseconds since the epoch.
+
+        Args:
+            timestamp: As in the tables, or a date and time; without a time zone, in UTC.
+        """
+        moment = self._pandas.to_datetime(timestamp, format=TIME_FORMAT, utc=True)
+        return float(moment.timestamp() * 1e6)
 
     def _system(self, events: Sequence[SystemProfilerEvent], selected: Sequence[str]) -> Any:
         rows = [
@@ -119,7 +220,7 @@ class PandasFrame:
                 event.end_time - self.start_time,
                 event.tid,
                 event.pid,
-                next((event.event_args[key] for key in _NAMES if key in event.event_args), event.event_name),
+                _name(event),
                 int(event.event_args.get("step_num", -1)),
                 event.event_args.get("bytes_fetched", -1),
                 event.event_phase,
@@ -131,6 +232,20 @@ class PandasFrame:
         return self._pandas.DataFrame(rows, columns=list(_FRAMEWORK))
 
 
+def _name(event: TraceEvent) -> str:
+    return str(next((event.event_args[key] for key in _NAMES if key in event.event_args), event.event_name))
+
+
+def _is_step(event: TraceEvent) -> bool:
+    return event.event_phase.startswith("Step:")
+
+
+def _shares(durations: Mapping[str, float]) -> dict[str, float]:
+    """Return durations as shares of the largest."""
+    largest = max(durations.values(), default=0)
+    return {name: duration / largest if largest else 0.0 for name, duration in durations.items()}
+
+
 def _readable(seconds: float) -> str:
     """Return a time since the epoch as a date and time in UTC."""
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S.%f}"
+    return datetime.fromtimestamp(seconds, UTC).strftime(TIME_FORMAT)

@@ -1,0 +1,1 @@
+"""The writer of trace files, where smdebug has it."""

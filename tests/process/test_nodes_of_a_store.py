@@ -43,9 +43,11 @@ class Nodes:
         machine = self.spool(node).parent
         machine.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
-            [*LEADLINE, "run", "--out", ROOT, *options, *words],
+            [*LEADLINE, "run", *(("--out", ROOT) if "--resume" not in words else ()), *options, *words],
             cwd=machine,
-            env=environment(**self.variables, LEADLINE_NODE_NAME=node, RANK=str(ord(node) - ord("a")), **changes),
+            env=environment(
+                **self.variables | {"LEADLINE_NODE_NAME": node, "RANK": str(ord(node) - ord("a"))} | changes
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -196,3 +198,65 @@ def test_a_stop_from_elsewhere_reaches_all_nodes_at_one_step(nodes: Nodes) -> No
     assert [first.returncode, second.returncode] == [10, 10], ends
     run = leadline.open_run(f"{ROOT}/asked")
     assert (run.status, len(last_steps(run))) == ("Stopped", 1)
+
+
+RESUMED = ("--no-default-rules", "--budget", "off", "--capture", "weights:every=3,raw=true")
+STEPS, FIRST_STEPS = 45, (15, 30)
+
+
+@pytest.mark.slow
+def test_nodes_resume_their_run_together_on_other_machines(nodes: Nodes) -> None:
+    """The second time after the end of its jobs, the third time after the loss of all machines."""
+    nodes.folder.mkdir()
+
+    def training(run: str, rank: int, node: str, dies_at: int, *words: str) -> subprocess.Popen[str]:
+        """Start the process of a rank, which kills itself at a step, or waits there for its end (-STEP)."""
+        words = words or ("--join", run)
+        folder = nodes.folder / run
+        folder.mkdir(exist_ok=True)
+        command = ("--", script("rank_of_a_store.py"), str(folder), str(STEPS), str(dies_at))
+        options = () if "--resume" in words else RESUMED
+        return nodes.start(node, *words, *command, options=options, RANK=str(rank))
+
+    def ended(*started: subprocess.Popen[str]) -> list[tuple[int, str]]:
+        try:
+            outputs = [process.communicate(timeout=PATIENCE) for process in started]
+        finally:
+            end_those([*started])
+        return [(process.returncode, err) for process, (_, err) in zip(started, outputs, strict=True)]
+
+    whole = ended(training("whole", 0, "d", STEPS), training("whole", 1, "e", STEPS))
+    assert [status for status, _ in whole] == [0, 0], whole
+    failed = ended(training("hurt", 0, "a", 18), training("hurt", 1, "b", 18))
+    assert [status for status, _ in failed] == [137, 137], failed
+    lost = [training("hurt", 0, "c", -33), training("hurt", 1, "a", -33)]  # rank 0 has moved, and rank 1
+    try:
+        wait_for(lambda: len(list((nodes.folder / "hurt").glob("waits-*"))) == 2, "both processes at step 33")
+        wait_for(lambda: recorded_steps(f"{ROOT}/hurt") == [33, 33], "the upload of both")
+    finally:
+        end_those(lost)
+    last = ended(
+        training("hurt", 1, "a", STEPS, "--resume", "hurt"),
+        training("hurt", 0, "b", STEPS),  # whose run directory is of the first start
+    )
+    assert [status for status, _ in last] == [0, 0], last
+    run, expected = leadline.open_run(f"{ROOT}/hurt"), leadline.open_run(f"{ROOT}/whole")
+    assert (run.status, expected.status) == ("Completed", "Completed")
+    assert run.steps() == expected.steps() == list(range(STEPS))
+    assert [(what.steps, what.resumed_step) for what in run.interruptions()] == [(18, 15), (33, 30)]
+    assert run.verify() == []
+    name = next(name for name in run.tensor_names("weights") if name.endswith("weight"))
+    for rank in (0, 1):
+        (worker,) = (worker for worker in run.workers() if worker.startswith(f"rank{rank}-"))
+        (other,) = (worker for worker in expected.workers() if worker.startswith(f"rank{rank}-"))
+        assert losses(run, worker=worker) == losses(expected, worker=other)
+        for step in (12, 18, 27, 33, 42):
+            value, wanted = (
+                one.tensor(name).value(step, worker=who) for one, who in ((run, worker), (expected, other))
+            )
+            assert (value == wanted).all()
+
+
+def recorded_steps(uri: str) -> list[int]:
+    run = leadline.open_run(uri)
+    return [1 + max(losses(run, worker=worker), default=-1) for worker in run.workers()]

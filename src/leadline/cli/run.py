@@ -12,14 +12,16 @@ import typer
 
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
 from leadline.config.join import prepare_found, prepare_joint
+from leadline.config.joint_resume import resume_joint
 from leadline.config.launcher import job_name
-from leadline.config.resolve import become_agent, prepare, resume_run
+from leadline.config.resolve import become_agent, check_resume_step, prepare, resume_run
 from leadline.config.restore import restore_run
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.reader.find_runs import find_run
 from leadline.records.names import SMDEBUG
+from leadline.store.upload_state import read_upload
 from leadline.training.bootstrap import SITE
 
 
@@ -151,6 +153,7 @@ def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignore
     Raises:
         LeadlineError: It cannot be resumed.
     """
+    check_resume_step(step)
     if replace(options, out=None) != RunConfig.from_options():
         raise ConfigurationError("--resume continues a run as it was configured; leave out the other options")
     if is_uri(parsed := parse_place(place)):
@@ -158,6 +161,12 @@ def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignore
     else:
         root = runs_root(options.out, can_be_remote=True)
         run = find_run(place, spool_root() if is_uri(root) else root)
+    upload = read_upload(run)
+    if upload.is_joint:
+        path = os.path.join(os.path.dirname(run), os.path.basename(upload.uri))
+        return resume_joint(
+            path, upload.uri, max_bytes=upload.max_bytes, step=step, is_stop_ignored=is_stop_ignored, node=upload.node
+        )
     resume_run(run, step=step, is_stop_ignored=is_stop_ignored)
     return run
 

@@ -70,6 +70,7 @@ class Upload:
         before, error = self._uploader.uploaded_bytes, ""
         try:
             if self.exchange is not None:
+                self.exchange.take_workers()
                 self.exchange.fetch_terms()
                 if is_final:
                     self.exchange.pulse()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -260,3 +263,30 @@ def test_nodes_resume_their_run_together_on_other_machines(nodes: Nodes) -> None
 def recorded_steps(uri: str) -> list[int]:
     run = leadline.open_run(uri)
     return [1 + max(losses(run, worker=worker), default=-1) for worker in run.workers()]
+
+
+@pytest.mark.slow
+def test_workers_that_torchrun_restarts_on_nodes_of_a_store_continue(nodes: Nodes) -> None:
+    nodes.folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    words = ("-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2")
+    rendezvous = ("--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "job")
+    command = (sys.executable, *words, *rendezvous, script("restarted_nodes.py"), str(nodes.folder), "17")
+    started = [nodes.start(name, "--join", "torchrun", "--", *command, options=RESUMED) for name in "ab"]
+    try:
+        outputs = [process.communicate(timeout=PATIENCE) for process in started]
+    finally:
+        end_those(started)
+    assert [process.returncode for process in started] == [0, 0], outputs
+    run = leadline.open_run(f"{ROOT}/torchrun")
+    assert run.steps() == list(range(30))
+    assert [(what.status, what.steps, what.resumed_step) for what in run.interruptions()] == [("Failed", 17, 15)]
+    assert run.verify() == []
+    workers = sorted(run.workers())
+    assert [worker.partition("-")[0] for worker in workers] == ["rank0", "rank1"]
+    for rank, worker in enumerate(workers):
+        lines = (nodes.folder / f"losses-{rank}.jsonl").read_text().splitlines()
+        assert len(lines) > 30, "steps were repeated"
+        assert losses(run, worker=worker) == dict(map(json.loads, lines)), "the last of each step"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
@@ -12,14 +11,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leadline.errors import LeadlineError, RunExistsError, RunNotWritableError
+from leadline.errors import LeadlineError, RunExistsError, RunNotFoundError, RunNotWritableError
 from leadline.records.documents import RunStatus
 from leadline.records.incarnations import Incarnations
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.remote.exchange import participant
-from leadline.remote.fetching import FileFetcher
-from leadline.remote.object_store import ObjectExistsError, ObjectMissingError, ObjectStore, StoredObject
+from leadline.remote.fetching import FileFetcher, stored_document
+from leadline.remote.object_store import ObjectExistsError, ObjectStore, StoredObject
 from leadline.remote.objects import is_data, is_uploaded
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, write_document
@@ -234,15 +233,20 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
     Args:
         is_here: Whether this node has a directory of the run; if not, no other one may have its name.
     Raises:
+        RunNotFoundError: There is no run.
         RunExistsError: Another node has the name of this one.
         NewerRunError: The run is that of a later version.
         StoreError: The store cannot be used.
     """
-    check_format(_json(store.get(layout.MANIFEST)), state.uri)
-    status = RunStatus.from_dict(_json(_content(store, layout.STATUS)))
-    incarnations = Incarnations.from_dict(_json(_content(store, layout.INCARNATIONS)))
+    if (manifest := stored_document(store, layout.MANIFEST)) is None:
+        raise RunNotFoundError(
+            f"there is no run at {state.uri}; leadline ls {state.uri.rpartition('/')[0]} lists the runs"
+        )
+    check_format(manifest, state.uri)
+    status = RunStatus.from_dict(stored_document(store, layout.STATUS))
+    incarnations = Incarnations.from_dict(stored_document(store, layout.INCARNATIONS))
     terms = [stored.name for stored in store.folder(layout.TERMS)[1]]
-    term = Term.from_dict(_json(_content(store, max(terms)))) if terms else Term()
+    term = Term.from_dict(stored_document(store, max(terms))) if terms else Term()
     found = StoredState(status.status, incarnations, term, status.stopped_by)
     if found.status in JOB_ENDED or found.is_being_resumed:
         return found
@@ -287,22 +291,6 @@ def _is_alive(store: ObjectStore, own: str, *, is_joint: bool) -> bool:
         if state() != before:
             return True
     return False
-
-
-def _content(store: ObjectStore, name: str) -> bytes:
-    """Return an object; empty: there is none."""
-    try:
-        return store.get(name)
-    except ObjectMissingError:
-        return b""
-
-
-def _json(content: bytes) -> object:
-    """Return a decoded document; None: it is damaged."""
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None
 
 
 def _join(path: str, store: ObjectStore, state: UploadState) -> None:

@@ -12,11 +12,12 @@ from obstore.store import MemoryStore
 
 from leadline.config import joint_resume
 from leadline.config.joint_resume import resume_joint
-from leadline.errors import RunExistsError
+from leadline.errors import RunExistsError, RunNotFoundError
 from leadline.remote import claim
 from leadline.remote.claim import enter_uploaded_run
 from leadline.remote.exchange import Exchange
 from leadline.remote.object_store import ObjectStore
+from leadline.remote.upload import Upload
 from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.documents import encode, read_document, write_document
@@ -122,6 +123,17 @@ def test_what_a_node_had_not_uploaded_is_part_of_the_run(job: Job) -> None:
     assert (steps_of(second, 0), steps_of(second, 1)) == (14, 16)
 
 
+def test_a_run_directory_that_others_have_gone_on_without_is_not_uploaded(job: Job) -> None:
+    job.resume("c")
+    job.write(job.path("b"), "b", 1, 16)
+    before = {stored.name: stored.tag for stored in Store(job.backend).objects()}
+    upload = Upload(job.path("b"), Store(job.backend), ObjectStore(ROOT, MemoryStore()))
+    upload.advance(is_final=True)
+    assert not upload.state.is_complete
+    assert "one: was resumed on another machine since" in upload.state.error
+    assert {stored.name: stored.tag for stored in Store(job.backend).objects()} == before
+
+
 def test_a_claim_that_came_to_nothing_is_replaced(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(job.backend)
     store.put(layout.term(2), encode(Term(2, "z", 1, 1)))
@@ -131,6 +143,8 @@ def test_a_claim_that_came_to_nothing_is_replaced(job: Job, monkeypatch: pytest.
 
 
 def test_what_cannot_be_resumed_is_refused(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunNotFoundError, match="there is no run at s3://bucket/runs/one"):
+        resume_joint(job.path("c"), URI, max_bytes=1 << 30, node="c", store=Store(MemoryStore()))
     job.end(status="Stopped", stopped_by="rule:loss_spike")
     with pytest.raises(RunExistsError, match=r"one is not resumed: loss_spike has stopped it .*--resume-stopped"):
         job.resume("c")

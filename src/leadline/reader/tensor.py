@@ -314,9 +314,14 @@ class Tensor:
                 return float(values[columns[statistic]])
         raise self._missing(f"no {statistic} of {self.name} was captured", step, mode, self.steps(mode))
 
+    @property
+    def is_sharded(self) -> bool:
+        """Whether workers have shards of it, which make up the whole."""
+        return self._info is not None and self._info.shard is not None
+
     def _whole(self, step: int, worker: str | None, mode: str) -> WholeTensor | None:
         """Return what was captured of the shards of the tensor at a step; None: it has none, or a worker is given."""
-        if worker is not None or self._info is None or self._info.shard is None:
+        if worker is not None or not self.is_sharded:
             return None
         rows = (
             (stream.worker, stream.info_of(self.name), columns, values)

@@ -61,7 +61,7 @@ class Nodes:
         return self.start(node, "--join", run, "--", script("joined.py"), str(self.folder), node, other)
 
     @contextmanager
-    def two(self, run: str) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
+    def two(self, run: str, steps: int = 10) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
         """Start node a, whose agent becomes the primary one, and then node b; a has heard of the steps of both."""
         self.folder.mkdir(exist_ok=True)
         nodes = [self.train("a", "b", run)]
@@ -69,7 +69,7 @@ class Nodes:
             wait_for(lambda: self.status("a", run).get("node") == "a", "the status of the first node")
             nodes.append(self.train("b", "a", run))
             workers = self.spool("a") / run / layout.WORKERS
-            wait_for(lambda: [one for one in documents(workers) if one["steps"].get("train", 0) > 10][1:], "both nodes")
+            wait_for(lambda: [one for one in documents(workers) if one["steps"].get("train", 0) > steps][1:], "both")
             yield nodes[0], nodes[1]
         finally:
             end_those(nodes)
@@ -194,7 +194,7 @@ def test_nodes_find_their_run_in_the_store_and_none_joins_after_its_end(nodes: N
 
 @pytest.mark.slow
 def test_a_stop_from_elsewhere_reaches_all_nodes_at_one_step(nodes: Nodes) -> None:
-    with nodes.two("asked") as (first, second):
+    with nodes.two("asked", steps=100) as (first, second):  # the first steps say little about the speed
         asked = finish([*LEADLINE, "stop", f"{ROOT}/asked"], nodes.folder, env=environment(**nodes.variables))
         ends = [process.communicate(timeout=PATIENCE) for process in (first, second)]
     assert "stop of asked at global step" in asked.out, asked
@@ -230,20 +230,20 @@ def test_nodes_resume_their_run_together_on_other_machines(nodes: Nodes) -> None
 
     whole = ended(training("whole", 0, "d", STEPS), training("whole", 1, "e", STEPS))
     assert [status for status, _ in whole] == [0, 0], whole
-    failed = ended(training("hurt", 0, "a", 18), training("hurt", 1, "b", 18))
+    failed = ended(training("moved", 0, "a", 18), training("moved", 1, "b", 18))
     assert [status for status, _ in failed] == [137, 137], failed
-    lost = [training("hurt", 0, "c", -33), training("hurt", 1, "a", -33)]  # rank 0 has moved, and rank 1
+    lost = [training("moved", 0, "c", -33), training("moved", 1, "a", -33)]  # rank 0 has moved, and rank 1
     try:
-        wait_for(lambda: len(list((nodes.folder / "hurt").glob("waits-*"))) == 2, "both processes at step 33")
-        wait_for(lambda: recorded_steps(f"{ROOT}/hurt") == [33, 33], "the upload of both")
+        wait_for(lambda: len(list((nodes.folder / "moved").glob("waits-*"))) == 2, "both processes at step 33")
+        wait_for(lambda: recorded_steps(f"{ROOT}/moved") == [33, 33], "the upload of both")
     finally:
         end_those(lost)
     last = ended(
-        training("hurt", 1, "a", STEPS, "--resume", "hurt"),
-        training("hurt", 0, "b", STEPS),  # whose run directory is of the first start
+        training("moved", 1, "a", STEPS, "--resume", "moved"),
+        training("moved", 0, "b", STEPS),  # whose run directory is of the first start
     )
     assert [status for status, _ in last] == [0, 0], last
-    run, expected = leadline.open_run(f"{ROOT}/hurt"), leadline.open_run(f"{ROOT}/whole")
+    run, expected = leadline.open_run(f"{ROOT}/moved"), leadline.open_run(f"{ROOT}/whole")
     assert (run.status, expected.status) == ("Completed", "Completed")
     assert run.steps() == expected.steps() == list(range(STEPS))
     assert [(what.steps, what.resumed_step) for what in run.interruptions()] == [(18, 15), (33, 30)]

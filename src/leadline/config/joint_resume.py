@@ -8,11 +8,11 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from leadline.errors import RunExistsError
+from leadline.errors import LeadlineError, RunExistsError
 from leadline.reader.liveness import ended_document
 from leadline.records.describe import sender
 from leadline.records.names import JOB_ENDED
-from leadline.remote.claim import RESUMING, StoredState, entering, folder_of_node, stored_state
+from leadline.remote.claim import RESUMING, StoredState, entering, folder_of_node, has_agent, stored_state
 from leadline.remote.object_store import ObjectExistsError, ObjectStore
 from leadline.remote.rejoin import fetch_run, own_workers, upload_rest
 from leadline.store import layout
@@ -61,11 +61,15 @@ def resume_joint(
     with entering(path, state.node):
         run = folder_of_node(path, state)
         is_new = not os.path.exists(run)
+        if has_agent(run, state.node):
+            raise RunExistsError(_running(os.path.basename(uri), read_status(run).status))
         try:
             _enter(run, store, state, step, is_stop_ignored=is_stop_ignored)
         except BaseException:
             if is_new:
                 shutil.rmtree(run, ignore_errors=True)
+            with suppress(LeadlineError):
+                store.delete([layout.node_sign(state.node)])
             raise
         return run
 
@@ -90,6 +94,10 @@ def _enter(run: str, store: ObjectStore, state: UploadState, step: int | None, *
             return
 
 
+def _running(name: str, status: str) -> str:
+    return f"{name} cannot be resumed: it is {status}; wait for its end, or stop it with: leadline stop {name}"
+
+
 def _check_stop(name: str, found: StoredState, *, is_stop_ignored: bool) -> None:
     rule = sender(found.stopped_by)
     if found.status == "Stopped" and rule != found.stopped_by and not is_stop_ignored:
@@ -101,21 +109,30 @@ def _check_stop(name: str, found: StoredState, *, is_stop_ignored: bool) -> None
 
 def _begin(run: str, store: ObjectStore, state: UploadState, found: StoredState, claim: Term, step: int | None) -> None:
     """Begin an incarnation that this node has claimed; the others begin when its document is in the store."""
+    try:
+        _prepare(run, store, state, found, claim, step)
+    except BaseException:
+        with suppress(LeadlineError):  # otherwise another node claims the next term after a while
+            store.delete([layout.term(claim.number)])
+        raise
+    store.put(layout.STATUS, encode(read_status(run)) + b"\n")
+    store.put(layout.INCARNATIONS, encode(read_incarnations(run)) + b"\n")
+    store.put(layout.node_sign(state.node), RESUMING)
+
+
+def _prepare(
+    run: str, store: ObjectStore, state: UploadState, found: StoredState, claim: Term, step: int | None
+) -> None:
     from leadline.reader.resumption import next_incarnation  # reads tables, which nothing else here does
 
     if layout.is_run(run) and read_incarnations(run).number == found.incarnations.number:
-        upload_rest(
-            run, store, state.node
-        )  # if the run has gone on without this node, what it had not uploaded is replaced
+        upload_rest(run, store, state.node)  # otherwise the run has gone on without this node, and replaced it
     fetch_run(run, store, state, has_raw=True)
     if found.incarnations.number:
         write_document(os.path.join(run, layout.INCARNATIONS), found.incarnations)
     write_document(os.path.join(run, layout.term(claim.number)), claim)
     write_document(os.path.join(run, layout.STATUS), ended_document(run))
     begin_incarnation(run, *next_incarnation(run, step))
-    store.put(layout.STATUS, encode(read_status(run)) + b"\n")
-    store.put(layout.INCARNATIONS, encode(read_incarnations(run)) + b"\n")
-    store.put(layout.node_sign(state.node), RESUMING)
 
 
 def _take_part(run: str, store: ObjectStore, state: UploadState, found: StoredState, name: str) -> None:
@@ -123,9 +140,7 @@ def _take_part(run: str, store: ObjectStore, state: UploadState, found: StoredSt
     from leadline.reader.resumption import with_streams_of  # reads tables, as above
 
     if not found.is_joint or (os.path.exists(run) and found.incarnations.number <= read_incarnations(run).number):
-        raise RunExistsError(
-            f"{name} cannot be resumed: it is {found.status}; wait for its end, or stop it with: leadline stop {name}"
-        )
+        raise RunExistsError(_running(name, found.status))
     workers = own_workers(run)
     fetch_run(run, store, state, has_raw=False)
     incarnations = with_streams_of(run, found.incarnations, workers, state.node)

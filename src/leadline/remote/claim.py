@@ -126,7 +126,7 @@ def enter_uploaded_run(
     with entering(path, node):
         folder = folder_of_node(path, state)
         if os.path.exists(folder):
-            if not _has_agent(folder, node):
+            if not has_agent(folder, node):
                 _check_joinable(store, state, folder)
         elif not _create(folder, replace(manifest, uri=uri), store, state):
             _check_joinable(store, state, folder)
@@ -167,7 +167,7 @@ def folder_of_node(path: str, state: UploadState) -> str:
     raise RunExistsError(f"another run exists at {path}; set LEADLINE_SPOOL to another folder")
 
 
-def _has_agent(folder: str, node: str) -> bool:
+def has_agent(folder: str, node: str) -> bool:
     """Return whether an agent of this node is running on a run directory."""
     path = os.path.join(folder, layout.node_lock(node))
     if not os.path.exists(path) or (lock := acquire_lock(path)) is None:
@@ -218,7 +218,7 @@ def _check_state(found: StoredState, state: UploadState, number: int) -> None:
         raise RunOverError(f"the run at {state.uri} has ended ({found.status}) and cannot be joined; give another name")
     if not found.is_joint:
         raise RunOverError(
-            f"the run at {state.uri} was resumed by one machine alone and cannot be joined; give another name"
+            f"the run at {state.uri} is that of one machine alone and cannot be joined; give another name"
         )
     if found.incarnations.number > number:
         raise RunResumedError(f"the run at {state.uri} was resumed by other nodes")
@@ -264,10 +264,11 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
             f"another machine of the run at {state.uri} is named {state.node}; set LEADLINE_NODE_NAME to another name"
         )
     started = written.get(layout.INCARNATIONS, written[layout.MANIFEST])
-    is_joint = not incarnations.number or any(sign >= started for sign in others)
-    is_recent = now - max([started, *others]) < _SILENT_SECONDS
-    is_starting = is_recent and all(sign < started for sign in given)
-    if is_starting or (is_recent and _is_alive(store, own, is_joint=is_joint)):
+    if now - started < _SILENT_SECONDS and all(sign < started for sign in given):  # no agent has begun yet
+        return replace(found, is_joint=not incarnations.number or any(sign >= started for sign in others))
+    is_joint = any(sign >= started for sign in (*given, *others))
+    is_silent = is_joint and now - max([started, *others]) >= _SILENT_SECONDS
+    if not is_silent and _is_alive(store, own, is_joint=is_joint):
         return replace(found, is_joint=is_joint)
     store.delete([own])
     return replace(found, status="Interrupted")
@@ -283,7 +284,8 @@ def _is_alive(store: ObjectStore, own: str, *, is_joint: bool) -> bool:
 
     def state() -> list[StoredObject]:
         listed = store.folder(layout.NODES)[1] if is_joint else store.objects()
-        return [stored for stored in listed if stored.name != own and (_is_sign(stored) or not is_joint)]
+        others = (stored for stored in listed if stored.name != own)
+        return [stored for stored in others if _is_sign(stored) or not (is_joint or stored.name.endswith(".alive"))]
 
     before, end = state(), time.monotonic() + _WATCH_SECONDS
     while time.monotonic() < end:

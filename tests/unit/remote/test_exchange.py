@@ -209,6 +209,7 @@ def test_the_end_of_the_primary_agent_needs_no_waiting(nodes: tuple[Node, Node])
 def test_what_cannot_be_joined_is_refused(
     nodes: tuple[Node, Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(claim, "_WATCH_SECONDS", 0.1)
     first, _ = nodes
     backend = first.store._backend
     beside = enter_uploaded_run(first.run, ROOT, RunWriter(tmp_path / "x").manifest, Store(backend), node="d")
@@ -226,7 +227,7 @@ def test_what_cannot_be_joined_is_refused(
     first.live(1)
     first.store.put(layout.INCARNATIONS, encode(Incarnations((Incarnation(1),))))
     first.store.delete([layout.node_sign("a")])
-    with pytest.raises(RunOverError, match="s3://bucket/runs/one was resumed by one machine alone"):
+    with pytest.raises(RunOverError, match="s3://bucket/runs/one is that of one machine alone"):
         Node(tmp_path, "f", backend, 6)
     first.store.put(layout.node_sign("a"), claim.RESUMING)
     with pytest.raises(RunResumedError, match="s3://bucket/runs/one was resumed by other nodes"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from obstore.store import MemoryStore
 
 from leadline.config import joint_resume
 from leadline.config.joint_resume import resume_joint
-from leadline.errors import RunExistsError, RunNotFoundError
+from leadline.errors import RunExistsError, RunNotFoundError, RunNotWritableError
 from leadline.remote import claim
-from leadline.remote.claim import enter_uploaded_run
+from leadline.remote.claim import RunInterruptedError, RunOverError, enter_uploaded_run
 from leadline.remote.exchange import Exchange
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.upload import Upload
@@ -22,6 +23,7 @@ from leadline.remote.uploader import Uploader
 from leadline.store import layout
 from leadline.store.documents import encode, read_document, write_document
 from leadline.store.incarnations import read_incarnations
+from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.terms import Term, latest_term
 from leadline.testing.runs import Capture, RunWriter
 from leadline.training.resumption import Resumption
@@ -140,6 +142,57 @@ def test_a_claim_that_came_to_nothing_is_replaced(job: Job, monkeypatch: pytest.
     monkeypatch.setattr(joint_resume, "_TIMEOUT_SECONDS", 0.1)
     run = job.resume("a")
     assert (read_incarnations(run).number, latest_term(run).number) == (1, 3)
+
+
+def test_a_node_that_cannot_begin_takes_its_claim_back(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise RunNotWritableError("the run cannot be written")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(joint_resume, "fetch_run", fail)
+        with pytest.raises(RunNotWritableError):
+            job.resume("c")
+    assert not os.path.exists(job.path("c"))
+    assert read_incarnations(job.resume("a")).number == 1, "at once"
+
+
+def test_a_running_job_is_not_resumed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim, "_WATCH_SECONDS", 0.5)
+    monkeypatch.setattr(claim, "_WATCH_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(claim, "_SILENT_SECONDS", 0.0)  # it was started long ago
+    job.end(status="InProgress")
+    manifest, store, samples = (
+        RunWriter(job.folder / "manifest" / "one").manifest,
+        Store(job.backend),
+        iter(range(9999)),
+    )
+    is_over = threading.Event()
+
+    def run_alone() -> None:
+        while not is_over.wait(0.02):
+            store.put(f"system/a/000001.arrow.from-{next(samples):015d}", b"sample")
+
+    thread = threading.Thread(target=run_alone)
+    thread.start()
+    try:
+        with pytest.raises(RunOverError, match="one is that of one machine alone and cannot be joined"):
+            enter_uploaded_run(job.path("c"), ROOT, manifest, Store(job.backend), node="c")
+        with pytest.raises(RunExistsError, match="one cannot be resumed: it is InProgress"):
+            job.resume("c")
+    finally:
+        is_over.set()
+        thread.join()
+    assert not os.path.exists(job.path("c"))
+    assert layout.node_sign("c") not in {stored.name for stored in store.objects()}
+    with pytest.raises(RunInterruptedError):
+        enter_uploaded_run(job.path("c"), ROOT, manifest, Store(job.backend), node="c")
+    lock = acquire_lock(os.path.join(job.path("b"), layout.node_lock("b")))
+    assert lock is not None
+    try:
+        with pytest.raises(RunExistsError, match="one cannot be resumed: it is"):
+            job.resume("b")
+    finally:
+        release_lock(lock, os.path.join(job.path("b"), layout.node_lock("b")))
 
 
 def test_what_cannot_be_resumed_is_refused(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-import numpy as np
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -178,7 +177,7 @@ def _at_step(
         "nearest": nearest,
         "stored": stored,
         "worker": worker or "",
-        "shape": stored.shape if values is None and stored is not None else np.shape(values),
+        "shape": values.shape if values is not None else stored.shape if stored is not None else (),
         "stored_step": stored_step,
         "steps": steps,
         "reason": reason,

@@ -1,8 +1,10 @@
 """Trains one rank with a checkpoint every five steps: ``rank_of_a_store.py FOLDER STEPS AT``.
 
-It kills itself at step AT; with a negative one it waits at step -AT until it is killed.
+It kills itself at step AT; with a negative one it waits at step -AT until it is killed. It writes the loss and the
+weights of each step to ``told-<rank>.jsonl`` itself.
 """
 
+import json
 import os
 import signal
 import sys
@@ -35,4 +37,6 @@ for step in range(first, steps):
     optimizer.zero_grad()
     loss = torch.nn.functional.mse_loss(model(inputs), inputs.sum(1, keepdim=True))
     loss.backward()
+    with open(folder / f"told-{rank}.jsonl", "a") as told:
+        told.write(json.dumps([step, loss.item(), model.weight.tolist()]) + "\n")
     optimizer.step()

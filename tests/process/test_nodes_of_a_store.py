@@ -61,7 +61,7 @@ class Nodes:
         return self.start(node, "--join", run, "--", script("joined.py"), str(self.folder), node, other)
 
     @contextmanager
-    def two(self, run: str, steps: int = 10) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
+    def two(self, run: str) -> Iterator[tuple[subprocess.Popen[str], subprocess.Popen[str]]]:
         """Start node a, whose agent becomes the primary one, and then node b; a has heard of the steps of both."""
         self.folder.mkdir(exist_ok=True)
         nodes = [self.train("a", "b", run)]
@@ -69,7 +69,7 @@ class Nodes:
             wait_for(lambda: self.status("a", run).get("node") == "a", "the status of the first node")
             nodes.append(self.train("b", "a", run))
             workers = self.spool("a") / run / layout.WORKERS
-            wait_for(lambda: [one for one in documents(workers) if one["steps"].get("train", 0) > steps][1:], "both")
+            wait_for(lambda: [one for one in documents(workers) if one["steps"].get("train", 0) > 10][1:], "both")
             yield nodes[0], nodes[1]
         finally:
             end_those(nodes)
@@ -194,8 +194,9 @@ def test_nodes_find_their_run_in_the_store_and_none_joins_after_its_end(nodes: N
 
 @pytest.mark.slow
 def test_a_stop_from_elsewhere_reaches_all_nodes_at_one_step(nodes: Nodes) -> None:
-    with nodes.two("asked", steps=100) as (first, second):  # the first steps say little about the speed
-        asked = finish([*LEADLINE, "stop", f"{ROOT}/asked"], nodes.folder, env=environment(**nodes.variables))
+    words = [*LEADLINE, "stop", f"{ROOT}/asked", "--grace", "300"]  # on a busy machine 15 s of steps take minutes
+    with nodes.two("asked") as (first, second):
+        asked = finish(words, nodes.folder, env=environment(**nodes.variables))
         ends = [process.communicate(timeout=PATIENCE) for process in (first, second)]
     assert "stop of asked at global step" in asked.out, asked
     assert [first.returncode, second.returncode] == [10, 10], ends

@@ -99,8 +99,10 @@ def timed(name: str, read: Callable[[], int], expected: int, rounds: int, limit:
     return Row(name, "ms", harness.spread(times_ms), limit, expected * rounds, sum(found), values=tuple(times_ms))
 
 
-def from_store(folder: Path, run: Path, expected: int, rounds: int) -> Row:
-    """Return the row of one statistic that is read from S3 with an empty cache."""
+def from_store(folder: Path, run: Path, name: str, tensor: str, statistic: str, rounds: int) -> tuple[Row, Row]:
+    """Return the rows of one statistic that is read from S3 with an empty cache: its time, and what was fetched."""
+    fetched_mb: list[float] = []
+    expected = leadline.open_run(run).tensor(tensor).statistics(statistic).num_rows
     with moto_s3.serve() as bucket:
         uri = f"{bucket}/{run.name}"
         write_upload(str(run), UploadState(uri))
@@ -109,13 +111,15 @@ def from_store(folder: Path, run: Path, expected: int, rounds: int) -> Row:
         assert upload.state.is_complete, upload.state.error
 
         def read() -> int:
-            os.environ["LEADLINE_CACHE"] = tempfile.mkdtemp(dir=folder)
+            os.environ["LEADLINE_CACHE"] = cache = tempfile.mkdtemp(dir=folder)
             try:
-                return read_statistic(uri)
+                return int(leadline.open_run(uri).tensor(tensor).statistics(statistic).num_rows)
             finally:
+                fetched_mb.append(sum(file.stat().st_size for file in Path(cache).rglob("*") if file.is_file()) / 1e6)
                 shutil.rmtree(os.environ.pop("LEADLINE_CACHE"))
 
-        return timed(f"one statistic, {expected:,} steps, S3, nothing cached", read, expected, rounds, Limit(1000.0))
+        row = timed(f"{name}, S3, nothing cached", read, expected, rounds, Limit(1000.0))
+        return row, Row(f"{name}, fetched from S3", "MB", harness.spread(fetched_mb), values=tuple(fetched_mb))
 
 
 def beside_numpy(run: Path, files: list[Path], rounds: int) -> Row:
@@ -171,7 +175,15 @@ def main() -> int:
         wide = wide_run(folder, tensors, captures)
         rows = [
             timed(f"one statistic, {steps:,} steps", lambda: read_statistic(long), steps, rounds, Limit(100.0)),
-            from_store(folder, long, steps, rounds),
+            *from_store(folder, long, f"one statistic, {steps:,} steps", "loss", "value", rounds),
+            *from_store(
+                folder,
+                wide,
+                f"one of {len(STATISTICS)} statistics of one of {tensors} tensors, {captures:,} steps",
+                "layers.0.weight",
+                STATISTICS[0],
+                rounds,
+            ),
             timed(
                 f"{len(STATISTICS)} statistics of {tensors} tensors, {captures:,} steps",
                 lambda: read_all_statistics(wide),

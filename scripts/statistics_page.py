@@ -29,8 +29,10 @@ own shard, without communication, and rules see shards. A reader that names no w
 and, if the means were captured, standard deviations. Other statistics of the whole are computed if all shards were
 stored as raw tensors; otherwise percentiles are merged from the percentiles, minimum and maximum captured of each
 shard. A merged percentile lies between the smallest and the largest of the shards', which
-`.statistic_range(name, step)` returns. Flat parameters of FSDP1, and FSDP2 over a dimension that tensor parallelism
-already shards, can be read per worker only.
+`.statistic_range(name, step)` returns. `.statistic_array(name, step)`, and the distributions that pages draw, are
+computed of the whole where all shards were stored; otherwise histograms are merged, with the elements of each bin of
+a shard spread evenly over it. Statistics of units and classes of shards can be read per worker only. Flat parameters
+of FSDP1, and FSDP2 over a dimension that tensor parallelism already shards, can be read per worker only.
 
 If only the raw tensor was stored (`raw=true`), the reader computes its statistics exactly:
 `run.tensor("fc.weight").statistic("p99.9", 100)`, `.statistic_array("unit_mean", 100)`.

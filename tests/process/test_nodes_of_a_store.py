@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,9 +46,11 @@ class Nodes:
         machine = self.spool(node).parent
         machine.mkdir(parents=True, exist_ok=True)
         return subprocess.Popen(
-            [*LEADLINE, "run", "--out", ROOT, *options, *words],
+            [*LEADLINE, "run", *(("--out", ROOT) if "--resume" not in words else ()), *options, *words],
             cwd=machine,
-            env=environment(**self.variables, LEADLINE_NODE_NAME=node, RANK=str(ord(node) - ord("a")), **changes),
+            env=environment(
+                **self.variables | {"LEADLINE_NODE_NAME": node, "RANK": str(ord(node) - ord("a"))} | changes
+            ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,7 +69,7 @@ class Nodes:
             wait_for(lambda: self.status("a", run).get("node") == "a", "the status of the first node")
             nodes.append(self.train("b", "a", run))
             workers = self.spool("a") / run / layout.WORKERS
-            wait_for(lambda: [one for one in documents(workers) if one["steps"].get("train", 0) > 10][1:], "both nodes")
+            wait_for(lambda: [one for one in documents(workers) if one["steps"].get("train", 0) > 10][1:], "both")
             yield nodes[0], nodes[1]
         finally:
             end_those(nodes)
@@ -189,10 +194,95 @@ def test_nodes_find_their_run_in_the_store_and_none_joins_after_its_end(nodes: N
 
 @pytest.mark.slow
 def test_a_stop_from_elsewhere_reaches_all_nodes_at_one_step(nodes: Nodes) -> None:
+    words = [*LEADLINE, "stop", f"{ROOT}/asked", "--grace", "300"]  # on a busy machine 15 s of steps take minutes
     with nodes.two("asked") as (first, second):
-        asked = finish([*LEADLINE, "stop", f"{ROOT}/asked"], nodes.folder, env=environment(**nodes.variables))
+        asked = finish(words, nodes.folder, env=environment(**nodes.variables))
         ends = [process.communicate(timeout=PATIENCE) for process in (first, second)]
     assert "stop of asked at global step" in asked.out, asked
     assert [first.returncode, second.returncode] == [10, 10], ends
     run = leadline.open_run(f"{ROOT}/asked")
     assert (run.status, len(last_steps(run))) == ("Stopped", 1)
+
+
+RESUMED = ("--no-default-rules", "--budget", "off", "--capture", "weights:every=3,raw=true")
+STEPS = 45
+
+
+@pytest.mark.slow
+def test_nodes_resume_their_run_together_on_other_machines(nodes: Nodes) -> None:
+    """The second time after the end of its jobs, the third time after the loss of all machines."""
+    nodes.folder.mkdir()
+
+    def training(rank: int, node: str, dies_at: int, *words: str) -> subprocess.Popen[str]:
+        """Start the process of a rank, which kills itself at a step, or waits there for its end (-STEP)."""
+        words = words or ("--join", "moved")
+        command = ("--", script("rank_of_a_store.py"), str(nodes.folder), str(STEPS), str(dies_at))
+        options = () if "--resume" in words else RESUMED
+        return nodes.start(node, *words, *command, options=options, RANK=str(rank))
+
+    def ended(*started: subprocess.Popen[str]) -> list[tuple[int, str]]:
+        try:
+            outputs = [process.communicate(timeout=PATIENCE) for process in started]
+        finally:
+            end_those([*started])
+        return [(process.returncode, err) for process, (_, err) in zip(started, outputs, strict=True)]
+
+    failed = ended(training(0, "a", 18), training(1, "b", 18))
+    assert [status for status, _ in failed] == [137, 137], failed
+    lost = [training(0, "c", -33), training(1, "a", -33)]  # rank 0 has moved, and rank 1
+    try:
+        wait_for(lambda: len(list(nodes.folder.glob("waits-*"))) == 2, "both processes at step 33")
+        wait_for(lambda: recorded_steps(f"{ROOT}/moved") == [33, 33], "the upload of both")
+    finally:
+        end_those(lost)
+    last = ended(
+        training(1, "a", STEPS, "--resume", "moved"),
+        training(0, "b", STEPS),  # whose run directory is of the first start
+    )
+    assert [status for status, _ in last] == [0, 0], last
+    run = leadline.open_run(f"{ROOT}/moved")
+    assert run.status == "Completed"
+    assert run.steps() == list(range(STEPS))
+    assert [(what.steps, what.resumed_step) for what in run.interruptions()] == [(18, 15), (33, 30)]
+    assert run.verify() == []
+    (name,) = (name for name in run.tensor_names("weights") if name.endswith("weight"))
+    assert len(run.workers()) == 2
+    for rank in (0, 1):
+        (worker,) = (worker for worker in run.workers() if worker.startswith(f"rank{rank}-"))
+        lines = map(json.loads, (nodes.folder / f"told-{rank}.jsonl").read_text().splitlines())
+        told = {step: (loss, weights) for step, loss, weights in lines}  # the last of each step
+        assert losses(run, worker=worker) == {step: loss for step, (loss, _) in told.items()}
+        for step in (12, 18, 27, 33, 42):
+            assert run.tensor(name).value(step, worker=worker).tolist() == told[step][1]
+
+
+def recorded_steps(uri: str) -> list[int]:
+    run = leadline.open_run(uri)
+    return [1 + max(losses(run, worker=worker), default=-1) for worker in run.workers()]
+
+
+@pytest.mark.slow
+def test_workers_that_torchrun_restarts_on_nodes_of_a_store_continue(nodes: Nodes) -> None:
+    nodes.folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    words = ("-m", "torch.distributed.run", "--nnodes", "2", "--nproc-per-node", "1", "--max-restarts", "2")
+    rendezvous = ("--rdzv-backend", "c10d", "--rdzv-endpoint", endpoint, "--rdzv-id", "job")
+    command = (sys.executable, *words, *rendezvous, script("restarted_nodes.py"), str(nodes.folder), "17")
+    started = [nodes.start(name, "--join", "torchrun", "--", *command, options=RESUMED) for name in "ab"]
+    try:
+        outputs = [process.communicate(timeout=PATIENCE) for process in started]
+    finally:
+        end_those(started)
+    assert [process.returncode for process in started] == [0, 0], outputs
+    run = leadline.open_run(f"{ROOT}/torchrun")
+    assert run.steps() == list(range(30))
+    assert [(what.status, what.steps, what.resumed_step) for what in run.interruptions()] == [("Failed", 17, 15)]
+    assert run.verify() == []
+    workers = sorted(run.workers())
+    assert [worker.partition("-")[0] for worker in workers] == ["rank0", "rank1"]
+    for rank, worker in enumerate(workers):
+        lines = (nodes.folder / f"losses-{rank}.jsonl").read_text().splitlines()
+        assert len(lines) > 30, "steps were repeated"
+        assert losses(run, worker=worker) == dict(map(json.loads, lines)), "the last of each step"

@@ -20,7 +20,7 @@ STATISTICS = ("min", "max", "mean", "std", "l1", "l2", "abs_mean", "abs_max", "z
 COMPUTED = ("median_exact", "rms")
 """Statistics that were not captured: they are computed of the assembled tensor."""
 CAPTURE = (
-    *("--no-default-rules", "--capture", f"all:every=1,statistics={','.join(STATISTICS)}"),
+    *("--no-default-rules", "--capture", f"all:every=1,statistics={','.join((*STATISTICS, 'histogram'))}"),
     *("--capture", "all:every=1,raw=true"),
 )
 
@@ -46,6 +46,8 @@ def test_shards_make_up_the_whole_tensor_and_its_statistics(trained: Ended, kind
                 found = tensor.statistic(statistic, step)
                 assert found == pytest.approx(arrays.compute(statistic, expected), rel=1e-5, abs=1e-8), statistic
             np.testing.assert_array_equal(tensor.value(step), expected)
+            histogram = arrays.compute_vector("histogram", expected)
+            np.testing.assert_array_equal(tensor.statistic_array("histogram", step), histogram)
             for statistic in COMPUTED:
                 assert tensor.statistic(statistic, step) == pytest.approx(arrays.compute(statistic, expected), rel=1e-5)
 
@@ -56,5 +58,7 @@ def test_a_worker_has_its_own_shard(trained: Ended) -> None:
     shards = [weight.value(0, worker=worker) for worker in sorted(trained.run.workers())]
     assert [shard.shape for shard in shards] == [(3, 4), (3, 4), (3, 4), (1, 4)]
     np.testing.assert_array_equal(np.concatenate(shards), weight.value(0))
+    captured = [weight.statistic_array("histogram", 0, worker=worker) for worker in sorted(trained.run.workers())]
+    assert [histogram[2:].sum() for histogram in captured] == [12, 12, 12, 4]
     with pytest.raises(NotCapturedError, match="give a worker"):
         weight.statistic("checksum", 0)

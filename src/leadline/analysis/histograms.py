@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from leadline.errors import DamagedRunError, NotCapturedError
+from leadline.statistics.histograms import redistribute
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,7 +51,7 @@ def read_histograms(tensor: Tensor, *, worker: str | None = None, points: int = 
     The bins of each step range from its minimum to its maximum; their counts are redistributed evenly to common bins.
 
     Args:
-        worker: The worker; None for the first worker that captured them.
+        worker: The worker; None for the first worker that captured them, or for the whole of a sharded tensor.
         points: The maximum number of steps, chosen at equal distances.
         bins: The number of common bins.
     """
@@ -65,7 +66,7 @@ def read_histograms(tensor: Tensor, *, worker: str | None = None, points: int = 
     if not rows:
         return Histograms(tensor.name, (), np.zeros(1), np.zeros((0, 0)))
     edges = even_edges(min(row[0] for row in rows.values()), max(row[1] for row in rows.values()), bins)
-    counts = np.stack([_redistribute(row, edges) for row in rows.values()])
+    counts = np.stack([redistribute(row, edges) for row in rows.values()])
     return Histograms(tensor.name, tuple(rows), edges, counts)
 
 
@@ -91,17 +92,3 @@ def _histogram(tensor: Tensor, step: int, worker: str | None) -> Floats | None:
         except (NotCapturedError, DamagedRunError):
             continue
     return None
-
-
-def _redistribute(histogram: Floats, edges: Floats) -> Floats:
-    """Redistribute the counts of a histogram to other edges."""
-    low, high, counts = histogram[0], histogram[1], histogram[2:]
-    if high <= low:
-        index = min(int(np.searchsorted(edges, low, side="right")) - 1, len(edges) - 2)
-        shared = np.zeros(len(edges) - 1)
-        shared[index] = counts.sum()
-        return shared
-    cumulative_counts = np.concatenate([[0.0], np.cumsum(counts)])
-    cumulative = np.interp(edges, np.linspace(low, high, len(counts) + 1), cumulative_counts)
-    counts_by_bin: Floats = np.diff(cumulative)
-    return counts_by_bin

@@ -289,12 +289,40 @@ def stored_in(run: Run, name: str, worker: str | None, mode: str | None = None) 
     return [tensor for tensor in stored if tensor.mode == chosen]
 
 
-def load_for_display(stored: StoredTensor) -> tuple[npt.NDArray[Any] | None, str]:
-    """Load the elements of a tensor for display; or None, and the reason."""
-    if stored.nbytes > _MAX_BYTES:
-        return None, f"{stored.nbytes / 1e6:,.0f} MB is too large to display; download the tensor"
+def bytes_of(run: Run, name: str, stored: StoredTensor, worker: str | None) -> int:
+    """Return the size of a raw tensor; the arguments are those of ``load``."""
+    tensor = run.tensor(name)
+    if worker is not None or not tensor.is_sharded:
+        return stored.nbytes
+    shards = run.archive.stored_at(name, run.archive.step_of(stored), stored.mode)  # with replicas
+    largest = max(shards, key=lambda shard: shard.nbytes)
+    return largest.nbytes * math.prod(tensor.shape or ()) // max(1, math.prod(largest.shape))
+
+
+def load(run: Run, name: str, stored: StoredTensor, worker: str | None) -> npt.NDArray[Any]:
+    """Load the elements of a raw tensor.
+
+    Args:
+        worker: None: of a sharded tensor the whole.
+    Raises:
+        NotCapturedError: A shard was not stored.
+        DamagedRunError: It cannot be read.
+    """
+    if worker is not None or not run.tensor(name).is_sharded:
+        return stored.load()
+    return run.tensor(name).value(run.archive.step_of(stored), None, stored.mode)
+
+
+def load_for_display(
+    run: Run, name: str, stored: StoredTensor, worker: str | None
+) -> tuple[npt.NDArray[Any] | None, str]:
+    """Load the elements of a tensor for display; or None, and the reason. The arguments are those of ``load``."""
+    if (nbytes := bytes_of(run, name, stored, worker)) > _MAX_BYTES:
+        return None, f"{nbytes / 1e6:,.0f} MB is too large to display; download the tensor"
     try:
-        return stored.load(), ""
+        return load(run, name, stored, worker), ""
+    except NotCapturedError:
+        return None, "not all workers have stored their shards; choose a worker"
     except DamagedRunError as error:
         return None, str(error)
 
@@ -313,7 +341,7 @@ def raw_values(
     if stored is not None and step in (None, stored_step := run.archive.step_of(stored)):
         if stored.is_text:
             return None, f"the elements of {name} are texts", stored_step
-        return *load_for_display(stored), stored_step
+        return *load_for_display(run, name, stored, worker), stored_step
     try:
         return run.tensor(name).value(step or 0, worker, mode), "", step or 0
     except (NotCapturedError, NotYetError, DamagedRunError) as error:

@@ -13,14 +13,17 @@ import typer
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
 from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
 from leadline.config.join import prepare_found, prepare_joint
+from leadline.config.joint_resume import resume_joint
 from leadline.config.launcher import job_name
-from leadline.config.resolve import become_agent, prepare, resume_run
+from leadline.config.resolve import become_agent, check_resume_step, prepare, resume_run
 from leadline.config.restore import restore_run
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
 from leadline.reader.find_runs import find_run
 from leadline.records.names import SMDEBUG
+from leadline.store import layout
+from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 from leadline.training.bootstrap import SITE
 
 
@@ -131,7 +134,9 @@ def run(
     if join is not None and (no_join or name is not None or resume is not None):
         raise ConfigurationError("--join names the run: leave out --no-join, --name and --resume")
     if resume is not None:
-        become_agent(_resumed(resume, options, resume_step, is_stop_ignored=resume_stopped), ["--", *launched])
+        is_of_nodes = not no_join and job_name(os.environ, launched, os.uname().nodename) is not None
+        run = _resumed(resume, options, resume_step, is_stop_ignored=resume_stopped, is_of_nodes=is_of_nodes)
+        become_agent(run, ["--", *launched])
     if resume_step is not None or resume_stopped:
         raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
     become_agent(_prepared(options, launched, join, is_alone=no_join), ["--", *launched])
@@ -147,19 +152,31 @@ def _prepared(options: RunConfig, command: list[str], join: str | None, *, is_al
     return prepare_joint(options, command, options.name) if options.name else prepare_found(options, command, found)
 
 
-def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignored: bool) -> str:
+def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignored: bool, is_of_nodes: bool) -> str:
     """Begin the next incarnation of a run; return its directory.
 
+    Args:
+        is_of_nodes: Whether other nodes of the job do the same.
     Raises:
         LeadlineError: It cannot be resumed.
     """
+    check_resume_step(step)
     if replace(options, out=None) != RunConfig.from_options():
         raise ConfigurationError("--resume continues a run as it was configured; leave out the other options")
     if is_uri(parsed := parse_place(place)):
+        path = os.path.join(spool_root(), os.path.basename(parsed))
+        if is_of_nodes and not layout.is_run(path):
+            return resume_joint(path, parsed, max_bytes=DEFAULT_MAX_BYTES, step=step, is_stop_ignored=is_stop_ignored)
         run = restore_run(parsed, spool_root())
     else:
         root = runs_root(options.out, can_be_remote=True)
         run = find_run(place, spool_root() if is_uri(root) else root)
+    upload = read_upload(run)
+    if upload.is_joint:
+        path = os.path.join(os.path.dirname(run), os.path.basename(upload.uri))
+        return resume_joint(
+            path, upload.uri, max_bytes=upload.max_bytes, step=step, is_stop_ignored=is_stop_ignored, node=upload.node
+        )
     resume_run(run, step=step, is_stop_ignored=is_stop_ignored)
     return run
 

@@ -14,6 +14,7 @@ from datetime import datetime
 from importlib import metadata
 from typing import Final
 
+from leadline.config.joint_resume import resume_joint
 from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import parse_windows
 from leadline.config.run_config import (
@@ -38,7 +39,7 @@ from leadline.records.describe import sender
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
-from leadline.remote.claim import create_uploaded_run, enter_uploaded_run
+from leadline.remote.claim import RunInterruptedError, RunResumedError, create_uploaded_run, enter_uploaded_run
 from leadline.rules import registry
 from leadline.store import layout
 from leadline.store.disk_bound import DiskBound, write_disk_bound
@@ -90,7 +91,10 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
         manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
     is_shared, has_created = config.at is not None, True
     if is_remote and is_shared:
-        path = enter_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
+        try:
+            path = enter_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
+        except (RunInterruptedError, RunResumedError):
+            path = resume_joint(path, f"{root}/{os.path.basename(path)}", max_bytes=spool_bytes)
     elif is_remote:
         create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
     elif is_shared:
@@ -126,7 +130,7 @@ def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = Fal
         is_joint: Whether other processes may do the same; one of them does it.
     Raises:
         RunExistsError: The run has not ended, or a rule has stopped it.
-        ConfigurationError: The step is negative.
+        ConfigurationError: The folder is not a run directory that can be resumed.
         RunNotWritableError: The run cannot be written.
         LeadlineError: It is no readable run.
     """
@@ -135,13 +139,11 @@ def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = Fal
     for file, what in copies.items():
         if os.path.exists(os.path.join(run, file)):
             raise ConfigurationError(f"{run} cannot be resumed: it is {what}, not a run directory")
-    if read_upload(run).is_joint:
+    if (upload := read_upload(run)).is_joint:
         raise ConfigurationError(
-            f"{name} cannot be resumed here: its nodes share only a store; resume it by its URI, where LEADLINE_SPOOL "
-            "has no directory of it"
+            f"{name} is not resumed by its folder, as its nodes share only a store; give each node: "
+            f"leadline run --join {upload.uri}"
         )
-    if step is not None and step < 0:
-        raise ConfigurationError(f"--resume-step {step}: steps are counted from 0")
     try:
         while (lock := acquire_lock(path)) is None and is_joint:
             time.sleep(_LOCK_POLL_SECONDS)
@@ -153,6 +155,16 @@ def resume_run(run: str, *, step: int | None = None, is_stop_ignored: bool = Fal
         _begin_incarnation(run, name, step, is_stop_ignored=is_stop_ignored, is_joint=is_joint)
     finally:
         release_lock(lock, path)
+
+
+def check_resume_step(step: int | None) -> None:
+    """Raise an error if a run cannot be resumed at a step.
+
+    Raises:
+        ConfigurationError: It is negative.
+    """
+    if step is not None and step < 0:
+        raise ConfigurationError(f"--resume-step {step}: steps are counted from 0")
 
 
 def _begin_incarnation(run: str, name: str, step: int | None, *, is_stop_ignored: bool, is_joint: bool) -> None:

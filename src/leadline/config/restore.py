@@ -63,10 +63,10 @@ def restore_run(uri: str, spool: str) -> str:
 
 def _check_spool(path: str, uri: str, store: ObjectStore) -> None:
     """Raise an error unless a run directory is the latest state of an uploaded run."""
-    if read_upload(path).is_joint:
-        return  # as resume_run tells, it is not the whole run
     if read_upload(path).uri != uri:
         raise RunExistsError(f"another run exists at {path}; set LEADLINE_SPOOL to another folder")
+    if read_upload(path).is_joint:
+        return  # resume_joint brings it to the state of the store
     latest = max((stored.name for stored in store.folder(layout.TERMS)[1]), default="")
     if latest > layout.term(latest_term(path).number):
         raise RunExistsError(f"{uri} was resumed on another machine since; to resume it here, remove {path} first")

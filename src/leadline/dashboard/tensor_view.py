@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from leadline.charts.tensor_charts import stored_in
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import UnknownNameError
-from leadline.reader.tensors import StoredTensor
 from leadline.records.names import FEATURE_COLLECTIONS, FEATURE_IMPORTANCE, MODES, SCALAR_COLLECTIONS
 from leadline.statistics.definitions import STATISTICS, find_statistic
 
@@ -305,15 +304,10 @@ def format_element(value: Any) -> str:
     return value if isinstance(value, str) else f"{value:.5g}"
 
 
-def npy_chunks(stored: StoredTensor) -> Iterator[bytes]:
-    """Yield a stored tensor as chunks of a file for ``numpy.load``.
-
-    Raises:
-        DamagedRunError: It cannot be read.
-    """
+def npy_chunks(values: npt.NDArray[Any]) -> Iterator[bytes]:
+    """Yield an array as chunks of a file for ``numpy.load``."""
     import io
 
-    values = stored.load()
     header = io.BytesIO()
     header_fields = np.lib.format.header_data_from_array_1_0(np.empty((0,), values.dtype))
     np.lib.format.write_array_header_1_0(header, {**header_fields, "shape": values.shape, "fortran_order": False})

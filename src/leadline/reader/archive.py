@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,6 +18,9 @@ from leadline.reader.tensors import StoredTensor, TensorIndex
 from leadline.records.series import SeriesLayout, TensorInfo, merged_infos
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 _PARTS = (layout.SERIES, layout.TIMELINE, layout.SYSTEM)
 LARGE_PART_BYTES = 64 << 20
@@ -207,6 +211,19 @@ class Archive:
     def step_of(self, tensor: StoredTensor) -> int:
         """Return the step of a stored tensor within its mode."""
         return self.axis(tensor.worker).mode_step(tensor.step, tensor.mode)
+
+    def rows_at(
+        self, name: str, step: int, worker: str | None, mode: str
+    ) -> Iterator[tuple[StreamArchive, dict[str, int], npt.NDArray[np.float64]]]:
+        """Yield each row of a tensor at a step of a mode: its stream, the columns by statistic, and its values."""
+        for stream in self.series.values():
+            columns = stream.columns_of(name)
+            if not columns or worker not in (None, stream.worker):
+                continue
+            for batches in stream.batches:
+                for row in np.flatnonzero(batches.numbers("mode_step") == step):
+                    if batches.table["mode"][int(row)].as_py() == mode:
+                        yield stream, columns, batches.numbers("values")[row]
 
     def stored_at(self, name: str, step: int, mode: str) -> list[StoredTensor]:
         """Return the raw tensors that were stored of a tensor at a step of a mode."""

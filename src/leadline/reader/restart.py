@@ -19,7 +19,7 @@ from leadline.reader.resumption import next_incarnation
 from leadline.records.request import Stop
 from leadline.store import layout
 from leadline.store.control import read_requests
-from leadline.store.documents import PRIVATE_FILE, write_document
+from leadline.store.documents import PRIVATE_FILE, read_document, write_document
 from leadline.store.incarnations import read_incarnations
 from leadline.store.presence import acquire_lock, release_lock
 from leadline.store.run_state import read_exit_status, read_workers
@@ -47,7 +47,8 @@ def restart(run: str, restarts: int) -> bool:
         is_stopping = any(isinstance(one, Stop) and one.id not in before.requests for one in read_requests(run))
         if before.restarts >= restarts or is_stopping:
             return False
-        found, _ = next_incarnation(run)
+        of_others = read_document(os.path.join(run, layout.OTHERS)) or ()  # their streams go on where they are
+        found, _ = next_incarnation(run, without={name.removeprefix(f"{layout.WORKERS}/") for name in of_others})
         codes = (read_exit_status(run, worker) for worker in read_workers(run))
         exit_status = next((code for code in codes if code), None)
         last = replace(found.starts[-1], status="Failed", exit_status=exit_status, restarts=restarts)

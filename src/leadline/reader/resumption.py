@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -23,7 +24,9 @@ from leadline.store.run_state import read_workers
 from leadline.store.segments import last_ordinal
 
 
-def next_incarnation(run: str, resume_step: int | None = None) -> tuple[Incarnations, RunStatus]:
+def next_incarnation(
+    run: str, resume_step: int | None = None, *, without: Container[str] = ()
+) -> tuple[Incarnations, RunStatus]:
     """Return the incarnations of a run with one more, and how the last one ended.
 
     All series of the run are read.
@@ -31,13 +34,15 @@ def next_incarnation(run: str, resume_step: int | None = None) -> tuple[Incarnat
     Args:
         run: The run directory; none of its processes is running.
         resume_step: The train step at which the new one continues; None: it follows from what the script loads.
+        without: The workers that no process continues.
     """
     before, ended, workers = read_incarnations(run), effective_document(run), read_workers(run)
     replaced = read_replacements(run)
-    names = sorted({*names_in(os.path.join(run, layout.SERIES)), *workers})
+    present = sorted({*names_in(os.path.join(run, layout.SERIES)), *workers})
+    names = [name for name in present if name not in without]
     recorded = {name: _read_series(run, name, replaced) for name in names}
     main = max(names, key=lambda name: (recorded[name].train_steps, -(rank_of(name) or 0)), default=None)
-    is_alone = len({rank_of(name) or 0 for name in names}) < 2
+    is_alone = len({rank_of(name) or 0 for name in present}) < 2
     positions = recorded[main].positions(is_counted=is_alone) if main is not None else (StepPosition(),)
     ended_ns = ended.ended_ns or max((document.time_ns for document in workers.values()), default=None)
     start = Incarnation(
@@ -57,6 +62,20 @@ def next_incarnation(run: str, resume_step: int | None = None) -> tuple[Incarnat
         samples=next_samples(run),
     )
     return incarnations, ended
+
+
+def with_streams_of(run: str, incarnations: Incarnations, workers: Iterable[str], node: str) -> Incarnations:
+    """Return incarnations with the ends of streams as a run directory has them, which may have more than the store.
+
+    Args:
+        run: The run directory of a node.
+        workers: The workers that this node has written.
+        node: The name of the node.
+    """
+    documents, replaced = read_workers(run), read_replacements(run)
+    streams = {name: _streams(run, name, _read_series(run, name, replaced), documents) for name in workers}
+    samples = {name: number for name, number in next_samples(run).items() if name == node}
+    return replace(incarnations, workers=incarnations.workers | streams, samples=incarnations.samples | samples)
 
 
 def next_samples(run: str) -> dict[str, int]:

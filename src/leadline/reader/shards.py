@@ -20,6 +20,7 @@ _NORMS: Final = ("l2", "change_l2")
 _MEANS: Final = ("mean", "abs_mean", "zero_ratio")
 _SMALLEST: Final = ("min", "abs_min")
 _LARGEST: Final = ("max", "abs_max")
+_HISTOGRAMS: Final = ("histogram", "histogram_exact")
 _OF_ELEMENTS: Final = ("elements", "sample", "order", "batch")
 """The sources of statistics that one array suffices for."""
 
@@ -32,11 +33,13 @@ class WholeTensor:
         shape: The shape of the whole tensor.
         statistics: The statistics that were captured of each shard.
         stored: The shards that were stored as raw tensors.
+        arrays: The array statistics that were captured of each shard, by name.
     """
 
     shape: tuple[int, ...]
     statistics: Mapping[Shard, Mapping[str, float]]
     stored: Mapping[Shard, StoredTensor]
+    arrays: Mapping[str, Mapping[Shard, StoredTensor]]
 
     def value(self) -> npt.NDArray[Any] | None:
         """Return the elements, ``(*shape,)``; None if a shard was not stored.
@@ -73,6 +76,25 @@ class WholeTensor:
         low, high = self.statistic_range(name)
         return min(max(_merged_percentile(rank, sizes, parts), low), high)
 
+    def array(self, name: str) -> npt.NDArray[np.float64] | None:
+        """Return an array statistic; None if it was not captured of all shards or does not combine.
+
+        Where all shards were stored as raw tensors, it is computed of the whole. Histograms of shards are merged: each
+        of their bins is taken to be filled evenly, and the counts of samples are scaled up.
+
+        Raises:
+            DamagedRunError: A shard cannot be read.
+        """
+        from leadline.statistics import arrays, histograms
+
+        if name != "confusion" and (value := self.value()) is not None:
+            return arrays.compute_vector(name, value)
+        captured = {shard: array for shard, array in self.arrays.get(name, {}).items() if shard.size}
+        if name not in _HISTOGRAMS or not self._is_complete(captured):
+            return None
+        finite = [shard.size - self.statistics[shard].get("nonfinite_count", 0.0) for shard in captured]
+        return histograms.merged([array.load() for array in captured.values()], finite)
+
     def statistic_range(self, name: str) -> tuple[float, float]:
         """Return the smallest and largest value that a statistic of the whole can have.
 
@@ -105,12 +127,15 @@ Row = tuple[str, TensorInfo, Mapping[str, int], "npt.NDArray[np.float64]"]
 """What a worker captured of a tensor: the worker, the tensor, the columns by statistic, and the values of the row."""
 
 
-def whole_tensor(rows: Iterable[Row], stored: Iterable[StoredTensor]) -> WholeTensor | None:
+def whole_tensor(
+    rows: Iterable[Row], stored: Iterable[StoredTensor], arrays: Iterable[tuple[str, StoredTensor]] = ()
+) -> WholeTensor | None:
     """Return a tensor at one step; None: it is not sharded there.
 
     Args:
         rows: What was captured at the step.
         stored: What was stored at the step.
+        arrays: The array statistics that were captured at the step, with their names.
     """
     shape: tuple[int, ...] = ()
     statistics: dict[Shard, dict[str, float]] = {}
@@ -121,7 +146,11 @@ def whole_tensor(rows: Iterable[Row], stored: Iterable[StoredTensor]) -> WholeTe
             captured = {statistic: float(values[column]) for statistic, column in columns.items()}
             statistics.setdefault(info.shard, {}).update(captured)
     parts = {shards[tensor.worker]: tensor for tensor in stored if tensor.worker in shards}
-    return WholeTensor(shape, statistics, parts) if shards else None
+    by_name: dict[str, dict[Shard, StoredTensor]] = {}
+    for name, array in arrays:
+        if array.worker in shards:
+            by_name.setdefault(name, {})[shards[array.worker]] = array
+    return WholeTensor(shape, statistics, parts, by_name) if shards else None
 
 
 def _combined(name: str, counts: Sequence[int], captured: Sequence[Mapping[str, float]]) -> float | None:

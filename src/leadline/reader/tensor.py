@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from leadline.reader.archive import StreamArchive
     from leadline.reader.run import Run
+
+T = TypeVar("T")
 
 
 class Tensor:
@@ -50,11 +51,11 @@ class Tensor:
     def steps(self, mode: str | None = None) -> list[int]:
         """Return the steps of a mode at which it was captured, in any worker, in ascending order."""
         mode = mode or self._main_mode()
-        return sorted(self._known((*self._stored(), *self._vectors()), mode) | self._steps_of(mode))
+        return sorted(self._known(self._stored_of_both(), mode) | self._steps_of(mode))
 
     def modes(self) -> list[str]:
         """Return the modes in which it was captured."""
-        found = {tensor.mode for tensor in (*self._stored(), *self._vectors())}
+        found = {tensor.mode for tensor in self._stored_of_both()}
         for stream in self._run.archive.series.values():
             if stream.columns_of(self.name):
                 for batches in stream.batches:
@@ -99,8 +100,7 @@ class Tensor:
     def statistic(self, name: str, step: int, worker: str | None = None, mode: str | None = None) -> float:
         """Return one statistic at one step, as captured or computed from the raw tensor.
 
-        Of a tensor that is sharded over workers, that of the whole is combined from those of the shards, if no worker
-        is given.
+        Of a tensor that is sharded over workers, it is combined from those of the shards, if no worker is given.
 
         Units:
             As defined in ``leadline.statistics.definitions``.
@@ -114,7 +114,7 @@ class Tensor:
         """
         mode = mode or self._main_mode()
         if (whole := self._whole(step, worker, mode)) is not None:
-            return self._of_whole(whole, name, step, mode)
+            return self._of_whole(whole.statistic(name), name, step, mode)
         try:
             return self._captured(name, step, worker, mode)
         except NotCapturedError:
@@ -162,6 +162,8 @@ class Tensor:
         if not find_statistic(name).is_vector:
             raise NotCapturedError(f"{name} is a number, not an array; use statistic({name!r}, {step})")
         mode, stored = mode or self._main_mode(), self._run.archive.vectors.get((self.name, name), [])
+        if (whole := self._whole(step, worker, mode)) is not None:
+            return arrays.trimmed(name, self._of_whole(whole.array(name), name, step, mode))
         for vector in self._at(stored, step, worker, mode):
             return arrays.trimmed(name, vector.load())
         for raw in self._stored_at(step, worker, mode) if name != "confusion" else ():
@@ -220,7 +222,7 @@ class Tensor:
             NotCapturedError: No statistic was captured at the step.
         """
         mode, found = mode or self._main_mode(), dict[str, float]()
-        for stream, columns, values in self._rows_at(step, worker, mode):
+        for stream, columns, values in self._run.archive.rows_at(self.name, step, worker, mode):
             worker = worker or stream.worker
             if stream.worker == worker:
                 found |= {statistic: float(values[column]) for statistic, column in columns.items()}
@@ -307,36 +309,28 @@ class Tensor:
         return {self._run.archive.step_of(tensor) for tensor in tensors if tensor.mode == mode}
 
     def _captured(self, statistic: str, step: int, worker: str | None, mode: str) -> float:
-        for _, columns, values in self._rows_at(step, worker, mode):
+        for _, columns, values in self._run.archive.rows_at(self.name, step, worker, mode):
             if statistic in columns:
                 return float(values[columns[statistic]])
         raise self._missing(f"no {statistic} of {self.name} was captured", step, mode, self.steps(mode))
 
-    def _rows_at(
-        self, step: int, worker: str | None, mode: str
-    ) -> Iterator[tuple[StreamArchive, dict[str, int], npt.NDArray[np.float64]]]:
-        """Yield each row of a step of a mode: its stream, the columns of the tensor by statistic, and its values."""
-        for stream in self._run.archive.series.values():
-            columns = stream.columns_of(self.name)
-            if not columns or worker not in (None, stream.worker):
-                continue
-            for batches in stream.batches:
-                for row in np.flatnonzero(batches.numbers("mode_step") == step):
-                    if batches.table["mode"][int(row)].as_py() == mode:
-                        yield stream, columns, batches.numbers("values")[row]
+    @property
+    def is_sharded(self) -> bool:
+        """Whether workers have shards of it, which make up the whole."""
+        return self._info is not None and self._info.shard is not None
 
     def _whole(self, step: int, worker: str | None, mode: str) -> WholeTensor | None:
         """Return what was captured of the shards of the tensor at a step; None: it has none, or a worker is given."""
-        if worker is not None or self._info is None or self._info.shard is None:
+        if worker is not None or not self.is_sharded:
             return None
         rows = (
             (stream.worker, stream.info_of(self.name), columns, values)
-            for stream, columns, values in self._rows_at(step, None, mode)
+            for stream, columns, values in self._run.archive.rows_at(self.name, step, None, mode)
         )
-        return whole_tensor(rows, self._stored_at(step, None, mode))
+        arrays = (pair for pair in self._vectors() if next(self._at(pair[1:], step, None, mode), None))
+        return whole_tensor(rows, self._stored_at(step, None, mode), arrays)
 
-    def _of_whole(self, whole: WholeTensor, name: str, step: int, mode: str) -> float:
-        combined = whole.statistic(name)
+    def _of_whole(self, combined: T | None, name: str, step: int, mode: str) -> T:
         if combined is None:
             raise self._missing(f"no {name} of the whole {self.name}, but of shards: give a worker", step, mode, ())
         return combined
@@ -368,8 +362,10 @@ class Tensor:
         same = (other for other in self._stored() if (other.worker, other.mode, other.shape) == kind)
         return max((other for other in same if other.step < stored.step), key=lambda other: other.step, default=None)
 
-    def _vectors(self) -> list[StoredTensor]:
-        return [one for (name, _), stored in self._run.archive.vectors.items() if name == self.name for one in stored]
+    def _vectors(self) -> list[tuple[str, StoredTensor]]:
+        """Return its array statistics, with their names."""
+        vectors = self._run.archive.vectors.items()
+        return [(statistic, one) for (name, statistic), stored in vectors if name == self.name for one in stored]
 
     def _steps_of(self, mode: str, statistic: str | None = None) -> set[int]:
         result: set[int] = set()
@@ -384,6 +380,10 @@ class Tensor:
 
     def _stored(self) -> list[StoredTensor]:
         return self._run.archive.stored.get(self.name, [])
+
+    def _stored_of_both(self) -> list[StoredTensor]:
+        """Return its raw tensors and its array statistics."""
+        return [*self._stored(), *(array for _, array in self._vectors())]
 
     def _stored_at(self, step: int, worker: str | None, mode: str) -> list[StoredTensor]:
         """Return the raw tensors that were stored at a step of a mode."""

@@ -66,6 +66,8 @@ class WorkerDocument(Document):
     worker: str = ""
     node: str | None = None
     pid: int | None = None
+    parent_pid: int | None = None
+    """That of the process that started it, such as torchrun."""
     started_ns: int = 0
     framework: str = ""
     models: tuple[WatchedModel, ...] = ()

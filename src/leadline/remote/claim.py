@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from leadline.errors import LeadlineError, RunExistsError, RunNotWritableError
+from leadline.errors import LeadlineError, RunExistsError, RunNotFoundError, RunNotWritableError
 from leadline.records.documents import RunStatus
+from leadline.records.incarnations import Incarnations
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.remote.exchange import participant
-from leadline.remote.fetching import FileFetcher
-from leadline.remote.object_store import ObjectExistsError, ObjectMissingError, ObjectStore
+from leadline.remote.fetching import FileFetcher, stored_document
+from leadline.remote.object_store import ObjectExistsError, ObjectStore, StoredObject
 from leadline.remote.objects import is_data, is_uploaded
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, write_document
+from leadline.store.incarnations import read_incarnations
 from leadline.store.presence import acquire_lock, node_name, release_lock
 from leadline.store.run_state import check_format, create_run
 from leadline.store.terms import Term, begin_term
@@ -30,12 +32,48 @@ _SILENT_SECONDS: Final = 60.0
 """A run without a sign of life of any node for so long, by the clock of the store, has ended."""
 _ALIVE_SECONDS: Final = 15.0
 """A node with a younger sign of life is running."""
+_WATCH_SECONDS: Final = 15.0
+"""A run of which nothing changes in the store for so long has no job: a job uploads its samples every few seconds."""
+_WATCH_POLL_SECONDS: Final = 1.0
 _POLL_SECONDS: Final = 0.05
 _PARALLEL: Final = 16
+_JOINING: Final = b"joining"
+"""The sign of a node that is about to join."""
+RESUMING: Final = b"resuming"
+"""The sign of a node that has begun an incarnation which others may join; those of agents are longer."""
+_RESUMED: Final = ("Interrupted", "Failed")
+"""A run that has ended in one of these ways is resumed by a job that joins it."""
 
 
 class RunOverError(RunExistsError):
     """The run to join has ended."""
+
+
+class RunInterruptedError(RunOverError):
+    """The run to join was interrupted, or has failed: its nodes may resume it together."""
+
+
+class RunResumedError(RunExistsError):
+    """The run to join was resumed by other nodes, and this one has not what it needs to continue it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredState:
+    """What the store tells of a run that nodes join."""
+
+    status: str = ""
+    """That of its job; ``Interrupted`` also where no agent could record it; "": running, not recorded yet."""
+    incarnations: Incarnations = field(default_factory=Incarnations)
+    term: Term = field(default_factory=Term)
+    """The latest one."""
+    stopped_by: str | None = None
+    is_joint: bool = True
+    """Whether further nodes can take part."""
+
+    @property
+    def is_being_resumed(self) -> bool:
+        """Whether a node has claimed the next incarnation, and not begun it yet."""
+        return self.term.incarnation > self.incarnations.number
 
 
 def create_uploaded_run(
@@ -77,40 +115,65 @@ def enter_uploaded_run(
         max_bytes: The bound of the run directory.
         node: The name of this node; "": that of this machine.
     Raises:
-        RunOverError: The run has ended.
+        RunOverError: The run has ended; RunInterruptedError: its nodes may resume it.
+        RunResumedError: They have, and this node has not what it needs to continue it.
         RunExistsError: There is another run at the path, or another node of that name.
         StoreError: The store cannot be used. Nothing was created.
         RunNotWritableError: The run directory cannot be written.
     """
     uri, node = f"{root}/{os.path.basename(path)}", node or node_name()
     store, state = store or ObjectStore(uri), UploadState(uri, max_bytes=max_bytes, node=node)
+    with entering(path, node):
+        folder = folder_of_node(path, state)
+        if os.path.exists(folder):
+            if not has_agent(folder, node):
+                _check_joinable(store, state, folder)
+        elif not _create(folder, replace(manifest, uri=uri), store, state):
+            _check_joinable(store, state, folder)
+            _join(folder, store, state)
+        return folder
+
+
+@contextmanager
+def entering(path: str, node: str) -> Iterator[None]:
+    """Wait until no other process of a node enters the run at a path, and keep others waiting.
+
+    Raises:
+        RunNotWritableError: The runs directory cannot be written.
+    """
     lock_path = f"{path}@{node}.lock"
     try:
         make_folder(os.path.dirname(path))
-        while (lock := acquire_lock(lock_path)) is None:  # another process of this node enters the run
+        while (lock := acquire_lock(lock_path)) is None:
             time.sleep(_POLL_SECONDS)
     except OSError as error:
         raise RunNotWritableError(f"the run cannot be written at {path}: {error.strerror}") from None
     try:
-        return _enter(path, replace(manifest, uri=uri), store, state)
+        yield
     finally:
         release_lock(lock, lock_path)
 
 
-def _enter(path: str, manifest: Manifest, store: ObjectStore, state: UploadState) -> str:
+def folder_of_node(path: str, state: UploadState) -> str:
+    """Return the run directory of a node, which need not exist: the path itself, unless another node has it.
+
+    Raises:
+        RunExistsError: There is another run at the path.
+    """
     for folder in (path, f"{path}@{state.node}"):
-        if not os.path.exists(folder):
-            break
         given = read_upload(folder)
-        if (given.uri, given.node) == (state.uri, state.node):
-            _check_running(store, state, is_here=True)
+        if not os.path.exists(folder) or (given.uri, given.node) == (state.uri, state.node):
             return folder
-    else:
-        raise RunExistsError(f"another run exists at {path}; set LEADLINE_SPOOL to another folder")
-    if not _create(folder, manifest, store, state):
-        _check_running(store, state, is_here=False)
-        _join(folder, store, state)
-    return folder
+    raise RunExistsError(f"another run exists at {path}; set LEADLINE_SPOOL to another folder")
+
+
+def has_agent(folder: str, node: str) -> bool:
+    """Return whether an agent of this node is running on a run directory."""
+    path = os.path.join(folder, layout.node_lock(node))
+    if not os.path.exists(path) or (lock := acquire_lock(path)) is None:
+        return os.path.exists(path)
+    release_lock(lock, path)
+    return False
 
 
 def _create(path: str, manifest: Manifest, store: ObjectStore, state: UploadState) -> bool:
@@ -136,47 +199,100 @@ def _create(path: str, manifest: Manifest, store: ObjectStore, state: UploadStat
     return True
 
 
-def _check_running(store: ObjectStore, state: UploadState, *, is_here: bool) -> None:
-    """Raise an error if a run has ended, also where no agent could record that, or is that of a later version.
+def _check_joinable(store: ObjectStore, state: UploadState, folder: str) -> None:
+    """Raise an error unless the job of a run is running, in the incarnation that a run directory belongs to."""
+    found = stored_state(store, state, is_here=os.path.exists(folder))
+    try:
+        _check_state(found, state, read_incarnations(folder).number)
+    except RunExistsError:
+        store.delete([layout.node_sign(state.node)])
+        raise
 
-    Times are compared by the clock of the store alone.
+
+def _check_state(found: StoredState, state: UploadState, number: int) -> None:
+    if found.is_being_resumed:
+        raise RunResumedError(f"another node resumes the run at {state.uri}")
+    if found.status in _RESUMED:
+        raise RunInterruptedError(f"the run at {state.uri} was interrupted; its nodes may resume it")
+    if found.status in JOB_ENDED:
+        raise RunOverError(f"the run at {state.uri} has ended ({found.status}) and cannot be joined; give another name")
+    if not found.is_joint:
+        raise RunOverError(
+            f"the run at {state.uri} is that of one machine alone and cannot be joined; give another name"
+        )
+    if found.incarnations.number > number:
+        raise RunResumedError(f"the run at {state.uri} was resumed by other nodes")
+
+
+def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> StoredState:
+    """Find out whether the job of a run is running, and leave a sign of this node.
+
+    Times are compared by the clock of the store alone. Unless the job has just started, a run is watched for some
+    seconds: where its agents were killed, nothing tells their end.
 
     Args:
         is_here: Whether this node has a directory of the run; if not, no other one may have its name.
+    Raises:
+        RunNotFoundError: There is no run.
+        RunExistsError: Another node has the name of this one.
+        NewerRunError: The run is that of a later version.
+        StoreError: The store cannot be used.
     """
-    check_format(_json(store.get(layout.MANIFEST)), state.uri)
-    try:
-        status = RunStatus.from_dict(_json(store.get(layout.STATUS))).status
-    except ObjectMissingError:  # the first node has not uploaded it yet
-        status = ""
-    if status in JOB_ENDED:
-        raise RunOverError(f"the run at {state.uri} has ended ({status}) and cannot be joined; give another name")
+    if (manifest := stored_document(store, layout.MANIFEST)) is None:
+        raise RunNotFoundError(
+            f"there is no run at {state.uri}; leadline ls {state.uri.rpartition('/')[0]} lists the runs"
+        )
+    check_format(manifest, state.uri)
+    status = RunStatus.from_dict(stored_document(store, layout.STATUS))
+    incarnations = Incarnations.from_dict(stored_document(store, layout.INCARNATIONS))
+    terms = [stored.name for stored in store.folder(layout.TERMS)[1]]
+    term = Term.from_dict(stored_document(store, max(terms))) if terms else Term()
+    found = StoredState(status.status, incarnations, term, status.stopped_by)
+    if found.status in JOB_ENDED or found.is_being_resumed:
+        return found
     own = layout.node_sign(state.node)
     written = {stored.name: stored.modified_seconds for stored in store.folder()[1]}
-    if layout.INCARNATIONS in written:
-        raise RunOverError(
-            f"the run at {state.uri} was resumed on another machine and cannot be joined; give another name"
-        )
-    before = {stored.name: stored.modified_seconds for stored in store.folder(layout.NODES)[1]}
-    store.put(own, b"joining")
-    signs = {stored.name: stored.modified_seconds for stored in store.folder(layout.NODES)[1]}
-    others = (seconds for name, seconds in signs.items() if name.endswith(".alive") and name != own)
-    if not is_here and own in before and signs[own] - before[own] < _ALIVE_SECONDS:
+    listed = store.folder(layout.NODES)[1]
+    before = {stored.name: stored.modified_seconds for stored in listed}
+    given = [stored.modified_seconds for stored in listed if _is_sign(stored)]
+    store.put(own, _JOINING)
+    listed = store.folder(layout.NODES)[1]
+    (now,) = (stored.modified_seconds for stored in listed if stored.name == own)
+    others = [stored.modified_seconds for stored in listed if stored.name != own and _is_sign(stored, RESUMING)]
+    if not is_here and own in before and now - before[own] < _ALIVE_SECONDS:
         raise RunExistsError(
             f"another machine of the run at {state.uri} is named {state.node}; set LEADLINE_NODE_NAME to another name"
         )
-    latest = max([written[layout.MANIFEST], *others])
-    if signs[own] - latest > _SILENT_SECONDS:
-        store.delete([own])
-        raise RunOverError(f"the run at {state.uri} was interrupted and cannot be joined; give another name")
+    started = written.get(layout.INCARNATIONS, written[layout.MANIFEST])
+    if now - started < _SILENT_SECONDS and all(sign < started for sign in given):  # no agent has begun yet
+        return replace(found, is_joint=not incarnations.number or any(sign >= started for sign in others))
+    is_joint = any(sign >= started for sign in (*given, *others))
+    is_silent = is_joint and now - max([started, *others]) >= _SILENT_SECONDS
+    if not is_silent and _is_alive(store, own, is_joint=is_joint):
+        return replace(found, is_joint=is_joint)
+    store.delete([own])
+    return replace(found, status="Interrupted")
 
 
-def _json(content: bytes) -> object:
-    """Return a decoded document; None: it is damaged."""
-    try:
-        return json.loads(content)
-    except ValueError:
-        return None
+def _is_sign(stored: StoredObject, least: bytes = RESUMING + b"+") -> bool:
+    """Return whether an object is the sign of an agent, or one that is at least as long as a given one."""
+    return stored.name.endswith(".alive") and stored.nbytes >= len(least)
+
+
+def _is_alive(store: ObjectStore, own: str, *, is_joint: bool) -> bool:
+    """Return whether another node's agent gives a sign within some seconds, or a job that runs alone adds to a run."""
+
+    def state() -> list[StoredObject]:
+        listed = store.folder(layout.NODES)[1] if is_joint else store.objects()
+        others = (stored for stored in listed if stored.name != own)
+        return [stored for stored in others if _is_sign(stored) or not (is_joint or stored.name.endswith(".alive"))]
+
+    before, end = state(), time.monotonic() + _WATCH_SECONDS
+    while time.monotonic() < end:
+        time.sleep(_WATCH_POLL_SECONDS)
+        if state() != before:
+            return True
+    return False
 
 
 def _join(path: str, store: ObjectStore, state: UploadState) -> None:

@@ -21,6 +21,8 @@ from leadline.remote.object_store import ObjectExistsError, ObjectMissingError, 
 from leadline.remote.objects import by_file, document_order, is_data, is_uploaded
 from leadline.store import layout
 from leadline.store.documents import encode, make_folder, read_document, write_document
+from leadline.store.folder_watch import names_in
+from leadline.store.incarnations import read_incarnations
 from leadline.store.terms import Term, latest_term, proposed_term, read_term, withdraw_term
 
 PULSE_SECONDS: Final = 2.0
@@ -71,6 +73,7 @@ class Exchange:
         """The sizes of the data files that were fetched, by name: the spool may have removed them since."""
         self._sign = 0
         self._connected_at: float | None = None
+        self._job = read_incarnations(run).job
         self._begun: Term | None = None
         """The term of this node that its agent does not know yet: the data that the judge needs is fetched first."""
         self._lock = threading.Lock()
@@ -92,6 +95,25 @@ class Exchange:
         if owner is not None:
             return owner not in self._others
         return not _is_term(name) and not _is_request(name) and self.is_primary
+
+    def take_workers(self) -> None:
+        """Notice which workers of earlier incarnations the processes of this node continue: they are its own from now.
+
+        Raises:
+            OSError: A file cannot be read or written.
+        """
+        before = set(self._others)
+        for name in names_in(os.path.join(self._run, layout.WORKERS)):
+            worker, _, number = name.rpartition(".")
+            owner = f"{layout.WORKERS}/{worker}"
+            if number.isdecimal() and int(number) >= self._job and owner in self._others and self._is_claim_here(name):
+                self._others.discard(owner)
+        if self._others != before:
+            write_document(os.path.join(self._run, layout.OTHERS), sorted(self._others))
+
+    def _is_claim_here(self, name: str) -> bool:
+        with open(os.path.join(self._run, layout.WORKERS, name), "rb") as file:
+            return file.read() == self._node.encode()
 
     def fetch(self) -> None:
         """Fetch what is new of the other nodes; documents are written after the data that they refer to.
@@ -156,6 +178,14 @@ class Exchange:
             self._others |= new
             write_document(os.path.join(self._run, layout.OTHERS), sorted(self._others))
 
+    def _is_written(self, name: str, content: bytes) -> bool:
+        """Return whether a file has this content: one that is rewritten in place must not be replaced."""
+        try:
+            with open(os.path.join(self._run, name), "rb") as file:
+                return file.read() == content
+        except FileNotFoundError:
+            return False
+
     def _was_written_here(self, owner: str) -> bool:
         kind, _, name = owner.partition("/")
         if kind == layout.NODES:
@@ -170,6 +200,8 @@ class Exchange:
 
     def _is_changed_document(self, stored: StoredObject) -> bool:
         name = stored.name
+        if name == layout.INCARNATIONS:
+            return False  # each node has its own, with the ends of its streams
         if is_data(name) or not is_uploaded(name) or _is_request(name) or _is_term(name) or self.is_own(name):
             return False
         return self._tags.get(name) != stored.tag
@@ -178,8 +210,10 @@ class Exchange:
         if content is None:
             return
         with self._lock:
+            self.take_workers()
             if _is_term(stored.name) or not self.is_own(stored.name):  # it may have become this node's meanwhile
-                self._files.write(stored.name, content)
+                if not self._is_written(stored.name, content):
+                    self._files.write(stored.name, content)
                 self._tags[stored.name] = stored.tag
 
     def _fetch_small(self, listed: list[StoredObject]) -> None:

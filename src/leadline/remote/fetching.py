@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 
@@ -75,6 +76,18 @@ class FileFetcher:
             if offset <= at < end:
                 yield self._store.get(piece.name, at - offset, piece.nbytes)
                 at = end
+
+
+def stored_document(store: ObjectStore, name: str) -> object:
+    """Return a decoded document of a run; None: there is none, or it is damaged.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    try:
+        return json.loads(store.get(name))
+    except (ObjectMissingError, ValueError):
+        return None
 
 
 def safe_path(folder: str, name: str) -> str:

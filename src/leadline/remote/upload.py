@@ -9,10 +9,13 @@ from dataclasses import replace
 from typing import Final
 
 from leadline.errors import ConfigurationError, LeadlineError
+from leadline.records.incarnations import Incarnations
 from leadline.remote.catalogue import Entry, entry_of, publish, record_change
 from leadline.remote.exchange import Exchange
-from leadline.remote.object_store import ObjectStore
+from leadline.remote.fetching import stored_document
+from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.remote.uploader import PendingUpload, Uploader
+from leadline.store import layout
 from leadline.store.disk_bound import Removed
 from leadline.store.incarnations import read_incarnations
 from leadline.store.upload_state import read_upload, write_upload
@@ -52,7 +55,7 @@ class Upload:
         state = self.state
         self._removed = [Removed(state.removed_files, state.removed_bytes, state.lost_files, state.lost_bytes)]
         self._run, self._clock = run, clock
-        store = store or ObjectStore(self.state.uri)
+        self._store = store = store or ObjectStore(self.state.uri)
         self.exchange = Exchange(run, store, state.node) if state.is_joint else None
         self._uploader = Uploader(run, store, self.exchange.is_own if self.exchange is not None else None)
         self._root = root or ObjectStore(self.state.uri.rpartition("/")[0])
@@ -69,7 +72,10 @@ class Upload:
         """
         before, error = self._uploader.uploaded_bytes, ""
         try:
+            if is_final or not self._is_recorded:
+                self._check_incarnation()
             if self.exchange is not None:
+                self.exchange.take_workers()
                 self.exchange.fetch_terms()
                 if is_final:
                     self.exchange.pulse()
@@ -91,6 +97,14 @@ class Upload:
         uploaded = self._uploader.uploaded_bytes - before
         self._record(error, uploaded, is_final=is_final)
         return uploaded > 0
+
+    def _check_incarnation(self) -> None:
+        """Raise an error if the run goes on elsewhere: what this run directory has more than the store is replaced."""
+        stored = Incarnations.from_dict(stored_document(self._store, layout.INCARNATIONS))
+        if stored.job > read_incarnations(self._run).job:
+            raise StoreError(
+                f"{self.state.uri}: was resumed on another machine since; nothing more of {self._run} is uploaded"
+            )
 
     def _publish(self, entry: Entry) -> None:
         if entry != self._entry:

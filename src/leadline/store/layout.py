@@ -98,7 +98,7 @@ def worker_exit(worker: str) -> str:
 
 
 def worker_claim(worker: str, incarnation: int) -> str:
-    """A file that the one process creates which continues a worker's streams in an incarnation."""
+    """The file that the one process creates which continues a worker's streams in an incarnation: its node's name."""
     return f"{WORKERS}/{worker}.{incarnation}"
 
 

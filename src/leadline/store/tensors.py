@@ -155,9 +155,13 @@ class TensorCapture:
 class TensorFolder:
     """The safetensors segments of one worker."""
 
-    def __init__(self, run: str, worker: str) -> None:
+    def __init__(self, run: str, worker: str, first: int = 1) -> None:
+        """
+        Args:
+            first: The number of the first segment, unless there are later ones: those before it may be elsewhere.
+        """
         self._run, self._worker = run, worker
-        self._ordinal = last_ordinal(os.path.join(run, layout.TENSORS, worker))
+        self._ordinal = max(first - 1, last_ordinal(os.path.join(run, layout.TENSORS, worker)))
         self._is_direct = hasattr(os, "O_DIRECT")
         make_subfolder(os.path.join(run, layout.TENSORS, worker))
 

@@ -109,7 +109,7 @@ class Writer:
         """The layouts of the open segments by their ids, which no other layout may take meanwhile."""
         self._timeline = _Stream(SegmentFolder(run, layout.TIMELINE, worker), start.timeline)
         self._tensors: TensorFolder | None = None
-        self._tensor_retry_at, self._wake = 0.0, threading.Event()
+        self._first_tensors, self._tensor_retry_at, self._wake = start.tensors, 0.0, threading.Event()
         self._is_closing = self._has_ended = False
         self._begun = self._done = 0
         """The numbers of flushes that have begun and ended."""
@@ -346,7 +346,7 @@ class Writer:
                 if time.monotonic() < self._tensor_retry_at:
                     raise OSError(0, self.dropped.reason if self.dropped else "write failed")
                 if self._tensors is None:
-                    self._tensors = TensorFolder(self.run, self.worker)
+                    self._tensors = TensorFolder(self.run, self.worker, self._first_tensors)
                 self.bytes += self._tensors.write(batch)
             except OSError as error:
                 if error.errno:

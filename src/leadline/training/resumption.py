@@ -60,27 +60,40 @@ class Resumption:
         self.position = end if wanted is None else self._incarnations.position(wanted)
         return self.position, note
 
-    def claim_worker(self, rank: int) -> tuple[str, WorkerDocument] | None:
+    def claim_worker(self, rank: int, node: str, *, is_known: bool = True) -> tuple[str, WorkerDocument] | None:
         """Continue the worker of a rank, unless another process does; return its name and last document.
 
         Of several workers of a rank, that with the most steps comes first.
+
+        Args:
+            rank: The rank of this process.
+            node: The name of this node.
+            is_known: Whether a launcher or framework tells the rank, so that no other node has a process of it. If
+                not, nodes that share only a store continue the workers of their own name: neither sees what the other
+                one continues.
         """
+        is_joint = os.path.exists(os.path.join(self._run, layout.OTHERS))
         workers = self._incarnations.workers.items()
         of_rank = [(name, streams) for name, streams in workers if rank_of(name) == rank]
         for name, streams in sorted(of_rank, key=lambda worker: -worker[1].steps):
-            if self._claim(name):
+            path = os.path.join(self._run, layout.worker_document(name))
+            document = WorkerDocument.from_dict(read_with_retries(path))
+            if (is_known or not is_joint or document.node == node) and self._claim(name, node):
                 self._streams = streams
-                path = os.path.join(self._run, layout.worker_document(name))
-                return name, WorkerDocument.from_dict(read_with_retries(path))
+                return name, document
         return None
 
-    def _claim(self, worker: str) -> bool:
+    def _claim(self, worker: str, node: str) -> bool:
         path = os.path.join(self._run, layout.worker_claim(worker, self.number))
         make_subfolder(os.path.dirname(path))
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
         except FileExistsError:
             return False
+        try:
+            os.write(descriptor, node.encode())
+        finally:
+            os.close(descriptor)
         return True
 
     @property

@@ -19,6 +19,7 @@ from starlette.testclient import TestClient
 
 from leadline.config.capture import parse_capture
 from leadline.dashboard import tensor_view as view
+from leadline.records.series import Shard, TensorInfo
 from leadline.testing.runs import Capture, RawTensors, RunWriter
 
 Open = Callable[..., TestClient]
@@ -139,6 +140,31 @@ def test_a_download_loads_with_numpy(client: TestClient) -> None:
     assert found.dtype == np.float32
     assert np.array_equal(found, page_runs.WEIGHT + 5)
     assert client.get("/runs/story/tensors.npy", params={"name": "a.weight", "step": 4}).status_code == 404
+
+
+def test_shards_are_shown_and_downloaded_as_the_whole(tmp_path: Path, open_dashboard: Open) -> None:
+    whole = np.arange(20, dtype="<f4").reshape(5, 4)
+    writer = RunWriter(tmp_path / "story")
+    for step, blocks in ((0, (Shard((0, 0), (3, 4)), Shard((3, 0), (2, 4)))), (1, (Shard((0, 0), (3, 4)),))):
+        for rank, block in enumerate(blocks):
+            worker, values = f"rank{rank}-1", np.ascontiguousarray(whole[block.slices])
+            info = TensorInfo("w", ("weights",), whole.shape, "float32", block)
+            row = Capture(step, {"w": {"l2": 1.0}}, worker, infos={"w": info})
+            writer.write_all([row, RawTensors(step, {"w": ("F32", values.shape, values.tobytes())}, worker)])
+    writer.end()
+    client = open_dashboard(tmp_path)
+    text = client.get("/runs/story/tensors?name=w&step=0", headers=PAGE).text
+    assert "Values: 5 × 4" in text
+    assert "Download .npy (80 bytes)" in text
+    assert ">19<" in text
+    answer = client.get("/runs/story/tensors.npy?name=w&step=0&worker=")
+    assert np.array_equal(np.load(io.BytesIO(answer.content), allow_pickle=False), whole)
+    own = client.get("/runs/story/tensors.npy?name=w&step=0&worker=rank1-1")
+    assert np.array_equal(np.load(io.BytesIO(own.content), allow_pickle=False), whole[3:])
+    text = client.get("/runs/story/tensors?name=w&step=1", headers=PAGE).text
+    assert "not all workers have stored their shards; choose a worker" in text
+    assert client.get("/runs/story/tensors.npy?name=w&step=1").status_code == 404
+    assert "Values: 3 × 4" in client.get("/runs/story/tensors?name=w&step=1&worker=rank0-1", headers=PAGE).text
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class Process:
     def __post_init__(self) -> None:
         self.resumption = Resumption(self.run)
         self.position, self.note = self.resumption.place(self.first) if self.resumption.number else (StepPosition(), "")
-        continued = self.resumption.claim_worker(self.rank) if self.resumption.number else None
+        continued = self.resumption.claim_worker(self.rank, os.uname().nodename) if self.resumption.number else None
         self.name, before = continued or (f"rank{self.rank}-{DEAD}", None)
         self.step, self.finished = self.position.global_step, dict(self.position.finished)
         self.writer = Writer(
@@ -228,7 +228,7 @@ def test_two_processes_of_a_rank_do_not_continue_the_same_streams(path: str) -> 
     process.die()
     start_again(path)
     resumptions = [Resumption(path) for _ in range(2)]
-    claimed = [resumption.claim_worker(0) for resumption in resumptions]
+    claimed = [resumption.claim_worker(0, "host") for resumption in resumptions]
     assert [claim and claim[0] for claim in claimed] == [process.name, None]
 
 

@@ -14,20 +14,22 @@ from leadline.agent.run_documents import RunDocuments
 from leadline.config.resolve import resume_run
 from leadline.errors import ConfigurationError, RunExistsError
 from leadline.records.documents import NodeDocument
+from leadline.records.incarnations import Incarnation, Incarnations
 from leadline.records.request import SetInterval
 from leadline.remote import claim
-from leadline.remote.claim import RunOverError, enter_uploaded_run
+from leadline.remote.claim import RunInterruptedError, RunOverError, RunResumedError, enter_uploaded_run
 from leadline.remote.exchange import Exchange, participant
 from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.remote.upload import Upload
 from leadline.store import layout
 from leadline.store.control import read_requests, write_request
-from leadline.store.documents import read_document, write_document
+from leadline.store.documents import encode, read_document, write_document
 from leadline.store.run_state import read_status, write_status
 from leadline.store.terms import latest_term, proposed_term
 from leadline.testing.runs import Capture, RunWriter
 
 ROOT = "s3://bucket/runs"
+SIGN_NS = 1_700_000_000_000_000_000
 SEGMENT = "series/{}/000001.arrow"
 
 
@@ -74,7 +76,7 @@ class Node:
         if is_alive:
             self.documents.give_sign()
             self._signs += 1
-            os.utime(os.path.join(self.run, layout.node_sign(self.name)), ns=(self._signs, self._signs))
+            os.utime(os.path.join(self.run, layout.node_sign(self.name)), ns=(SIGN_NS + self._signs,) * 2)
             self.documents.set_node(NodeDocument(self.name, state="running"))
         self.election.poll()
         try:
@@ -207,13 +209,14 @@ def test_the_end_of_the_primary_agent_needs_no_waiting(nodes: tuple[Node, Node])
 def test_what_cannot_be_joined_is_refused(
     nodes: tuple[Node, Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(claim, "_WATCH_SECONDS", 0.1)
     first, _ = nodes
     backend = first.store._backend
     beside = enter_uploaded_run(first.run, ROOT, RunWriter(tmp_path / "x").manifest, Store(backend), node="d")
     assert beside == f"{first.run}@d", "both nodes have the same spool"
     same = enter_uploaded_run(first.run, ROOT, RunWriter(tmp_path / "y").manifest, Store(backend), node="a")
     assert same == first.run
-    with pytest.raises(ConfigurationError, match="one cannot be resumed here: its nodes share only a store"):
+    with pytest.raises(ConfigurationError, match="one is not resumed by its folder, as its nodes share"):
         resume_run(first.run)
     RunWriter(tmp_path / "e" / "one")
     RunWriter(tmp_path / "e" / "one@e")
@@ -221,15 +224,19 @@ def test_what_cannot_be_joined_is_refused(
         enter_uploaded_run(
             str(tmp_path / "e" / "one"), ROOT, RunWriter(tmp_path / "z").manifest, Store(backend), node="e"
         )
-    first.store.put(layout.INCARNATIONS, b"{}")
-    with pytest.raises(RunOverError, match="s3://bucket/runs/one was resumed on another machine"):
+    first.live(1)
+    first.store.put(layout.INCARNATIONS, encode(Incarnations((Incarnation(1),))))
+    first.store.delete([layout.node_sign("a")])
+    with pytest.raises(RunOverError, match="s3://bucket/runs/one is that of one machine alone"):
+        Node(tmp_path, "f", backend, 6)
+    first.store.put(layout.node_sign("a"), claim.RESUMING)
+    with pytest.raises(RunResumedError, match="s3://bucket/runs/one was resumed by other nodes"):
         Node(tmp_path, "f", backend, 6)
     first.store.delete([layout.INCARNATIONS])
-    first.live(1)
     with pytest.raises(RunExistsError, match=r"another machine of the run at .* is named a; set LEADLINE_NODE_NAME"):
         enter_uploaded_run(str(tmp_path / "g" / "one"), ROOT, first.manifest, Store(backend), node="a")
     monkeypatch.setattr(claim, "_SILENT_SECONDS", -1.0)
-    with pytest.raises(RunOverError, match="s3://bucket/runs/one was interrupted and cannot be joined"):
+    with pytest.raises(RunInterruptedError, match="s3://bucket/runs/one was interrupted"):
         Node(tmp_path, "f", backend, 6)
     assert not (tmp_path / "f" / "one").exists()
     write_status(first.run, "Completed", 5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import chain
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -168,11 +167,17 @@ def _at_step(
     stored = tensor_charts.stored_at(opened.run, name, step, worker, mode)
     stored_step = opened.run.archive.step_of(stored) if stored else -1
     nearest = summary.nearest
-    values, reason = tensor_charts.load_for_display(stored) if stored else (None, "")
+    run, values, reason, size = opened.run, None, "", None
+    if stored is not None:
+        values, reason = tensor_charts.load_for_display(run, name, stored, worker)
+        size = tensor_charts.bytes_of(run, name, stored, worker)
+        worker = None if run.tensor(name).is_sharded and worker is None else stored.worker
     return {
         "step": step,
         "nearest": nearest,
         "stored": stored,
+        "worker": worker or "",
+        "shape": values.shape if values is not None else stored.shape if stored is not None else (),
         "stored_step": stored_step,
         "steps": steps,
         "reason": reason,
@@ -181,7 +186,7 @@ def _at_step(
         "before": max((known for known in steps if known < stored_step), default=None),
         "after": min((known for known in steps if known > stored_step >= 0), default=None),
         "numbers": view.numbers_at(opened, name, nearest, mode or summary.modes[0]) if nearest is not None else [],
-        "size": stored.nbytes if stored else None,
+        "size": size,
     }
 
 
@@ -200,11 +205,14 @@ def download(request: Request) -> Response:
         raise HTTPException(409, f"the elements are texts; read them with run.tensor({name!r}).value({step})")
     if not matches[0].is_readable:
         raise HTTPException(409, f"NumPy has no type {matches[0].dtype}")
-    chunks = view.npy_chunks(matches[0])
-    first = next(chunks)  # errors must be raised before the response starts
+    try:
+        with opened.lock:
+            values = tensor_charts.load(opened.run, name, matches[0], worker)
+    except NotCapturedError:
+        raise HTTPException(404, "not all workers have stored their shards of this tensor; choose a worker") from None
     file_name = quote(view.file_name(name, step or 0))
     return StreamingResponse(
-        chain([first], chunks),
+        view.npy_chunks(values),
         media_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{file_name}"', "Cache-Control": "no-store"},
     )

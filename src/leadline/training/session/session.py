@@ -79,7 +79,7 @@ class Session:
         from leadline.training.step_context import StepContext
 
         self.run, self.manifest, self.node = run, manifest, node
-        self._pid, self._started_ns = os.getpid(), time.time_ns()
+        self._pid, self._parent_pid, self._started_ns = os.getpid(), os.getppid(), time.time_ns()
         self._disabled: DisabledCapture | None = None
         """Step and error at which capture was disabled; None while it is enabled."""
         self._child_finalizer: Any = None
@@ -258,7 +258,11 @@ class Session:
         """Name the worker for good; return the name, and the last document of the one that it continues."""
         self.context.place()
         resumption = self.context.resumption
-        continued = resumption.claim_worker(_rank_number(self._frameworks.rank())) if resumption.number else None
+        rank = self._frameworks.rank()
+        is_known = rank is not None or any(name in os.environ for name in _RANKS)
+        continued = (
+            resumption.claim_worker(_rank_number(rank), self.node, is_known=is_known) if resumption.number else None
+        )
         if continued is None:
             return self.context.fix_worker(), None
         return self.context.fix_worker(continued[0]), continued[1]
@@ -270,6 +274,7 @@ class Session:
             worker=self.context.worker,
             node=self.node,
             pid=self._pid,
+            parent_pid=self._parent_pid,
             started_ns=self._started_ns,
             framework=self._frameworks.label(),
             models=tuple(WatchedModel(model, count) for model, _, count in models),

@@ -152,3 +152,17 @@ def test_counts_of_rules_are_the_same_everywhere(runs: dict[str, str]) -> None:
     assert words in terminal(path)
     assert words in plain(render(build(Run(path), ())))
     assert f"{counts.fired} of {counts.total} rules fired" in command("show", path)
+
+
+def test_a_rule_that_fired_as_advice_is_counted_as_such_everywhere(runs: dict[str, str]) -> None:
+    path, words = runs["input_bound"], "1 rule fired as advice, 2 clear"
+    counts = outcome_of(Run(path)).rules
+    assert (counts.fired, counts.advice, counts.words(with_fired=True)) == (1, 1, words)
+    with TestClient(create_app(str(Path(path).parent)), base_url=ADDRESS) as client:
+        assert words in plain(client.get("/runs/input_bound/overview").text)
+        assert "fired 1 clear 2 " in plain(client.get("/runs/input_bound/rules").text)
+    assert words in terminal(path)
+    assert words in plain(render(build(Run(path), ())))
+    assert "1 of 3 rules fired as advice" in command("show", path)
+    shown = json.loads(command("show", path, "--json"))["outcome"]["rules"]
+    assert shown == {"fired": 1, "clear": 2, "undecided": 0, "failed": 0, "advice": 1}

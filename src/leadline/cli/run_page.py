@@ -23,6 +23,7 @@ from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.formatting import counted, duration
 from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
+from leadline.records.outcome import RuleCounts
 from leadline.records.totals import sampled
 from leadline.store.control import read_actions
 
@@ -220,8 +221,9 @@ def _names(names: list[str]) -> str:
 
 
 def _count_line(counts: dict[str, int]) -> Text:
-    fired = counts["fired"]
-    return Text(f"{f'{fired:,}' if fired else 'none'} of {counted(sum(counts.values()), 'rule')} fired", style="bold")
+    rules = RuleCounts(**counts)
+    of = f"{f'{rules.fired:,}' if rules.fired else 'none'} of {counted(rules.total, 'rule')}"
+    return Text(f"{of} {rules.fired_words}", style="bold")
 
 
 def _findings(rule: Rule, effects: Sequence[Rule]) -> RenderableType:

@@ -35,15 +35,24 @@ class RuleCounts:
     undecided: int = 0
     """Those that are not decided yet included."""
     failed: int = 0
+    advice: int = 0
+    """Those that fired as advice; ``fired`` includes them."""
 
     @property
     def total(self) -> int:
         """The number of rules that apply to the run."""
         return self.fired + self.clear + self.undecided + self.failed
 
+    @property
+    def fired_words(self) -> str:
+        """``fired``, ``fired as advice`` if all of them are advice, ``fired (1 as advice)`` if some are."""
+        if not self.advice:
+            return "fired"
+        return "fired as advice" if self.advice == self.fired else f"fired ({number(self.advice)} as advice)"
+
     def words(self, *, with_fired: bool = False) -> str:
-        """``12 rules clear, 1 undecided``; empty: no rule applies."""
-        counts = {"fired": self.fired if with_fired else 0, "clear": self.clear}
+        """``3 rules fired (1 as advice), 12 clear, 1 undecided``, without ``with_fired`` ``12 rules clear, …``."""
+        counts = {self.fired_words: self.fired if with_fired else 0, "clear": self.clear}
         counts |= {"undecided": self.undecided, "failed": self.failed}
         (state, count), *others = [(state, count) for state, count in counts.items() if count] or [("", 0)]
         first = [f"{counted(count, 'rule')} {state}"] if count else []
@@ -134,7 +143,7 @@ class RunOutcome:
             "cause": self.cause or None,
             "first_sign": self.first_sign,
             "advice": self.advice,
-            "rules": {name: getattr(self.rules, name) for name in ("fired", "clear", "undecided", "failed")},
+            "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
         }
@@ -235,8 +244,10 @@ def _step(rule: SummarizedRule) -> int:
 
 def count_rules(rules: Iterable[SummarizedRule]) -> RuleCounts:
     """Count rules by state."""
-    states = [describe.rule_state(rule) for rule in rules]
-    return RuleCounts(*(states.count(state) for state in ("fired", "clear", "undecided", "error")))
+    severities = [(describe.rule_state(rule), rule.severity) for rule in rules]
+    states = [state for state, _ in severities]
+    numbers = (states.count(state) for state in ("fired", "clear", "undecided", "error"))
+    return RuleCounts(*numbers, advice=severities.count(("fired", "advice")))
 
 
 def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
@@ -285,15 +296,17 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
 
 
 def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str:
-    """``, no problem found (12 rules clear, 1 undecided)``; empty: a running run has no verdict yet."""
+    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet."""
+    advice = f", {counted(counts.advice, 'piece of advice', 'pieces of advice')}" if counts.advice else ""
     if status.status not in JOB_ENDED:
-        return f", no problem found so far ({counts.words()})" if counts.clear else ""
+        return f", no problem found so far{advice} ({counts.words()})" if counts.clear else ""
     if not counts.total:
         return "; no rules were evaluated"
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
-    return f", no problem found ({words})" if status.status == "Completed" else f"; no rule found a problem ({words})"
+    found = ", no problem found" if status.status == "Completed" else "; no rule found a problem"
+    return f"{found}{advice} ({words})"
 
 
 def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:

@@ -192,6 +192,8 @@ def test_counts_have_all_states() -> None:
     assert counts.words(with_fired=True) == "2 rules fired, 1,200 clear, 1 undecided, 3 failed"
     assert counts.words() == "1,200 rules clear, 1 undecided, 3 failed"
     assert RuleCounts().words() == ""
+    assert RuleCounts(fired=3, clear=2, advice=1).words(with_fired=True) == "3 rules fired (1 as advice), 2 clear"
+    assert RuleCounts(fired=1, clear=2, advice=1).words(with_fired=True) == "1 rule fired as advice, 2 clear"
 
 
 def test_the_order_depends_on_severity_and_cause_and_not_on_the_order_of_the_rules() -> None:
@@ -223,7 +225,7 @@ def test_the_outcome_as_json_has_the_ranked_findings() -> None:
     found = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE, NAN)), [WORKER]).to_dict()
     assert found["text"].startswith("Completed")
     assert (found["cause"], found["level"]) == ("loss_spike", "fatal")
-    assert found["rules"] == {"fired": 2, "clear": 0, "undecided": 0, "failed": 0}
+    assert found["rules"] == {"fired": 2, "clear": 0, "undecided": 0, "failed": 0, "advice": 0}
     (problem,) = found["findings_ranked"]
     assert (problem["name"], problem["severity"]) == ("loss_spike", "warning")
     assert [(effect["name"], effect["severity"]) for effect in problem["explains"]] == [("exploding_tensor", "fatal")]

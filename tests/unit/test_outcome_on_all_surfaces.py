@@ -141,6 +141,19 @@ def test_a_cause_is_one_row_with_its_effects_on_every_surface(runs: dict[str, st
     assert "loss_spike" in listed
 
 
+def test_a_finding_that_has_closed_is_shown_with_its_last_step(runs: dict[str, str]) -> None:
+    path = runs["recovered"]
+    with TestClient(create_app(str(Path(path).parent)), base_url=ADDRESS) as client:
+        pages = [plain(client.get(f"/runs/recovered/{page}").text) for page in ("overview", "rules")]
+    finding = "steps 2 to 19: every gradient is exactly 0 from step 0 to 19"
+    assert finding in pages[0]
+    assert "steps 2 to 19" in pages[1]
+    assert finding in one_line(command("show", path))
+    assert not any("since step" in page for page in (*pages, terminal(path), plain(render(build(Run(path), ())))))
+    (problem,) = json.loads(command("show", path, "--json"))["outcome"]["findings_ranked"]
+    assert (problem["step"], problem["last_step"], problem["is_open"]) == (2, 19, False)
+
+
 def test_counts_of_rules_are_the_same_everywhere(runs: dict[str, str]) -> None:
     path = runs["nan"]
     counts = outcome_of(Run(path)).rules

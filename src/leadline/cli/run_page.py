@@ -232,8 +232,8 @@ def _findings(rule: Rule, effects: Sequence[Rule]) -> RenderableType:
         return Text(rule["why"] or "", style="dim")
     lines: list[RenderableType] = []
     for finding in rule["findings"][:_MAX_FINDINGS]:
-        until = f" to {finding['last_step']:,}" if finding["last_step"] > finding["step"] else ""
-        lines.append(Text(f"step {finding['step']:,}{until}: {finding['message']}"))
+        steps = describe.steps_of(finding["step"], finding["last_step"])
+        lines.append(Text(f"{steps}: {finding['message']}"))
     if rule["findings"][0]["suggestion"]:
         lines.append(Text(f"try: {rule['findings'][0]['suggestion']}", style="dim"))
     more = len(rule["findings"]) - _MAX_FINDINGS

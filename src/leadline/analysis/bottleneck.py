@@ -140,7 +140,9 @@ def _adapt_to_trees(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottlen
     """Adapt a bottleneck to boosted trees: their forward phase is the scoring of evaluation sets."""
     scoring = shares.get("forward", 0.0)
     if bottleneck.kind == COMPUTE and bottleneck.phase == "forward" and scoring >= _BOTTLENECK_SHARE:
-        message = f"{_percent(bottleneck.evidence, 'forward', of='the time of a round')} is spent scoring the evaluation sets"
+        message = (
+            f"{_percent(bottleneck.evidence, 'forward', of='the time of a round')} is spent scoring the evaluation sets"
+        )
         return replace(bottleneck, message=message, suggestion=_TRY_SCORING)
     return replace(bottleneck, suggestion=_TRY_FOR_TREES.get(bottleneck.kind, bottleneck.suggestion))
 
@@ -197,8 +199,7 @@ def _blocked(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck |
     if shares.get(phase, 0.0) < _BOTTLENECK_SHARE or ready_share >= _WAITING_SHARE:
         return None
     message = (
-        f"{_percent(evidence, phase)} is {phase}, of which the training's thread waits "
-        f"{100 * (1 - ready_share):.0f} %"
+        f"{_percent(evidence, phase)} is {phase}, of which the training's thread waits {100 * (1 - ready_share):.0f} %"
     )
     return Bottleneck(HOST, phase, message, _TRY["blocked"], evidence)
 

@@ -116,6 +116,18 @@ def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
         "dry run: would ask to stop at step 8",
         1,
     )
+    assert scenario.announced == [("e", "stop_training: dry run: would ask to stop at step 8", False)]
+
+
+def test_only_the_first_dry_runs_are_announced(tmp_path: Path) -> None:
+    scenario = Scenario(tmp_path, stop(dry_run=True))
+    for at in range(10):
+        scenario.dispatcher.dispatch(finding(at))
+    assert len(scenario.lines()) == 10
+    assert [message.partition(": ")[2] for _, message, _ in scenario.announced][2:] == [
+        "dry run: would ask to stop at step 3",
+        "further dry runs are not listed",
+    ]
 
 
 def test_a_notification_is_delivered_once_also_after_a_restart_of_the_judge(tmp_path: Path) -> None:

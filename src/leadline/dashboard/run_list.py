@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
+from leadline.analysis.hyperparameters import given_hyperparameters
 from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
 from leadline.records import describe
@@ -144,10 +144,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         command=_format_command(run.command),
         short_command=shorten_command(run.command),
         loss="" if run.loss is None else significant(float(run.loss)),
-        given={
-            **{name: format_hyperparameter(value) for name, value in run.hyperparameters.items()},
-            **options_of(run.command),
-        },
+        given=given_hyperparameters(run.command, run.hyperparameters),
         notes=read_notes(run.path),
         version=version,
     )

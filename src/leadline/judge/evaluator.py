@@ -164,10 +164,10 @@ class RuleTrack:
         why = models.why_not_applicable(self.needs.tensors)
         if why:
             return "not_applicable", why
-        unseen = missing(self.needs, is_of_trees=models.are_trees)
+        unseen = missing(self.needs, self.coverage, is_of_trees=models.are_trees)
         verdict, why = self.tally.result(self.rule.least_observations, unseen)
         absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
-        return ("undecided", f"no {absent[0]} were captured") if verdict == "clear" and absent else (verdict, why)
+        return ("undecided", self.coverage.why_missing(absent[0])) if verdict == "clear" and absent else (verdict, why)
 
 
 class _RuleGroup:
@@ -341,10 +341,11 @@ def _is_scan_time(needs: Needs, scan: Scan) -> bool:
     return scan.is_last or (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
 
 
-def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
+def missing(needs: Needs, coverage: Coverage, *, is_of_trees: bool = False) -> str:
     """Return why a rule without any data is undecided.
 
     Args:
+        coverage: What was captured of its needs.
         is_of_trees: Whether boosted trees are trained, and no network.
     """
     if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
@@ -355,8 +356,10 @@ def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
         return "no step was recorded"
     collections = [need.collection for need in needs.tensors if need.collection not in (None, "all")]
     required = [need.collection for need in needs.tensors if need.collection in collections and not need.is_optional]
+    if required:
+        return coverage.why_missing(required[0])
     if collections:
-        return f"no {' or '.join(dict.fromkeys(map(str, required[:1] or collections)))} were captured"
+        return f"no {' or '.join(dict.fromkeys(map(str, collections)))} were captured"
     if any(need.collection == "all" for need in needs.tensors):
         return "nothing was captured"
     return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"

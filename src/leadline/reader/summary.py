@@ -130,7 +130,7 @@ def summarize(path: str) -> RunSummary | None:
         command=start.command,
         steps=steps_by_mode(workers),
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
-        hyperparameters=_hyperparameters(workers),
+        hyperparameters=reported_hyperparameters(workers),
         cost_ratio=step_share(workers),
         rules=rules.rules,
         outcome=run_outcome(state, judged, workers),
@@ -138,7 +138,7 @@ def summarize(path: str) -> RunSummary | None:
     )
 
 
-def _hyperparameters(workers: Iterable[WorkerDocument]) -> dict[str, object]:
+def reported_hyperparameters(workers: Iterable[WorkerDocument]) -> dict[str, object]:
     """Return the hyperparameters of the first worker that has some; containers are left out."""
     for worker in workers:
         batch_size = {"batch_size": worker.facts["batch_size"]} if worker.facts.get("batch_size") else {}

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
+from leadline.analysis.hyperparameters import format_hyperparameter, options_of
 from leadline.dashboard.pages.runs import PAGE_ROWS, RunQuery, select
 from leadline.dashboard.run_list import RunList, RunRow, shorten_command
 from leadline.dashboard.security import Access

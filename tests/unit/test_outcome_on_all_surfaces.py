@@ -141,6 +141,15 @@ def test_a_cause_is_one_row_with_its_effects_on_every_surface(runs: dict[str, st
     assert "loss_spike" in listed
 
 
+def test_what_follows_from_a_cause_has_no_advice_of_its_own(runs: dict[str, str]) -> None:
+    with TestClient(create_app(str(Path(runs["nan"]).parent)), base_url=ADDRESS) as client:
+        pages = [client.get(f"/runs/nan/{page}").text for page in ("overview", "rules")]
+    for page in pages:
+        (card,) = re.findall(r'<article [^>]*id="exploding_tensor-1".*?</article>', page, re.DOTALL)
+        assert "Try: the advice of loss_spike first; this usually follows from it" in plain(card)
+        assert "learning rate" not in plain(card)
+
+
 def test_a_finding_that_has_closed_is_shown_with_its_last_step(runs: dict[str, str]) -> None:
     path = runs["recovered"]
     with TestClient(create_app(str(Path(path).parent)), base_url=ADDRESS) as client:

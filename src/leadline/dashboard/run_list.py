@@ -44,6 +44,8 @@ class RunRow:
     """The outcome in one line, without what other columns show."""
     level: Level
     """The level of the outcome."""
+    ending: Level
+    """The level of the badge of the status: ``fatal`` as well if the last loss is not finite."""
     worst: str
     """Most severe rule status; "": no rules."""
     fired: tuple[str, ...]
@@ -137,6 +139,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         steps_by_mode=describe.steps(run.steps),
         outcome=run.outcome.brief,
         level=run.outcome.level,
+        ending=run.level,
         worst=_worst(rule.status for rule in run.rules),
         fired=tuple(problem.cause.name for problem in run.outcome.problems),
         rules=len(run.rules),

@@ -16,7 +16,7 @@ from leadline.analysis.comparison import ComparedRow, ComparedScalar, compared, 
 from leadline.analysis.overview import outcome_of
 from leadline.charts.tensor_charts import scalar_groups
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.page import render, site
+from leadline.dashboard.page import level_of, render, site
 from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.reader.find_runs import list_runs
@@ -51,6 +51,7 @@ def compare(request: Request) -> Response:
     runs = [member.run for member in opened]
     tables = {
         "facts": facts(runs),
+        "levels": [level_of(run.path) for run in runs],
         "last_values": [_last_values(scalar) for scalar in comparison.scalars(scalars)[:_MAX_ROWS]],
         "hyperparameters": comparison.hyperparameters(hyperparameters)[:_MAX_ROWS],
         "rules": rules(runs),

@@ -53,7 +53,7 @@ class Outcome:
     request: str | None = None
     """The id of the control request, if it made one; its acknowledgement is the final outcome of the action."""
     announcement: str | None = None
-    """The text that the terminal shows after the finding: ``stopping at step 1314``."""
+    """The text that the terminal shows after the finding: ``stopping at the next step``."""
     is_nothing: bool = False
     """Whether there was nothing to do."""
 

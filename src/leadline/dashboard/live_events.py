@@ -143,7 +143,9 @@ class ChangeStamp:
         self._folders = {part: FolderTree(os.path.join(run, part)) for part in PARTS}
 
     def read(self) -> dict[str, Any]:
-        """Return ``status``, for a run that has ended ``level``, and ``parts``: a number that differs for each change."""
+        """Return ``status``, for a run that has ended ``level``, and ``parts``: a number for each part
+        that differs when the part has changed.
+        """
         parts = {part: zlib.crc32(repr(list(folder.states())).encode()) for part, folder in self._folders.items()}
         parts["actions"] = stamp(os.path.join(self._run, layout.ACTIONS))[1]
         status = liveness.effective_status(self._run)

@@ -66,6 +66,11 @@ class ComparedScalar:
         """The name, with the mode unless it is ``train``."""
         return self.name if self.mode == "train" else f"{self.name} ({self.mode})"
 
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """The values as text."""
+        return tuple(None if value is None else value.text for value in self.values)
+
 
 def facts(runs: Sequence[Run]) -> list[ComparedRow]:
     """Return status, duration, preset, steps and workers of runs."""

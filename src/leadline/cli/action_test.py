@@ -80,8 +80,8 @@ def _perform(spec: ActionSpec) -> tuple[str, bool]:
         return "checked, but not performed: it needs a running job", False
     with tempfile.TemporaryDirectory() as folder:
         answers = _answers(spec, folder)
-    error = next((str(answer["error"]) for answer in answers if "error" in answer), "")
-    return (f"failed: {error}", True) if error else (str(answers[-1]["outcome"]), False)
+    why = next((str(answer["error"]) for answer in answers if "error" in answer), "")
+    return (f"failed: {why}", True) if why else (str(answers[-1]["outcome"]), False)
 
 
 def _answers(spec: ActionSpec, folder: str) -> Sequence[dict[str, Any]]:

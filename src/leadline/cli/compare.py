@@ -86,7 +86,7 @@ def _text(value: str | None) -> str:
 
 
 def _scalar_row(scalar: ComparedScalar) -> tuple[str, ...]:
-    return scalar.label, *(_text(value and value.text) for value in scalar.values)
+    return scalar.label, *(_text(text) for text in scalar.texts)
 
 
 def _to_dict(

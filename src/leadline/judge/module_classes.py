@@ -47,5 +47,5 @@ class ModuleClasses:
             kind = self._classes.get(module)
             if kind is not None:
                 mention = rf"(?<![\w.])(?:(?:module|layer) {re.escape(module)}|{re.escape(tensor)})(?![\w.]*\w)"
-                message = re.sub(mention, lambda found, kind=kind: f"{found[0]} ({kind})", message, count=1)
+                message = re.sub(mention, rf"\g<0> ({kind})", message, count=1)
         return message

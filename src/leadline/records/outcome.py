@@ -256,10 +256,11 @@ def _step(rule: SummarizedRule) -> int:
 
 def count_rules(rules: Iterable[SummarizedRule]) -> RuleCounts:
     """Count rules by state."""
-    severities = [(describe.rule_state(rule), rule.severity) for rule in rules]
-    states = [state for state, _ in severities]
-    numbers = (states.count(state) for state in ("fired", "clear", "undecided", "error"))
-    return RuleCounts(*numbers, advice=severities.count(("fired", "advice")))
+    found = list(rules)
+    states = [describe.rule_state(rule) for rule in found]
+    advice = sum(state == "fired" and rule.severity == "advice" for state, rule in zip(states, found, strict=True))
+    fired, clear, undecided, failed = (states.count(state) for state in ("fired", "clear", "undecided", "error"))
+    return RuleCounts(fired, clear, undecided, failed, advice)
 
 
 def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:

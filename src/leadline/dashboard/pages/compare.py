@@ -62,7 +62,7 @@ def compare(request: Request) -> Response:
 
 def _last_values(scalar: ComparedScalar) -> ComparedRow:
     """Return a loss or metric as a row: the last value with minimum and maximum."""
-    return ComparedRow(scalar.label, tuple(value and value.text for value in scalar.values))
+    return ComparedRow(scalar.label, scalar.texts)
 
 
 def _available(opened: OpenedRun) -> dict[str, Any]:

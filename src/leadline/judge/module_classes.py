@@ -42,10 +42,12 @@ class ModuleClasses:
 
     def name(self, message: str, tensors: Iterable[str]) -> str:
         """Return a message with the class behind the first mention of each module of the tensors."""
-        modules = {module_of(tensor): tensor.removeprefix("gradient/") for tensor in tensors}
-        for module, tensor in modules.items():
+        modules: dict[str, list[str]] = {}
+        for tensor in tensors:
+            modules.setdefault(module_of(tensor), []).append(re.escape(tensor.removeprefix("gradient/")))
+        for module, names in modules.items():
             kind = self._classes.get(module)
             if kind is not None:
-                mention = rf"(?<![\w.])(?:(?:module|layer) {re.escape(module)}|{re.escape(tensor)})(?![\w.]*\w)"
-                message = re.sub(mention, rf"\g<0> ({kind})", message, count=1)
+                mentions = "|".join([f"(?:module|layer) {re.escape(module)}", *names])
+                message = re.sub(rf"(?<![\w.])(?:{mentions})(?![\w.]*\w)", rf"\g<0> ({kind})", message, count=1)
         return message

@@ -186,7 +186,7 @@ def all_zero(*, healthy: bool) -> None:
     """All weights start at zero, so activations and gradients are zero.
 
     leadline run --no-default-rules --preset full --rule all_zero:collection_names=gradients faults.py all_zero
-    step 3  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
+    step 3  all_zero: gradient/0.weight (linear): 100 % of 512 elements are zero, and 2 more tensors
     names gradient/0.weight, gradient/0.bias, gradient/2.weight
     """
     model = classifier()

@@ -32,6 +32,7 @@ LAYERS = Capture(0, {name: {"abs_mean": 1.0} for name in list(INFOS)[:3]}, infos
         ("made by module 0: 4 in 0_output_0", ("0_output_0",), "made by module 0 (linear): 4 in 0_output_0"),
         ("in features.3.bias or 0.3.bias", ("features.3.bias",), "in features.3.bias (conv2d) or 0.3.bias"),
         ("layer features.3 has none", ("features.3.weight",), "layer features.3 (conv2d) has none"),
+        ("0.weight: a, 0.bias: b", ("0.weight", "0.bias"), "0.weight (linear): a, 0.bias: b"),
         ("10.weight is 0, at 0.5", ("0.weight",), "10.weight is 0, at 0.5"),
         ("head.weight and 7.weight are 0", ("head.weight", "7.weight"), "head.weight and 7.weight are 0"),
     ],

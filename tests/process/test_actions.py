@@ -129,7 +129,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
     assert {request.path for request in receiver.received} == {"/v1/metrics"}
     told = "\n".join(ended.said)
     assert "step 37  exploding_tensor: loss is NaN" in told
-    assert "stopping at step" in told
+    assert "stopping at the next step" in told
     assert "by exploding_tensor: loss is NaN" in told
     assert "leadline  Stopped at step " in told
     assert ended.show()["stopped_by"] == "rule:exploding_tensor"

@@ -69,7 +69,7 @@ def test_a_training_that_shares_its_processor_is_told_so_and_not_that_it_waits(t
     time, rules, lines = shown(tmp_path, "crowded")
     assert (time["bound"]["kind"], time["bound"]["phase"]) == ("compute", "backward")
     assert time["overload"]["share"] > 0.5
-    assert "% of the time for a CPU" in time["overload"]["message"]
+    assert "% of the time after the first step" in time["overload"]["message"]
     assert any("; the machine is overloaded: " in line for line in lines)
     assert "input_bound" not in fired(rules)
 

@@ -18,6 +18,8 @@ from leadline.records.formatting import latency
 
 STEPS = 500
 """Capturing all of them would take longer than the seconds that the budget grants at the start of a run."""
+pytestmark = pytest.mark.slow
+
 DEAR = """
 from leadline.records.needs import TensorNeed
 from leadline.rules import Clear, Needs, Rule
@@ -134,7 +136,6 @@ def test_without_a_budget_everything_is_captured_when_due(tmp_path: Path) -> Non
     assert "sampled less often" not in ended.err
 
 
-@pytest.mark.slow
 def test_ranks_capture_the_same_steps(tmp_path: Path) -> None:
     """Ranks do not communicate, so none waits."""
     (tmp_path / "dear.py").write_text(DEAR)
@@ -155,7 +156,6 @@ def per_worker(run: Run, tensor: str, statistic: str) -> dict[str, set[int]]:
     return {worker: {step for of, step in rows if of == worker} for worker in run.workers()}
 
 
-@pytest.mark.slow
 def test_to_stop_on_any_finding_takes_no_verdict_away(tmp_path: Path) -> None:
     """The rules that stop the training see more steps of what is cheap, and no fewer of anything else."""
     clear = []

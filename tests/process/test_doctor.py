@@ -92,6 +92,7 @@ def test_report_of_three_steps_of_a_training(tmp_path: Path) -> None:
     assert "came to its end" not in report["err"]
 
 
+@pytest.mark.slow
 def test_overhead_of_each_preset_and_rule_set(tmp_path: Path) -> None:
     report = examined(tmp_path, "--steps", "5", "--", script("patient.py"), "functional")
     training = report["training"]
@@ -112,6 +113,7 @@ def test_overhead_of_each_preset_and_rule_set(tmp_path: Path) -> None:
     assert training["steps"] == {"train": 5}
 
 
+@pytest.mark.slow
 def test_the_report_page_is_written(tmp_path: Path) -> None:
     done = doctor(tmp_path, "--", script("patient.py"), "frozen", COLUMNS="160")
     assert done.returncode == 0, done.stderr
@@ -156,6 +158,7 @@ def test_a_training_without_optimizer_steps_is_examined_and_stopped(tmp_path: Pa
     assert "came to its end" not in report["err"]
 
 
+@pytest.mark.slow
 def test_a_training_of_one_step_has_no_overhead_estimate(tmp_path: Path) -> None:
     report = examined(tmp_path, "--", script("patient.py"), "short")
     assert report["training"]["steps"] == {"train": 1}
@@ -171,6 +174,7 @@ def test_a_script_that_ignores_the_stop_is_ended_by_signals(tmp_path: Path) -> N
     assert "came to its end" not in report["err"]
 
 
+@pytest.mark.slow
 def test_a_command_without_training_is_ended_at_the_time_limit(tmp_path: Path) -> None:
     report = examined(tmp_path, "--limit", "1.5", "--", sys.executable, "-c", "import time; time.sleep(600)", status=1)
     assert set(coverage_gaps(report)) == {"no training was seen", "0 steps in 1.5 s"}

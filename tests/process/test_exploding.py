@@ -49,7 +49,7 @@ def test_a_nan_in_a_single_gradient_is_found_before_the_loss_is_affected(tmp_pat
     finding = check_stopped(ended.show(), bad_step=23)
     assert finding["tensors"] == ["gradient/2.weight"]
     assert finding["evidence"]["nan_count"] == 1
-    assert finding["message"] == "2.weight: 1 of 16 gradients is NaN"
+    assert finding["message"] == "2.weight (linear): 1 of 16 gradients is NaN"
 
 
 def test_watch_in_the_script_stops_the_training_without_a_launcher(tmp_path: Path) -> None:

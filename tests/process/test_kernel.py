@@ -115,6 +115,7 @@ def test_a_cell_shows_the_verdict_and_running_it_again_replaces(kernel: Kernel) 
     assert kernel.run(f"open('/proc/self/task/{kernel.pid}/children').read()")["text/plain"] == "''"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["kill", "restart", "shutdown"])
 def test_all_processes_of_a_run_end_with_the_kernel(kernel: Kernel, tmp_path: Path, ending: str) -> None:
     kernel.run(TRAIN)
@@ -135,6 +136,7 @@ def test_all_processes_of_a_run_end_with_the_kernel(kernel: Kernel, tmp_path: Pa
     assert only_run(tmp_path / "leadline-runs").path == run
 
 
+@pytest.mark.slow
 def test_a_killed_agent_does_not_affect_the_kernel(kernel: Kernel) -> None:
     kernel.run(TRAIN)
     run = kernel.run("import leadline\nwatching = leadline.watch(model)\nstr(watching)")["text/plain"].strip("'")

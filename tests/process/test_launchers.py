@@ -131,6 +131,7 @@ def test_a_killed_process_ends_the_run(tmp_path: Path, start: Start) -> None:
     assert ended(run)["status"] == "Failed"
 
 
+@pytest.mark.slow
 def test_a_stop_ends_all_processes_and_the_run_stays_stopped(tmp_path: Path, start: Start) -> None:
     run = tmp_path / "job"
     ranks = [start("5", "watch", str(tmp_path / "never"), run=run, RANK=str(rank)) for rank in range(2)]

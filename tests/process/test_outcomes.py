@@ -11,6 +11,7 @@ import pytest
 from launching import LEADLINE, PATIENCE, Ended, environment, finish, script, started, wait_for, watched
 
 NOTICE = ("--on", "job=run_command:cat > notice.json")
+NO_PROBLEM = r"no problem found(, 1 piece of advice)? \(\d+ rules clear.*\)(; \w+-bound: .*)?\..*"
 PYTHON_OF_TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 
 
@@ -35,7 +36,7 @@ def check_outcome(ended: Ended, pattern: str) -> None:
 
 def test_a_healthy_training(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("ending.py"), "healthy", folder=tmp_path)
-    check_outcome(ended, r"Completed: 120 steps, no problem found \(\d+ rules clear.*\)(; \w+-bound: .*)?\..*")
+    check_outcome(ended, rf"Completed: 120 steps, {NO_PROBLEM}")
 
 
 def test_a_training_that_a_rule_stopped(tmp_path: Path) -> None:
@@ -66,7 +67,8 @@ def test_a_training_that_was_stopped_by_hand(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_training_that_waits_for_its_data(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("bound.py"), "loader", folder=tmp_path)
-    check_outcome(ended, r"Completed: 90 steps, no problem found \(.*\); input-bound: .*\. Try: .*num_workers.*")
+    waits = r"no problem found, 1 piece of advice \(.*\); input-bound: .*\. Try: .*num_workers.*"
+    check_outcome(ended, rf"Completed: 90 steps, {waits}")
 
 
 @pytest.mark.slow
@@ -75,4 +77,4 @@ def test_a_training_of_boosted_trees(tmp_path: Path) -> None:
     words += [PYTHON_OF_TREES, script("boosters.py"), str(tmp_path), "binary"]
     ended = finish(words, tmp_path, env=environment())
     assert ended.status == 0, ended.err
-    check_outcome(ended, r"Completed: \d+ steps, no problem found \(\d+ rules clear.*\)(; \w+-bound: .*)?\..*")
+    check_outcome(ended, rf"Completed: \d+ steps, {NO_PROBLEM}")

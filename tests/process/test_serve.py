@@ -19,6 +19,8 @@ from serving import BUCKET, Server, Store, create, ended, rule, s3_store, status
 import leadline
 from leadline.compat.smdebug import create_trial
 
+pytestmark = pytest.mark.slow
+
 CUSTOM_RULE: Final = """
 from smdebug.rules.rule import Rule
 

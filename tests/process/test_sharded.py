@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from launching import Ended, environment, finish, rule, script, watched
 
+pytestmark = pytest.mark.slow
+
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
 WAYS = ("sharded", "flat", "original", "plain", "redundant")
 EACH = 6
@@ -82,7 +84,6 @@ def test_shards_make_up_the_whole_tensor(watch: Ended) -> None:
             assert run.tensor(name).statistic("l2", step) == pytest.approx(np.linalg.norm(expected), rel=1e-5)
 
 
-@pytest.mark.slow
 def test_a_finding_on_one_rank_stops_both_at_the_same_step(tmp_path: Path) -> None:
     ended = watched(
         ("--on", "exploding_tensor=stop_training"), *TORCHRUN, script("sharded.py"), ".", "30", folder=tmp_path

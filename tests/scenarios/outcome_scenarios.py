@@ -11,6 +11,7 @@ from timelines import merge_by_time, training
 from tree_scenarios import loss
 
 from leadline.records.manifest import ActionSpec, RuleSpec
+from leadline.records.series import TensorInfo
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, Part, RunWriter
 
 RULES: Final = ("exploding_tensor", "loss_spike", "input_bound")
@@ -76,6 +77,20 @@ def spike(folder: Path) -> str:
     return _end(_writer(folder, "spike").write_all(_losses([*_falling(300), *[50.0] * 20])))
 
 
+def recovered(folder: Path) -> str:
+    """Write a run without a gradient at first, which has one from step 20 on."""
+    infos = {
+        name: TensorInfo(name, (collection,), (4, 4))
+        for name, collection in (("a.weight", "weights"), ("gradient/a.weight", "gradients"))
+    }
+    norms = [0.0] * 20 + [0.5] * 20
+    parts = [
+        Capture(step, {"gradient/a.weight": {"abs_max": norm}, "a.weight": {"update_ratio": norm}}, infos=infos)
+        for step, norm in enumerate(norms)
+    ]
+    return _end(_writer(folder, "recovered", ["no_gradient"]).write_all(parts))
+
+
 def healthy(folder: Path) -> str:
     """Write a run without a problem, whose time goes into computing."""
     return _end(_writer(folder, "healthy").write_all(_timed(100, _COMPUTE)))
@@ -121,11 +136,16 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
         r"Completed: 320 steps; 1 problem found by loss_spike: loss jumped from 1\.\d+ to 50 and stayed above \S+ for "
         r"5 steps \((since )?step 30\d\)\. Try: the last checkpoint .*",
     ),
+    "recovered": (
+        recovered,
+        r"Completed: 40 steps; 1 problem found by no_gradient: every gradient is exactly 0 from step 0 to 19 "
+        r"\(1 parameter\)\. Try: .*",
+    ),
     "healthy": (healthy, r"Completed: 100 steps, no problem found \(3 rules clear\)\."),
     "input_bound": (
         input_bound,
-        r"Completed: 100 steps, no problem found \(2 rules clear\); input-bound: 64 % of the step time is waiting for "
-        r"data.*\. Try: more num_workers.*",
+        r"Completed: 100 steps, no problem found, 1 piece of advice \(2 rules clear\); input-bound: 64 % of the "
+        r"step time is waiting for data.*\. Try: more num_workers.*",
     ),
     "stopped_by_hand": (stopped_by_hand, r"Stopped at step 79 by hand; no rule found a problem \(3 rules clear\)\."),
     "crashed": (

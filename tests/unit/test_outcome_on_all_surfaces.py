@@ -141,6 +141,28 @@ def test_a_cause_is_one_row_with_its_effects_on_every_surface(runs: dict[str, st
     assert "loss_spike" in listed
 
 
+def test_what_follows_from_a_cause_has_no_advice_of_its_own(runs: dict[str, str]) -> None:
+    with TestClient(create_app(str(Path(runs["nan"]).parent)), base_url=ADDRESS) as client:
+        pages = [client.get(f"/runs/nan/{page}").text for page in ("overview", "rules")]
+    for page in pages:
+        (card,) = re.findall(r'<article [^>]*id="exploding_tensor-1".*?</article>', page, re.DOTALL)
+        assert "Try: the advice of loss_spike first; this usually follows from it" in plain(card)
+        assert "learning rate" not in plain(card)
+
+
+def test_a_finding_that_has_closed_is_shown_with_its_last_step(runs: dict[str, str]) -> None:
+    path = runs["recovered"]
+    with TestClient(create_app(str(Path(path).parent)), base_url=ADDRESS) as client:
+        pages = [plain(client.get(f"/runs/recovered/{page}").text) for page in ("overview", "rules")]
+    finding = "steps 2 to 19: every gradient is exactly 0 from step 0 to 19"
+    assert finding in pages[0]
+    assert "steps 2 to 19" in pages[1]
+    assert finding in one_line(command("show", path))
+    assert not any("0 since step" in page for page in (*pages, terminal(path), plain(render(build(Run(path), ())))))
+    (problem,) = json.loads(command("show", path, "--json"))["outcome"]["findings_ranked"]
+    assert (problem["step"], problem["last_step"], problem["is_open"]) == (2, 19, False)
+
+
 def test_counts_of_rules_are_the_same_everywhere(runs: dict[str, str]) -> None:
     path = runs["nan"]
     counts = outcome_of(Run(path)).rules
@@ -152,3 +174,17 @@ def test_counts_of_rules_are_the_same_everywhere(runs: dict[str, str]) -> None:
     assert words in terminal(path)
     assert words in plain(render(build(Run(path), ())))
     assert f"{counts.fired} of {counts.total} rules fired" in command("show", path)
+
+
+def test_a_rule_that_fired_as_advice_is_counted_as_such_everywhere(runs: dict[str, str]) -> None:
+    path, words = runs["input_bound"], "1 rule fired as advice, 2 clear"
+    counts = outcome_of(Run(path)).rules
+    assert (counts.fired, counts.advice, counts.words(with_fired=True)) == (1, 1, words)
+    with TestClient(create_app(str(Path(path).parent)), base_url=ADDRESS) as client:
+        assert words in plain(client.get("/runs/input_bound/overview").text)
+        assert "fired 1 clear 2 " in plain(client.get("/runs/input_bound/rules").text)
+    assert words in terminal(path)
+    assert words in plain(render(build(Run(path), ())))
+    assert "1 of 3 rules fired as advice" in command("show", path)
+    shown = json.loads(command("show", path, "--json"))["outcome"]["rules"]
+    assert shown == {"fired": 1, "clear": 2, "undecided": 0, "failed": 0, "advice": 1}

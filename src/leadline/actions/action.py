@@ -53,7 +53,7 @@ class Outcome:
     request: str | None = None
     """The id of the control request, if it made one; its acknowledgement is the final outcome of the action."""
     announcement: str | None = None
-    """The text that the terminal shows after the finding: ``stopping at step 1314``."""
+    """The text that the terminal shows after the finding: ``stopping at the next step``."""
     is_nothing: bool = False
     """Whether there was nothing to do."""
 
@@ -97,7 +97,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
     in; the run directory, the logs and all outcomes contain only the names.
 
     Args:
-        dry_run: Only log what would be done.
+        dry_run: Only log and announce what would be done; no server needs to answer.
         cooldown: Seconds after a delivery for a rule during which further findings of it are skipped, >= 0.
         episodes: ``every``: every finding, ``once``: only the first of each rule.
         retries: The maximal number of retries after a failure, >= 0.

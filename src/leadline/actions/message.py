@@ -127,6 +127,8 @@ def _rules(notification: Notification) -> list[str]:
 
 
 def _commands(notification: Notification) -> list[str]:
+    if not notification.uri:
+        return []
     path = shlex.quote(notification.uri)
     stop = [f"stop: leadline stop {path}"] if notification.job_status in ("Starting", "InProgress") else []
     return [f"details: leadline show {path}", *stop]

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from leadline.actions import message
 from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError
@@ -70,6 +70,7 @@ class Notify(Action, frozen=True, kw_only=True):
         url: The target as a [URL of Apprise](https://github.com/caronc/apprise/wiki); secrets in it as `$NAME`.
         probe: Whether to test the connection to the host before the training starts, if the URL contains it in plain
             text (mail, json, form, xml, gotify).
+        episodes: ``once``: each rule sends one message in a run, for its first finding; ``every``: for every finding.
     """
 
     target: ClassVar[str | None] = "url"
@@ -77,12 +78,13 @@ class Notify(Action, frozen=True, kw_only=True):
 
     url: str
     probe: bool = True
+    episodes: Literal["every", "once"] = "once"
 
     def check(self) -> None:
         services = [Service(url) for url in self._urls()]
         if not services:
             raise ConfigurationError(f"notify: the target is empty; {URL_EXAMPLE}")
-        for service in services if self.probe else ():
+        for service in services if self.probe and not self.dry_run else ():
             if service.host:
                 check_reachable(*service.host, min(self.timeout, _PROBE_SECONDS))
 

@@ -168,14 +168,15 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
         )
         host, port, scheme = endpoint_address(client)
         client.close()
-        check_credentials("publish_metric")
-        if self.probe:
+        if not self.dry_run:
+            check_credentials("publish_metric")
+        if self.probe and not self.dry_run:
             check_reachable(host, port, min(self.timeout, _PROBE_SECONDS), scheme=scheme)
 
     def _check_url(self, name: str, url: str) -> None:
         """Refuse a URL that cannot be used; no error contains it, since it may be a secret."""
         parts = _split(name, url)
-        if self.probe:
+        if self.probe and not self.dry_run:
             limit = min(self.timeout, _PROBE_SECONDS)
             check_reachable(parts.hostname or "", port_of(parts), limit, scheme=parts.scheme)
 

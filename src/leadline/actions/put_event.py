@@ -73,7 +73,7 @@ class PutEvent(Action, frozen=True, kw_only=True):
     def check(self) -> None:
         with closing(self._client()) as client:
             host, port, scheme = aws.endpoint_address(client)
-        if self.probe:
+        if self.probe and not self.dry_run:
             aws.check_credentials(_NAME)
             check_reachable(host, port, min(self.timeout, _PROBE_SECONDS), scheme=scheme)
 

@@ -57,7 +57,9 @@ class StopTraining(Action, frozen=True, kw_only=True):
             let_script_finish=self.let_script_finish,
         )
         control.write_request(context.run, request)
-        return Outcome(f"stop requested at step {train_step}", train_step, request.id, f"stopping at step {train_step}")
+        # one worker goes on until it has read the request: with short steps that is many steps later
+        place = f"step {train_step:,}" if len(context.workers) > 1 else "the next step"
+        return Outcome(f"stop requested at step {train_step}", train_step, request.id, f"stopping at {place}")
 
 
 def _step(context: ActionContext) -> int:

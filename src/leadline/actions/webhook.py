@@ -65,7 +65,7 @@ class Webhook(Action, frozen=True, kw_only=True):
         parts = _parse_url(self.url)
         if re.search(r"[\x00-\x1f\x7f]", self.authorization):
             raise ConfigurationError("webhook: authorization has a line break in it; give it in one line")
-        if self.probe:
+        if self.probe and not self.dry_run:
             check_reachable(parts.hostname or "", port(parts), min(self.timeout, _PROBE_SECONDS), scheme=parts.scheme)
 
     def describe(self, context: ActionContext) -> str:

@@ -46,7 +46,10 @@ _TRY: Final = {
     OTHER: "py-spy or leadline profile on what the loop does between its phases: logging, .item(), metrics, Python",
     "idle": "torch.compile or CUDA graphs, a larger batch, and no .item() in the loop: the GPU waits for Python",
 }
-
+_TRY_OVERLOADED: Final = (
+    "fewer processes on this machine, or fewer threads than cores, since more workers need free processors"
+)
+"""Comes first where the machine is overloaded, whatever else takes the time."""
 
 _TRY_FOR_TREES: Final = {
     COMPUTE: "all cores (nthread) or a GPU (device='cuda'), then a smaller max_bin or max_depth, or subsample below 1",
@@ -111,12 +114,13 @@ def find_bottleneck(
         return None
     seconds, ready, overload = later.seconds_by_phase(), later.ready_shares(), find_overload(steps)
     whole, evidence = later.seconds(), _long_steps(later)
+    recorded = {name: total / whole for name, total in seconds.items()}
     if overload is not None and ready:
         left, ready = without_run_delay(seconds, ready, overload)
         whole, seconds = whole - sum(seconds.values()) + sum(left.values()), left
         evidence["overload"] = overload.to_dict()
     shares = {name: total / whole for name, total in seconds.items()}
-    evidence |= {"shares": shares, "cpu_shares": ready}
+    evidence |= {"shares": shares, "shares_with_waits": recorded, "cpu_shares": ready}
     bottleneck = (
         _memory(system, fired, evidence)
         or (_waiting(ranks.straggler, evidence) if ranks is not None and ranks.straggler is not None else None)
@@ -127,6 +131,8 @@ def find_bottleneck(
     )
     if bottleneck is not None and bottleneck.kind == COMPUTE and "input_bound" in fired:
         return None
+    if bottleneck is not None and bottleneck.kind in (INPUT, HOST) and overload is not None:
+        bottleneck = replace(bottleneck, suggestion=f"{_TRY_OVERLOADED}; then {bottleneck.suggestion}")
     return _adapt_to_trees(bottleneck, shares) if bottleneck is not None and is_boosted_run else bottleneck
 
 
@@ -134,7 +140,9 @@ def _adapt_to_trees(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottlen
     """Adapt a bottleneck to boosted trees: their forward phase is the scoring of evaluation sets."""
     scoring = shares.get("forward", 0.0)
     if bottleneck.kind == COMPUTE and bottleneck.phase == "forward" and scoring >= _BOTTLENECK_SHARE:
-        message = f"{100 * scoring:.0f} % of the time of a round is spent scoring the evaluation sets"
+        message = (
+            f"{_percent(bottleneck.evidence, 'forward', of='the time of a round')} is spent scoring the evaluation sets"
+        )
         return replace(bottleneck, message=message, suggestion=_TRY_SCORING)
     return replace(bottleneck, suggestion=_TRY_FOR_TREES.get(bottleneck.kind, bottleneck.suggestion))
 
@@ -180,7 +188,7 @@ def _largest(shares: dict[str, float], evidence: dict[str, Any], step_seconds: f
     if share < _BOTTLENECK_SHARE or share * step_seconds < _LEAST_SECONDS:
         return None
     kind, description, suggestion = candidates[name]
-    message = f"{100 * share:.0f} % of {_whole(evidence)} is {description}{_format_long_steps(evidence, name)}"
+    message = f"{_percent(evidence, name)} is {description}{_format_long_steps(evidence, name)}"
     return Bottleneck(kind, name, message, suggestion, evidence)
 
 
@@ -191,8 +199,7 @@ def _blocked(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck |
     if shares.get(phase, 0.0) < _BOTTLENECK_SHARE or ready_share >= _WAITING_SHARE:
         return None
     message = (
-        f"{100 * shares[phase]:.0f} % of {_whole(evidence)} is {phase}, of which the training's thread waits "
-        f"{100 * (1 - ready_share):.0f} %"
+        f"{_percent(evidence, phase)} is {phase}, of which the training's thread waits {100 * (1 - ready_share):.0f} %"
     )
     return Bottleneck(HOST, phase, message, _TRY["blocked"], evidence)
 
@@ -221,13 +228,17 @@ def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck
     whole = sum(shares.get(name, 0.0) for name in _COMPUTING)
     if whole < _BOTTLENECK_SHARE:
         return None
-    message = f"{100 * whole:.0f} % of {_whole(evidence)} is compute, most of it {phase}"
+    message = f"{_percent(evidence, *_COMPUTING)} is compute, most of it {phase}"
     return Bottleneck(COMPUTE, phase, message, _TRY[COMPUTE], evidence)
 
 
-def _whole(evidence: Mapping[str, Any]) -> str:
-    """Return the time to which the shares refer."""
-    return "the step time" + (" without waits for a CPU" if "overload" in evidence else "")
+def _percent(evidence: Mapping[str, Any], *phases: str, of: str = "the step time") -> str:
+    """``21 % of the step time``, on an overloaded machine ``21 % of the step time (49 % without waits for a CPU)``."""
+    whole, idle = (
+        100 * sum(evidence[name].get(phase, 0.0) for phase in phases) for name in ("shares_with_waits", "shares")
+    )
+    without = f" ({idle:.0f} % without waits for a CPU)" if "overload" in evidence else ""
+    return f"{whole:.0f} % of {of}{without}"
 
 
 def _long_steps(steps: StepTable) -> dict[str, Any]:

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.analysis.digest import Digest
+from leadline.analysis.hyperparameters import all_hyperparameters, given_hyperparameters, largest_hyperparameters
 from leadline.reader.run import Run
+from leadline.reader.summary import reported_hyperparameters
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.documents import RuleSummary, SummarizedRule
-from leadline.records.formatting import duration
+from leadline.records.formatting import duration, significant
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import steps_by_mode
 from leadline.store.run_state import read_rule_summary
 
+ScalarName = tuple[str, str]
+"""Name and mode."""
 _EXCLUDED: Final = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
 
 
@@ -42,6 +46,11 @@ class ScalarSummary:
     max: float
     """Of the finite values; NaN without any, as the last value if it is not finite."""
 
+    @property
+    def text(self) -> str:
+        """``0.129 (0.118 … 1.74)``: the last value, minimum and maximum."""
+        return f"{significant(self.last)} ({significant(self.min)} … {significant(self.max)})"
+
 
 @dataclass(frozen=True, slots=True)
 class ComparedScalar:
@@ -51,6 +60,16 @@ class ComparedScalar:
     mode: str
     values: tuple[ScalarSummary | None, ...]
     """One for each run, in their order; None: it was not captured there."""
+
+    @property
+    def label(self) -> str:
+        """The name, with the mode unless it is ``train``."""
+        return self.name if self.mode == "train" else f"{self.name} ({self.mode})"
+
+    @property
+    def texts(self) -> tuple[str | None, ...]:
+        """The values as text."""
+        return tuple(None if value is None else value.text for value in self.values)
 
 
 def facts(runs: Sequence[Run]) -> list[ComparedRow]:
@@ -71,13 +90,37 @@ def rules(runs: Sequence[Run]) -> list[ComparedRow]:
     return sorted(compared(states), key=lambda row: not row.differs)
 
 
-def scalars(digests: Sequence[Digest]) -> list[ComparedScalar]:
-    """Return losses and metrics of runs, those of the first run first."""
-    found = [scalar for digest in digests for scalar in digest.scalar_names() if _is_compared(digest, scalar[0])]
-    return [
-        ComparedScalar(name, mode, tuple(_scalar(digest, name, mode) for digest in digests))
-        for name, mode in dict.fromkeys(found)
-    ]
+def scalars(runs: Sequence[Mapping[ScalarName, ScalarSummary]]) -> list[ComparedScalar]:
+    """Return losses and metrics of runs, those of the first run first.
+
+    Args:
+        runs: Those of each run, see ``scalar_summaries``.
+    """
+    found = dict.fromkeys(scalar for of_run in runs for scalar in of_run)
+    return [ComparedScalar(name, mode, tuple(of_run.get((name, mode)) for of_run in runs)) for name, mode in found]
+
+
+def scalar_summaries(digest: Digest) -> dict[ScalarName, ScalarSummary]:
+    """Return the losses and metrics of a run by name and mode."""
+    names = [scalar for scalar in digest.scalar_names() if _is_compared(digest, scalar[0])]
+    found = {(name, mode): _scalar(digest, name, mode) for name, mode in names}
+    return {scalar: summary for scalar, summary in found.items() if summary is not None}
+
+
+def hyperparameters(runs: Sequence[Mapping[str, str]]) -> list[ComparedRow]:
+    """Return the hyperparameters of runs, different ones first.
+
+    Args:
+        runs: Those of each run, see ``hyperparameters_of``.
+    """
+    return sorted(compared(runs), key=lambda row: not row.differs)
+
+
+def hyperparameters_of(digest: Digest) -> dict[str, str]:
+    """Return the hyperparameters of a run as text: those of its command line, of a booster, and captured ones."""
+    run = digest.run
+    given = given_hyperparameters(run.manifest.command, reported_hyperparameters(run.worker_documents().values()))
+    return all_hyperparameters(given, largest_hyperparameters(digest))
 
 
 def _rule_state(rule: SummarizedRule) -> str:

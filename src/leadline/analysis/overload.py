@@ -23,13 +23,14 @@ class Overload:
     """A training whose thread waits for a processor for a large part of the time."""
 
     share: float
-    """The share of the time."""
+    """The share of the time between the end of the first step and the end of the last."""
     ready_share: float
     """The share of the time in which the thread was running or ready to."""
 
     @property
     def message(self) -> str:
-        return f"the machine is overloaded: the training's thread waited {100 * self.share:.0f} % of the time for a CPU"
+        percent = f"{100 * self.share:.0f} % of the time after the first step"
+        return f"the machine is overloaded: the training's thread waited for a CPU in {percent}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""

@@ -15,6 +15,7 @@ from leadline.errors import NotCapturedError
 from leadline.records.documents import WorkerDocument
 from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
+from leadline.records.loss_rise import OVERFITTING_RISE, relative_rise
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.names import FEATURE_IMPORTANCE
 from leadline.records.series import SeriesLayout
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 _GAP: Final = 0.1
 """A validation loss this much above the training loss, relative to it, is mentioned; as in the rule ``overfit``."""
-_LARGE_RISE: Final = 0.1
-"""A smaller rise is slight: the rule overfit does not fire on it."""
 _RISE: Final = 0.02
 """Rise of the validation loss above its minimum, relative to it."""
 _FALL: Final = 0.02
@@ -284,13 +283,13 @@ def _summarize(train: Sequence[Loss], validation: Sequence[Loss]) -> list[str]:
 def _compare(train: Loss | None, validation: Loss) -> str:
     steps, values = _finite(validation)
     best = int(values.argmin())
-    rise = (values[-1] - values[best]) / max(abs(values[best]), 1e-300)
+    rise = relative_rise(float(values[-1]), float(values[best]))
     if rise > _RISE and best < len(values) - 1:
         trained = "" if train is None else _training_since(train, int(steps[best]))
-        fit = "overfitting" if rise > _LARGE_RISE else "slight overfitting"
+        fit = ": overfitting" if rise > OVERFITTING_RISE else ""
         return (
             f"{validation.name} reached its minimum at round {steps[best]:,} ({significant(values[best])}) "
-            f"and has risen by {percent(rise)} since, to {significant(values[-1])}{trained}: {fit}. "
+            f"and has risen by {percent(rise)} since, to {significant(values[-1])}{trained}{fit}. "
             f"Early stopping would have kept round {steps[best]:,}."
         )
     if train is None:

@@ -147,10 +147,11 @@ def layers(
         steps,
         names,
         theme.float32(cells.round(2) if is_log else cells),
-        f"%{{y}}<br>step %{{x:,}}: {'10^%{z:.1f}' if is_log else '%{z:.3~g}'}",
+        f"%{{y}}<br>step %{{x:,}}: %{{{'customdata' if is_log else 'z'}:.3~g}}",
         scale=theme.MAGNITUDE_SCALE,
         title=f"{label}, log scale" if is_log else label,
         bar=colour_bar,
+        **({"customdata": theme.float32(values)} if is_log else {}),
     )
     if is_nonfinite.any():
         theme.add_heat_map(

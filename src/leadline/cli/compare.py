@@ -11,11 +11,11 @@ from rich.text import Text
 
 import leadline
 from leadline.analysis import comparison
-from leadline.analysis.comparison import ComparedRow, ComparedScalar, ScalarSummary
+from leadline.analysis.comparison import ComparedRow, ComparedScalar
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import outcome_of
 from leadline.cli.arguments import complete_run
-from leadline.cli.console import LEVEL_STYLES, echo_json, number
+from leadline.cli.console import LEVEL_STYLES, echo_json
 from leadline.cli.table import cut, print_lines, table, table_width
 from leadline.errors import ConfigurationError
 from leadline.reader.run import Run
@@ -28,17 +28,22 @@ _MIN_CELL_WIDTH: Final = 12
 
 def compare(
     runs: Annotated[list[str], typer.Argument(help="Two to five runs, by name or path.", autocompletion=complete_run)],
-    show_all: Annotated[bool, typer.Option("--all", help="Also rules and settings that do not differ.")] = False,
+    show_all: Annotated[
+        bool, typer.Option("--all", help="Also hyperparameters, rules and settings that do not differ.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Compare runs: outcomes, metrics, rules and settings."""
+    """Compare runs: outcomes, metrics, hyperparameters, rules and settings."""
     if not 2 <= len(runs) <= _MAX_RUNS:
         raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
     opened = [leadline.open_run(name) for name in runs]
-    scalars = comparison.scalars([Digest(run) for run in opened])
+    digests = [Digest(run) for run in opened]
+    scalars = comparison.scalars([comparison.scalar_summaries(digest) for digest in digests])
+    hyperparameters = comparison.hyperparameters([comparison.hyperparameters_of(digest) for digest in digests])
     facts, rules, settings = (of(opened) for of in (comparison.facts, comparison.rules, comparison.settings))
     if as_json:
-        echo_json(_to_dict(opened, {"facts": facts, "rules": rules, "settings": settings}, scalars))
+        sections = {"facts": facts, "hyperparameters": hyperparameters, "rules": rules, "settings": settings}
+        echo_json(_to_dict(opened, sections, scalars))
         return
     for run in opened:
         outcome = outcome_of(run)
@@ -46,7 +51,7 @@ def compare(
     names = [run.name for run in opened]
     _print_rows("FACTS", names, [(row.name, *map(_text, row.values)) for row in facts])
     _print_rows("LAST VALUE (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
-    for title, rows in (("RULES", rules), ("SETTINGS", settings)):
+    for title, rows in (("HYPERPARAMETERS", hyperparameters), ("RULES", rules), ("SETTINGS", settings)):
         shown = [row for row in rows if row.differs or show_all]
         _print_rows(title, names, [(row.name, *map(_text, row.values)) for row in shown])
         if len(shown) < len(rows):
@@ -81,12 +86,7 @@ def _text(value: str | None) -> str:
 
 
 def _scalar_row(scalar: ComparedScalar) -> tuple[str, ...]:
-    name = scalar.name if scalar.mode == "train" else f"{scalar.name} ({scalar.mode})"
-    return name, *(_text(None if value is None else _format(value)) for value in scalar.values)
-
-
-def _format(value: ScalarSummary) -> str:
-    return f"{number(value.last)} ({number(value.min)} … {number(value.max)})"
+    return scalar.label, *(_text(text) for text in scalar.texts)
 
 
 def _to_dict(

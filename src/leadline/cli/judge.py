@@ -29,6 +29,8 @@ from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_plan import default_rules, resolve_rules
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
+from leadline.records import describe
+from leadline.records.finding import Finding
 from leadline.records.formatting import counted
 from leadline.records.manifest import RuleSpec
 from leadline.remote.root_mirror import kept_fresh
@@ -37,6 +39,8 @@ _MAX_LINES: Final = 10
 """The maximum number of runs that are named as not judged or as still running; the rest are counted."""
 _WITHOUT_STATUS: Final = {"undecided": "undecided", "not_applicable": "not applicable"}
 """The labels of the verdicts that are shown in place of the status."""
+_MAX_NAMES: Final = 10
+"""The maximum number of tensors of a finding that are named."""
 _REPORT_SECONDS: Final = 10.0
 """The interval between two lines without a terminal."""
 
@@ -151,9 +155,21 @@ def _table(judged: Judged) -> Table:
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
         shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
-        message = f"step {rule.findings[0].step:,}: {rule.findings[0].message}" if rule.findings else rule.why
-        table.add_row(name, Text(rule.name), status(shown), Text(message))
+        found = _of_finding(rule.findings[0]) if rule.findings else Text(rule.why)
+        table.add_row(name, Text(rule.name), status(shown), found)
     return table
+
+
+def _of_finding(finding: Finding) -> Group:
+    """A finding with the names of its tensors, which its message counts, and what to try."""
+    lines = [Text(f"{describe.steps_of(finding.step, finding.last_step)}: {finding.message}")]
+    if finding.tensor_count > 1:
+        more = finding.tensor_count - len(finding.tensors[:_MAX_NAMES])
+        names = ", ".join(finding.tensors[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
+        lines.append(Text(f"all {finding.tensor_count:,}: {names}", style="dim"))
+    if finding.suggestion:
+        lines.append(Text(describe.advice(finding.suggestion), style="dim"))
+    return Group(*lines)
 
 
 def _exit_status(results: Sequence[Judged], *, fail_on_issues: bool) -> int:

@@ -15,7 +15,7 @@ from leadline.analysis.digest import Digest
 from leadline.cli.console import number
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
-from leadline.records.formatting import counted, duration, latency, phase_label, share, size
+from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
 from leadline.records.names import OVERHEAD
 
 _MAX_SCALARS: Final = 16
@@ -129,7 +129,7 @@ def time_block(time: dict[str, Any], *, has_problem: bool) -> RenderableType | N
         return None
     table = Table.grid(padding=(0, 2))
     for name, value in (
-        ("phases", format_phases(time["phases"])),
+        ("phases", format_phases(time["phases"]) + _whole(time["phases"])),
         ("job", _job(time["job"])),
         ("throughput", _throughput(time["throughput"])),
         ("bottleneck", _bottleneck(time["bound"])),
@@ -146,6 +146,13 @@ def format_phases(phases: list[dict[str, Any]]) -> str:
     parts = [phase for phase in phases if phase["phase"] != OVERHEAD]
     shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
     return ", ".join(f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in shown)
+
+
+def _whole(phases: list[dict[str, Any]]) -> str:
+    """The time to which the shares refer; in evaluation it is counted from start to end."""
+    names = {phase["phase"] for phase in phases}
+    others = [phase_label(mode) for mode in ("eval", "predict") if mode in names]
+    return f" of the step time{f', {listed(others)} included' if others else ''}"
 
 
 def _bottleneck(bound: dict[str, Any] | None) -> str:

@@ -23,6 +23,7 @@ from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.formatting import counted, duration
 from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
+from leadline.records.outcome import RuleCounts
 from leadline.records.totals import sampled
 from leadline.store.control import read_actions
 
@@ -225,8 +226,9 @@ def _names(names: list[str]) -> str:
 
 
 def _count_line(counts: dict[str, int]) -> Text:
-    fired = counts["fired"]
-    return Text(f"{f'{fired:,}' if fired else 'none'} of {counted(sum(counts.values()), 'rule')} fired", style="bold")
+    rules = RuleCounts(**counts)
+    of = f"{f'{rules.fired:,}' if rules.fired else 'none'} of {counted(rules.total, 'rule')}"
+    return Text(f"{of} {rules.fired_words}", style="bold")
 
 
 def _findings(rule: Rule, effects: Sequence[Rule]) -> RenderableType:
@@ -235,8 +237,8 @@ def _findings(rule: Rule, effects: Sequence[Rule]) -> RenderableType:
         return Text(rule["why"] or "", style="dim")
     lines: list[RenderableType] = []
     for finding in rule["findings"][:_MAX_FINDINGS]:
-        until = f" to {finding['last_step']:,}" if finding["last_step"] > finding["step"] else ""
-        lines.append(Text(f"step {finding['step']:,}{until}: {finding['message']}"))
+        steps = describe.steps_of(finding["step"], finding["last_step"])
+        lines.append(Text(f"{steps}: {finding['message']}"))
     if rule["findings"][0]["suggestion"]:
         lines.append(Text(f"try: {rule['findings'][0]['suggestion']}", style="dim"))
     more = len(rule["findings"]) - _MAX_FINDINGS

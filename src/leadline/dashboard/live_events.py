@@ -14,6 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from leadline.dashboard.page import site
 from leadline.reader import liveness
+from leadline.reader.summary import summarize
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.folder_watch import FolderTree
@@ -142,10 +143,14 @@ class ChangeStamp:
         self._folders = {part: FolderTree(os.path.join(run, part)) for part in PARTS}
 
     def read(self) -> dict[str, Any]:
-        """Return ``status``, and ``parts``: a number for each part that differs when the part has changed."""
+        """Return ``status``, for a run that has ended ``level``, and ``parts``: a number for each part
+        that differs when the part has changed.
+        """
         parts = {part: zlib.crc32(repr(list(folder.states())).encode()) for part, folder in self._folders.items()}
         parts["actions"] = stamp(os.path.join(self._run, layout.ACTIONS))[1]
-        return {"status": liveness.effective_status(self._run), "parts": parts}
+        status = liveness.effective_status(self._run)
+        summary = summarize(self._run) if status in JOB_ENDED else None
+        return {"status": status, "level": summary.level if summary else "", "parts": parts}
 
 
 def stamp(path: str) -> tuple[int, int]:

@@ -14,6 +14,8 @@ from leadline.analysis.trees import trains_trees
 from leadline.dashboard.run_cache import OpenedRun, RunCache
 from leadline.errors import RunNotFoundError
 from leadline.reader import liveness
+from leadline.reader.summary import summarize
+from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.run_state import document_paths
 
@@ -74,7 +76,8 @@ def render(request: Request, template: str, context: Mapping[str, Any] | None = 
     run = request.path_params.get("run")
     frame = {
         "run_name": run,
-        "run_status": _status(request, run),
+        "run_status": (status := _status(request, run)),
+        "run_level": level_of(site(request).run_cache.path(run)) if run and status in JOB_ENDED else "",
         "page": page,
         "title": "",
         "pages": _pages(request, run, page),
@@ -103,6 +106,12 @@ def _status(request: Request, run: str | None) -> str:
         return liveness.effective_status(site(request).run_cache.path(run)) if run else ""
     except RunNotFoundError:
         return ""
+
+
+def level_of(path: str) -> str:
+    """Return the level of a run that has ended, which its badge shows; "" if there is no run."""
+    summary = summarize(path)
+    return summary.level if summary is not None else ""
 
 
 def parse_integer(text: str | None) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from leadline.analysis.overview import outcome_of
@@ -78,6 +78,11 @@ class FindingView:
         """HTML id of the finding: ``NAME-3``."""
         return f"{self.rule}-{self.number}"
 
+    @property
+    def steps(self) -> str:
+        """``step 300``, of a finding that fired again later ``steps 300 to 390``."""
+        return describe.steps_of(self.step, self.last_step)
+
 
 @dataclass(frozen=True, slots=True)
 class RuleView:
@@ -149,6 +154,7 @@ def _view(
     rule = state.rule or (spec.rule if spec else alias)
     documentation = read_documentation(rule)
     parameters = document.parameters if document is not None else {}
+    cause, advice = summary.explained_by, summary.suggestion or ""
     return RuleView(
         alias=alias,
         rule=rule,
@@ -156,10 +162,10 @@ def _view(
         verdict=_verdict(state),
         why=state.why,
         sampling=state.sampling,
-        explained_by=summary.explained_by,
+        explained_by=cause,
         severity=state.severity,
         judged_steps=document.judged_steps if document is not None else None,
-        findings=findings,
+        findings=findings if cause is None else tuple(replace(finding, suggestion=advice) for finding in findings),
         settings=_settings(parameters or (spec.parameters if spec else {}), documentation),
         documentation=documentation,
         actions=tuple(str(action) for action in run.manifest.actions if action.rule in (alias, "*")),

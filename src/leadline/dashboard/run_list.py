@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
+from leadline.analysis.hyperparameters import given_hyperparameters
 from leadline.dashboard.live_events import stamp
 from leadline.reader.summary import DAMAGED, RunSummary, summarize
 from leadline.records import describe
@@ -44,6 +44,8 @@ class RunRow:
     """The outcome in one line, without what other columns show."""
     level: Level
     """The level of the outcome."""
+    ending: Level
+    """The level of the badge of the status: ``fatal`` as well if the last loss is not finite."""
     worst: str
     """Most severe rule status; "": no rules."""
     fired: tuple[str, ...]
@@ -137,6 +139,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         steps_by_mode=describe.steps(run.steps),
         outcome=run.outcome.brief,
         level=run.outcome.level,
+        ending=run.level,
         worst=_worst(rule.status for rule in run.rules),
         fired=tuple(problem.cause.name for problem in run.outcome.problems),
         rules=len(run.rules),
@@ -144,10 +147,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         command=_format_command(run.command),
         short_command=shorten_command(run.command),
         loss="" if run.loss is None else significant(float(run.loss)),
-        given={
-            **{name: format_hyperparameter(value) for name, value in run.hyperparameters.items()},
-            **options_of(run.command),
-        },
+        given=given_hyperparameters(run.command, run.hyperparameters),
         notes=read_notes(run.path),
         version=version,
     )

@@ -23,8 +23,8 @@ from leadline.store.control import latest_entries
 from leadline.store.documents import append_line
 
 _LOG = logging.getLogger(__name__)
-_MAX_ANNOUNCED_FAILURES: Final = 3
-"""So many failures of one action are announced in the terminal; all of them are logged."""
+_MAX_ANNOUNCED: Final = 3
+"""So many failures and so many dry runs of one action are announced in the terminal; all of them are logged."""
 
 
 @dataclass(slots=True)
@@ -39,6 +39,7 @@ class _Entry:
     followed: set[str] = field(default_factory=set)
     """The ids of the notifications that were handed to it."""
     failures: int = 0
+    dry_runs: int = 0
     announced: set[str] = field(default_factory=set)
     """What was announced of it in the terminal."""
 
@@ -173,14 +174,20 @@ class ActionDispatcher:
         self.write()
 
     def _announce(self, entry: _Entry, notification: Notification, result: Result, outcome: Outcome) -> None:
-        """Announce final failures, up to a limit, and each announcement of an action once."""
+        """Announce final failures and dry runs, up to a limit, and each announcement of an action once."""
         rule = notification.rule or JOB
         if result in ("failed", "given up"):
             entry.failures += 1
-            if entry.failures <= _MAX_ANNOUNCED_FAILURES:
+            if entry.failures <= _MAX_ANNOUNCED:
                 self._context.announce(rule, f"{entry.name} {outcome.outcome}", True)
-            elif entry.failures == _MAX_ANNOUNCED_FAILURES + 1:
+            elif entry.failures == _MAX_ANNOUNCED + 1:
                 self._context.announce(rule, f"{entry.name}: further failures are not listed", True)
+        elif result == "dry run":
+            entry.dry_runs += 1
+            if entry.dry_runs <= _MAX_ANNOUNCED:
+                self._context.announce(rule, f"{entry.name}: {outcome.outcome}", False)
+            elif entry.dry_runs == _MAX_ANNOUNCED + 1:
+                self._context.announce(rule, f"{entry.name}: further dry runs are not listed", False)
         elif result == "done" and outcome.announcement and outcome.announcement not in entry.announced:
             entry.announced.add(outcome.announcement)
             self._context.announce(rule, f"{entry.name}: {outcome.announcement}", False)

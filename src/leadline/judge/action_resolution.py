@@ -96,17 +96,36 @@ def try_actions(actions: Iterable[ActionSpec], environment: Mapping[str, str] = 
         ConfigurationError: A variable is not set, or a target is malformed or cannot be reached.
         MissingExtraError: A package that an action needs is not installed.
     """
-    tried = {repr((spec.action, spec.folder, spec.parameters)): spec for spec in actions}
-    for spec in tried.values():
+    for spec in distinct_actions(actions):
         option = f"{'on' if spec.source == 'config' else '--on'} {spec.rule}={spec}"
-        kind = registry.find_action(spec.action, spec.folder)
-        absent = secrets.missing(spec.parameters, environment, kind.verbatim)
-        if absent:
-            state = "is empty" if absent[0] in environment else "is not set"
-            raise ConfigurationError(f"{option}: the variable {absent[0]} {state}; export it before the start")
-        parameters, hidden = secrets.resolve(spec.parameters, environment, kind.verbatim)
         try:
-            registry.make_action(spec.action, parameters, spec.folder).check()
-        except (ConfigurationError, MissingExtraError) as error:
-            kind_of_error = MissingExtraError if isinstance(error, MissingExtraError) else ConfigurationError
-            raise kind_of_error(secrets.scrub(f"{option}: {error}", hidden)) from None
+            check_action(spec, environment)
+        except MissingExtraError as error:
+            raise MissingExtraError(f"{option}: {error}") from None
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{option}: {error}") from None
+
+
+def distinct_actions(actions: Iterable[ActionSpec]) -> tuple[ActionSpec, ...]:
+    """Return the actions that differ in more than what triggers them."""
+    return tuple({repr((spec.action, spec.folder, spec.parameters)): spec for spec in actions}.values())
+
+
+def check_action(spec: ActionSpec, environment: Mapping[str, str] = os.environ) -> None:
+    """Refuse an action whose variables are not set, whose packages are missing or whose target does not answer.
+
+    Raises:
+        ConfigurationError: A variable is not set, or a target is malformed or cannot be reached.
+        MissingExtraError: A package that it needs is not installed.
+    """
+    kind = registry.find_action(spec.action, spec.folder)
+    absent = secrets.missing(spec.parameters, environment, kind.verbatim)
+    if absent:
+        state = "is empty" if absent[0] in environment else "is not set"
+        raise ConfigurationError(f"the variable {absent[0]} {state}; export it before the start")
+    parameters, hidden = secrets.resolve(spec.parameters, environment, kind.verbatim)
+    try:
+        registry.make_action(spec.action, parameters, spec.folder).check()
+    except (ConfigurationError, MissingExtraError) as error:
+        kind_of_error = MissingExtraError if isinstance(error, MissingExtraError) else ConfigurationError
+        raise kind_of_error(secrets.scrub(str(error), hidden)) from None

@@ -8,6 +8,8 @@ from typing import Final
 from leadline.reader.view import Point
 from leadline.records import describe
 from leadline.records.documents import WorkerDocument
+from leadline.records.formatting import listed
+from leadline.records.names import CHECKS
 from leadline.records.needs import TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.series import SeriesLayout
@@ -41,6 +43,7 @@ class Coverage:
         self._counts: dict[str, int] = {}
         self._last_step = -1
         self._layouts: dict[int, tuple[SeriesLayout, frozenset[str]]] = {}
+        self._present: dict[int, SeriesLayout] = {}
 
     def add(self, point: Point, *, has_window: bool) -> None:
         """Count what was captured at a step.
@@ -51,6 +54,8 @@ class Coverage:
         is_train = point.mode == "train" and bool(point.rows)
         mode_step = max(row.mode_step for row in point.rows) if is_train else -1
         self._last_step = max(self._last_step, mode_step)
+        if len(self._seen) < len(self._needs):
+            self._present.update((id(row.layout), row.layout) for row in point.rows)
         captured = self._captured(point) if len(self._needs) > 1 else set(self._needs) if has_window else set()
         self._seen.update(captured)
         for collection in captured if is_train else ():
@@ -64,6 +69,16 @@ class Coverage:
             has_numbers = any(not is_vector(statistic) for need in needs for statistic in need.statistics)
             if collection not in self._seen and has_numbers:
                 yield collection
+
+    def why_missing(self, collection: str) -> str:
+        """Return in words what is missing of a collection: all of it, or the statistics that the rule needs."""
+        tensors = (tensor for layout in self._present.values() for tensor in layout.tensors)
+        if not any(collection in tensor.collections for tensor in tensors):
+            hint = "; not every framework has them" if collection == CHECKS else ""
+            return f"no {collection} were captured{hint}"
+        needs = self._needs.get(collection, ())
+        names = list(dict.fromkeys(statistic for need in needs for statistic in need.statistics))
+        return f"{collection} were captured, but without {listed(names)}"
 
     def sampling(self) -> str:
         """Return how often the rarest collection was captured, after the first steps: ``sampled every 200 steps``.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, Final
 
 from leadline.reader.window import Window
 from leadline.records.finding import MAX_NAMED_TENSORS, Finding
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 
+_SINCE: Final = re.compile(r"since step (\d+(?:,\d{3})*)")
 Event = dict[str, Any]
 """A line of ``findings.jsonl``."""
 
@@ -38,7 +40,7 @@ class Episodes:
             case Fired():
                 return self._fire(verdict, window)
             case Clear() if mode in self._open and self._can_close(mode, seen):
-                return [_event("closed", replace(self._open.pop(mode), is_open=False))]
+                return [_event("closed", _closed(self._open.pop(mode)))]
             case Clear() | Undecided() | NotApplicable():
                 return []
 
@@ -79,6 +81,16 @@ class Episodes:
         )
         self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
         return [_event("opened", finding)]
+
+
+def _closed(finding: Finding) -> Finding:
+    """Return a finding that ends; a message that says since when it held says until when, too."""
+    last = finding.last_step
+
+    def until(since: re.Match[str]) -> str:
+        return f"from step {since[1]} to {last:,}" if int(since[1].replace(",", "")) < last else since[0]
+
+    return replace(finding, is_open=False, message=_SINCE.sub(until, finding.message))
 
 
 def _event(event: str, finding: Finding) -> Event:

@@ -14,13 +14,13 @@ from leadline.judge.advice import in_terms_of, library_of_run
 from leadline.judge.coverage import Coverage
 from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
+from leadline.judge.module_classes import ModuleClasses
 from leadline.reader.feed import MAX_STEP, Feed, OtherRun
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import Point, View
 from leadline.reader.window import Scan, Window
-from leadline.records.names import CHECKS
 from leadline.records.needs import Needs
 from leadline.records.plan import CaptureItem, CapturePlan
 from leadline.records.verdict import Fired, Verdict, VerdictTally
@@ -107,23 +107,30 @@ class RuleTrack:
         scan = replace(scan, interval=interval)
         return Window(scan.last_step, "train", scan.time_ns, global_step=scan.last_global_step, scan=scan)
 
-    def judge(self, window: Window, seen: Callable[[], Collection[str]] | None) -> list[Event]:
-        """Evaluate the rule, and return the findings that its verdict opens or closes."""
+    def judge(
+        self, window: Window, seen: Callable[[], Collection[str]] | None, classes: ModuleClasses | None = None
+    ) -> list[Event]:
+        """Evaluate the rule, and return the findings that its verdict opens or closes.
+
+        Args:
+            classes: The classes of modules, as far as they are known.
+        """
         verdict = self._evaluate(window)
         if verdict is None:
             return []
         self.judged_steps += 1
         self.product = verdict.product or self.product
         self.tally.add(verdict)
-        return self.episodes.apply(self._phrased(verdict), window, seen)
+        return self.episodes.apply(self._phrased(verdict, classes), window, seen)
 
-    def _phrased(self, verdict: Verdict) -> Verdict:
-        """Return the verdict of a built-in rule with advice in the terms of the framework."""
+    def _phrased(self, verdict: Verdict, classes: ModuleClasses | None) -> Verdict:
+        """Return the verdict of a built-in rule with the classes of modules, and advice in the framework's terms."""
         if not isinstance(verdict, Fired) or not type(self.rule).__module__.startswith(_BUILT_IN):
             return verdict
         if self._library is None:
             self._library = library_of_run(self._run)
-        return replace(verdict, suggestion=in_terms_of(self._library, verdict.suggestion))
+        message = classes.name(verdict.message, verdict.tensors) if classes is not None else verdict.message
+        return replace(verdict, message=message, suggestion=in_terms_of(self._library, verdict.suggestion))
 
     def _evaluate(self, window: Window) -> Verdict | None:
         """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""
@@ -165,10 +172,10 @@ class RuleTrack:
         why = models.why_not_applicable(self.needs.tensors)
         if why:
             return "not_applicable", why
-        unseen = missing(self.needs, is_of_trees=models.are_trees)
+        unseen = missing(self.needs, self.coverage, is_of_trees=models.are_trees)
         verdict, why = self.tally.result(self.rule.least_observations, unseen)
         absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
-        return ("undecided", _not_captured(absent[0])) if verdict == "clear" and absent else (verdict, why)
+        return ("undecided", self.coverage.why_missing(absent[0])) if verdict == "clear" and absent else (verdict, why)
 
 
 class _RuleGroup:
@@ -183,6 +190,7 @@ class _RuleGroup:
         self._run, self._with_arrays = run, any(track.needs_arrays for track in tracks)
         self._is_over = False
         self.feed = Feed(run, grid, with_arrays=self._with_arrays)
+        self.classes = ModuleClasses()
 
     def refresh(self, *, is_over: bool, gone: Collection[str]) -> bool:
         """Read new data; return whether everything must be evaluated again."""
@@ -193,6 +201,7 @@ class _RuleGroup:
         if not self.feed.has_late_data:
             return False
         self.feed = Feed(self._run, self.feed.grid, with_arrays=self._with_arrays)
+        self.classes = ModuleClasses()
         self.feed.refresh(is_over=is_over, gone=gone)
         return True
 
@@ -291,20 +300,23 @@ class Evaluator:
         for count, point in enumerate(group.points()):
             if self._models.update(point):
                 self._dirty.update(track.alias for track in self._tracks)
+            group.classes.update(point)
             for track in group.tracks:
                 if not track.is_of_time:
-                    self._judge_point(track, point, progress)
+                    self._judge_point(track, point, group.classes, progress)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
-    def _judge_point(self, track: RuleTrack, point: Point, progress: EvaluationProgress) -> None:
+    def _judge_point(
+        self, track: RuleTrack, point: Point, classes: ModuleClasses, progress: EvaluationProgress
+    ) -> None:
         window = track.view.select(point)
         track.coverage.add(point, has_window=window is not None)
         if window is None or track.error is not None:
             return
         window.others = track.other_windows(point)
-        self._ask(track, window, track.view.tensor_names, progress)
+        self._ask(track, window, track.view.tensor_names, progress, classes)
         track.view.advance()
 
     def _judge_scans(self, progress: EvaluationProgress, until: float) -> bool:
@@ -315,16 +327,21 @@ class Evaluator:
             for track in tracks:
                 window = track.scan_window(scan) if track.error is None else None
                 if window is not None:
-                    self._ask(track, window, None, progress)
+                    self._ask(track, window, None, progress, None)
             if count % _CLOCK_EVERY == _CLOCK_EVERY - 1 and time.monotonic() > until:
                 return False
         return True
 
     def _ask(
-        self, track: RuleTrack, window: Window, seen: Callable[[], Collection[str]] | None, progress: EvaluationProgress
+        self,
+        track: RuleTrack,
+        window: Window,
+        seen: Callable[[], Collection[str]] | None,
+        progress: EvaluationProgress,
+        classes: ModuleClasses | None,
     ) -> None:
         self._mark(track.alias, window.step)
-        events = track.judge(window, seen)
+        events = track.judge(window, seen, classes)
         self._mark("", -1)
         self._dirty.add(track.alias)
         progress.events += [(track.alias, event) for event in events]
@@ -342,10 +359,11 @@ def _is_scan_time(needs: Needs, scan: Scan) -> bool:
     return scan.is_last or (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
 
 
-def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
+def missing(needs: Needs, coverage: Coverage, *, is_of_trees: bool = False) -> str:
     """Return why a rule without any data is undecided.
 
     Args:
+        coverage: What was captured of its needs.
         is_of_trees: Whether boosted trees are trained, and no network.
     """
     if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
@@ -356,16 +374,13 @@ def missing(needs: Needs, *, is_of_trees: bool = False) -> str:
         return "no step was recorded"
     collections = [need.collection for need in needs.tensors if need.collection not in (None, "all")]
     required = [need.collection for need in needs.tensors if need.collection in collections and not need.is_optional]
+    if required:
+        return coverage.why_missing(required[0])
     if collections:
-        return _not_captured(*dict.fromkeys(map(str, required[:1] or collections)))
+        return f"no {' or '.join(dict.fromkeys(map(str, collections)))} were captured"
     if any(need.collection == "all" for need in needs.tensors):
         return "nothing was captured"
     return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"
-
-
-def _not_captured(*collections: str) -> str:
-    hint = "; not every framework has them" if collections == (CHECKS,) else ""
-    return f"no {' or '.join(collections)} were captured{hint}"
 
 
 def describe_error(error: BaseException) -> str:

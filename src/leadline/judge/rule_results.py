@@ -197,6 +197,7 @@ class RuleResultStore:
             severity=entry.severity,
             findings=len(entry.findings),
             step=first.step if first else None,
+            last_step=first.last_step if first and not first.is_open else None,
             is_open=first.is_open if first else False,
             message=first.message if first else None,
             suggestion=suggestion,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ import msgspec
 from leadline.reader import liveness
 from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.names import JOB_ENDED, JOB_STATUSES
-from leadline.records.outcome import RunOutcome, run_outcome
+from leadline.records.outcome import Level, RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.run_state import document_paths, read_rule_summary
@@ -53,6 +54,12 @@ class RunSummary:
     def train_steps(self) -> int:
         """The number of train steps; of a run that never trains, the number of all steps."""
         return self.steps.get("train") or sum(self.steps.values())
+
+    @property
+    def level(self) -> Level:
+        """The level of the outcome; ``fatal`` as well if the last loss is not finite, whatever the rules say."""
+        is_finite = self.loss is None or math.isfinite(float(self.loss))
+        return self.outcome.level if is_finite else "fatal"
 
 
 class RunStart(msgspec.Struct, frozen=True):
@@ -130,7 +137,7 @@ def summarize(path: str) -> RunSummary | None:
         command=start.command,
         steps=steps_by_mode(workers),
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
-        hyperparameters=_hyperparameters(workers),
+        hyperparameters=reported_hyperparameters(workers),
         cost_ratio=step_share(workers),
         rules=rules.rules,
         outcome=run_outcome(state, judged, workers),
@@ -138,7 +145,7 @@ def summarize(path: str) -> RunSummary | None:
     )
 
 
-def _hyperparameters(workers: Iterable[WorkerDocument]) -> dict[str, object]:
+def reported_hyperparameters(workers: Iterable[WorkerDocument]) -> dict[str, object]:
     """Return the hyperparameters of the first worker that has some; containers are left out."""
     for worker in workers:
         batch_size = {"batch_size": worker.facts["batch_size"]} if worker.facts.get("batch_size") else {}

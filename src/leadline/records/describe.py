@@ -148,6 +148,11 @@ def rule_state(rule: SummarizedRule | RuleDocument) -> RuleStateName:
     return "clear" if rule.verdict == "clear" else "undecided"
 
 
+def steps_of(first: int, last: int | None) -> str:
+    """``step 300``, of a finding that fired again later ``steps 300 to 1,390``."""
+    return f"step {first:,}" if last is None or last <= first else f"steps {first:,} to {last:,}"
+
+
 def rule_place(rule: SummarizedRule) -> str:
     """Return the step at which a rule fired first: ``step 1,312``; otherwise its state."""
     state = rule_state(rule)

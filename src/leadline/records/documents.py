@@ -227,6 +227,8 @@ class SummarizedRule(Document):
     findings: int = 0
     step: int | None = None
     """The step of the first finding; its message and suggestion follow."""
+    last_step: int | None = None
+    """The last step at which the rule fired in the first finding, if that has closed."""
     is_open: bool = False
     """Whether the first finding is open."""
     message: str | None = None

@@ -66,7 +66,7 @@ class Notification(StrictDocument):
     run: str
     """The run's name."""
     uri: str
-    """The run's location."""
+    """The run's location; empty: it is a test message."""
     status: str
     """The rule's status, or the job's: ``IssuesFound``, ``Completed`` …"""
     time_ns: int

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
@@ -23,7 +24,18 @@ _READ_OUTPUT: Final = "read the output of the command, in the terminal or log wh
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
 _FIRST_SIGNAL_STATUS: Final = 128
-_FINDING_KEYS: Final = ("name", "rule", "severity", "step", "is_open", "message", "suggestion", "explained_by")
+_NAMED_STEPS: Final = re.compile(r"(since|from) step \d")
+_FINDING_KEYS: Final = (
+    "name",
+    "rule",
+    "severity",
+    "step",
+    "last_step",
+    "is_open",
+    "message",
+    "suggestion",
+    "explained_by",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +47,24 @@ class RuleCounts:
     undecided: int = 0
     """Those that are not decided yet included."""
     failed: int = 0
+    advice: int = 0
+    """Those that fired as advice; ``fired`` includes them."""
 
     @property
     def total(self) -> int:
         """The number of rules that apply to the run."""
         return self.fired + self.clear + self.undecided + self.failed
 
+    @property
+    def fired_words(self) -> str:
+        """``fired``, ``fired as advice`` if all of them are advice, ``fired (1 as advice)`` if some are."""
+        if not self.advice:
+            return "fired"
+        return "fired as advice" if self.advice == self.fired else f"fired ({number(self.advice)} as advice)"
+
     def words(self, *, with_fired: bool = False) -> str:
-        """``12 rules clear, 1 undecided``; empty: no rule applies."""
-        counts = {"fired": self.fired if with_fired else 0, "clear": self.clear}
+        """``3 rules fired (1 as advice), 12 clear, 1 undecided``, without ``with_fired`` ``12 rules clear, …``."""
+        counts = {self.fired_words: self.fired if with_fired else 0, "clear": self.clear}
         counts |= {"undecided": self.undecided, "failed": self.failed}
         (state, count), *others = [(state, count) for state, count in counts.items() if count] or [("", 0)]
         first = [f"{counted(count, 'rule')} {state}"] if count else []
@@ -134,7 +155,7 @@ class RunOutcome:
             "cause": self.cause or None,
             "first_sign": self.first_sign,
             "advice": self.advice,
-            "rules": {name: getattr(self.rules, name) for name in ("fired", "clear", "undecided", "failed")},
+            "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
         }
@@ -235,8 +256,11 @@ def _step(rule: SummarizedRule) -> int:
 
 def count_rules(rules: Iterable[SummarizedRule]) -> RuleCounts:
     """Count rules by state."""
-    states = [describe.rule_state(rule) for rule in rules]
-    return RuleCounts(*(states.count(state) for state in ("fired", "clear", "undecided", "error")))
+    found = list(rules)
+    states = [describe.rule_state(rule) for rule in found]
+    advice = sum(state == "fired" and rule.severity == "advice" for state, rule in zip(states, found, strict=True))
+    fired, clear, undecided, failed = (states.count(state) for state in ("fired", "clear", "undecided", "error"))
+    return RuleCounts(fired, clear, undecided, failed, advice)
 
 
 def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
@@ -285,15 +309,17 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
 
 
 def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str:
-    """``, no problem found (12 rules clear, 1 undecided)``; empty: a running run has no verdict yet."""
+    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet."""
+    advice = f", {counted(counts.advice, 'piece of advice', 'pieces of advice')}" if counts.advice else ""
     if status.status not in JOB_ENDED:
-        return f", no problem found so far ({counts.words()})" if counts.clear else ""
+        return f", no problem found so far{advice} ({counts.words()})" if counts.clear else ""
     if not counts.total:
         return "; no rules were evaluated"
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
-    return f", no problem found ({words})" if status.status == "Completed" else f"; no rule found a problem ({words})"
+    found = ", no problem found" if status.status == "Completed" else "; no rule found a problem"
+    return f"{found}{advice} ({words})"
 
 
 def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
@@ -320,11 +346,15 @@ def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -
 
 
 def _message(rule: SummarizedRule) -> str:
-    """Return the message of a finding with its step, unless it names one: ``loss is NaN (since step 600)``."""
+    """Return the message of a finding with its steps, unless it names them.
+
+    ``loss is NaN (since step 600)`` of a finding that is open, ``loss is high (steps 300 to 390)`` of one that closed.
+    """
     message, place = _cut((rule.message or "fired").rstrip(".")), _place(rule)
-    if not place or "since step" in message or f"step {rule.step}" in message or f"step {_step(rule):,}" in message:
+    has_steps = _NAMED_STEPS.search(message) or f"step {rule.step}" in message or f"step {_step(rule):,}" in message
+    if not place or has_steps:
         return message
-    since = f"{'since ' if rule.is_open else ''}{place}"
+    since = f"since {place}" if rule.is_open else describe.steps_of(_step(rule), rule.last_step)
     return f"{message}, {since}" if message.endswith(")") else f"{message} ({since})"
 
 

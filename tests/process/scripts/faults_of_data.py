@@ -79,7 +79,7 @@ def nlp_sequence_ratio(*, healthy: bool) -> None:
     """Every sentence is padded to 64 tokens, though none has more than 16; the twin pads to the longest in the batch.
 
     leadline run --preset full --rule nlp_sequence_ratio faults.py nlp_sequence_ratio
-    step 0  nlp_sequence_ratio: 0_input_0: 80 % of 2,048 tokens are 0, more than 50 %
+    step 0  nlp_sequence_ratio: 0_input_0 (embeddingbag): 80 % of 2,048 tokens are 0, more than 50 %
     names 0_input_0
     """
     embedding, head = nn.EmbeddingBag(100, 16, padding_idx=0), nn.Linear(16, 2)

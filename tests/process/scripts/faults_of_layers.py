@@ -12,7 +12,8 @@ def vanishing_gradient(*, healthy: bool) -> None:
     """Ten sigmoid layers, which reduce the gradient at least fourfold per layer; the twin has ReLU and normalization.
 
     leadline run --preset full --rule vanishing_gradient faults.py vanishing_gradient
-    step 0  vanishing_gradient: 0.weight: mean absolute gradient 6.77e-11 is below 1e-7, and 4 more tensors
+    step 0  vanishing_gradient: 0.weight (linear): mean absolute gradient 6.77e-11 is below 1e-7, and 4 more
+        tensors
     names gradient/0.weight, gradient/1.1.weight
     """
     layers: list[nn.Module] = [nn.Linear(16, 16)]
@@ -86,8 +87,8 @@ def nonfinite_origin(*, healthy: bool) -> None:
     """Normalization without epsilon: at step 40 a feature is constant over the batch, and 0 / 0 is NaN.
 
     leadline run --preset full --capture layers:every=10 --rule nonfinite_origin faults.py nonfinite_origin
-    step 40  nonfinite_origin: made by module 0: 64 of 1,024 elements not finite in 0_output_0, from finite inputs, at
-        step 40
+    step 40  nonfinite_origin: made by module 0 (standardize): 64 of 1,024 elements not finite in 0_output_0, from
+        finite inputs, at step 40
     names 0_output_0, cross_entropy_output_0
     """
     model = nn.Sequential(Standardize(1e-5 if healthy else 0.0), nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
@@ -139,7 +140,7 @@ def dead_relu(*, healthy: bool) -> None:
     """Biases start at -10, so no unit is ever active.
 
     leadline run --preset full --rule dead_relu faults.py dead_relu
-    step 0  dead_relu: 1_output_0: 32 of 32 units (100 %) are active on fewer than 1 % of the samples
+    step 0  dead_relu: 1_output_0 (relu): 32 of 32 units (100 %) are active on fewer than 1 % of the samples
     names 1_output_0
     """
     model = classifier()
@@ -152,8 +153,8 @@ def saturated_activation(*, healthy: bool) -> None:
     """Inputs are a hundred times too large for tanh, which saturates; the twin scales them.
 
     leadline run --no-default-rules --preset full --rule saturated_activation faults.py saturated_activation
-    step 0  saturated_activation: 1_input_0: 31 of 32 units (97 %) are within -9.4999 to 9.4999 on fewer than 1 % of
-        the samples
+    step 0  saturated_activation: 1_input_0 (tanh): 31 of 32 units (97 %) are within -9.4999 to 9.4999 on fewer
+        than 1 % of the samples
     names 1_input_0
     """
     model = nn.Sequential(nn.Linear(16, 32), nn.Tanh(), nn.Linear(32, 4))
@@ -167,7 +168,7 @@ def poor_weight_initialization(*, healthy: bool) -> None:
 
     leadline run --rule poor_weight_initialization faults.py poor_weight_initialization
     step 2  poor_weight_initialization: the variances of the activations' inputs differ 134-fold: 7,600 in
-        5_input_0, 56.5 in 1_input_0
+        5_input_0 (relu), 56.5 in 1_input_0 (relu)
     names 5_input_0, 1_input_0
     """
     model = nn.Sequential(
@@ -185,7 +186,7 @@ def all_zero(*, healthy: bool) -> None:
     """All weights start at zero, so activations and gradients are zero.
 
     leadline run --no-default-rules --preset full --rule all_zero:collection_names=gradients faults.py all_zero
-    step 3  all_zero: gradient/0.weight: 100 % of 512 elements are zero, and 2 more tensors
+    step 3  all_zero: gradient/0.weight (linear): 100 % of 512 elements are zero, and 2 more tensors
     names gradient/0.weight, gradient/0.bias, gradient/2.weight
     """
     model = classifier()
@@ -213,8 +214,8 @@ def weight_saturation(*, healthy: bool) -> None:
     """Weights are initialized with a standard deviation of 100 instead of 0.01.
 
     leadline run --preset full --rule weight_saturation faults.py weight_saturation
-    step 0  weight_saturation: 2.weight: more than 0.5 % of the weights are beyond 17.7 (percentile 241, largest 279),
-        and 1 more tensor
+    step 0  weight_saturation: 2.weight (linear): more than 0.5 % of the weights are beyond 17.7 (percentile 241,
+        largest 279), and 1 more tensor
     names 0.weight, 2.weight
     """
     model = classifier()

@@ -133,7 +133,7 @@ def similar_across_runs(*, healthy: bool) -> None:
 
     leadline run --preset full --name first faults.py similar_across_runs --healthy
     leadline run --preset full --rule similar_across_runs:other_trials=first faults.py similar_across_runs
-    step 0  similar_across_runs: 2.bias: min -0.163769, in first -0.0310502, and 20 more tensors
+    step 0  similar_across_runs: 2.bias (linear): min -0.163769, in first -0.0310502, and 20 more tensors
     names 0.weight, cross_entropy_output_0
     """
     torch.manual_seed(0 if healthy else 1)

@@ -124,7 +124,7 @@ def weight_update_ratio(*, healthy: bool) -> None:
     """Weights are initialized 10,000 times too small: the first Adam update is a hundred times larger than they are.
 
     leadline run --preset full --rule weight_update_ratio faults.py weight_update_ratio
-    step 0  weight_update_ratio: 0.weight: update ratio 67.1 is above 10, and 3 more tensors
+    step 0  weight_update_ratio: 0.weight (linear): update ratio 67.1 is above 10, and 3 more tensors
     names 0.weight, 2.weight
     """
     model = classifier()
@@ -171,8 +171,8 @@ def replica_divergence(*, healthy: bool) -> None:
     """Only rank 0 of two loads an older checkpoint at step 35; the twin loads it on both.
 
     leadline run --preset full --rule replica_divergence faults.py replica_divergence
-    step 40  replica_divergence: 0.weight, and 3 more parameters: 2 different versions on 2 workers at step 40;
-        rank1-100 differs
+    step 40  replica_divergence: 0.weight (linear), and 3 more parameters: 2 different versions on 2 workers at
+        step 40; rank1-100 differs
     names 0.weight, 2.weight
     """
     with tempfile.TemporaryDirectory() as folder:

@@ -14,8 +14,9 @@ from notices import FINDING, make_context
 from leadline.actions import message
 from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.notify import Notify
-from leadline.actions.registry import find_action
+from leadline.actions.registry import find_action, make_action
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
+from leadline.judge.delivery import RetryPolicy
 from leadline.records.notification import Notification
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a library of Apprise's
@@ -197,6 +198,13 @@ def test_a_host_in_plain_text_must_answer() -> None:
         with pytest.raises(ConfigurationError, match=r"127\.0\.0\.1:\d+ cannot be reached: connection refused"):
             Notify(url=url).check()
         Notify(url=url, probe=False).check()
+        Notify(url=url, dry_run=True).check()
+
+
+def test_a_rule_sends_one_message_in_a_run_unless_every_finding_is_asked_for() -> None:
+    assert RetryPolicy.of(make_action("notify", {"url": "$MAIL"})).is_once
+    assert not RetryPolicy.of(make_action("notify", {"url": "$MAIL", "episodes": "every"})).is_once
+    assert not RetryPolicy.of(make_action("webhook", {"url": "https://example.org"})).is_once
 
 
 def test_a_dry_run_sends_nothing() -> None:

@@ -56,7 +56,14 @@ def test_the_request_has_origin_and_reason(tmp_path: Path) -> None:
     assert isinstance(request, Stop)
     assert (request.kind, request.step, request.by, request.reason) == ("stop", 10, "rule:e", "loss is NaN")
     assert request.grace_seconds == 3.0
-    assert (outcome.step, outcome.request, outcome.announcement) == (10, request.id, "stopping at step 10")
+    assert (outcome.step, outcome.request, outcome.announcement) == (10, request.id, "stopping at the next step")
+
+
+def test_the_step_is_announced_where_several_workers_stop_at_it(tmp_path: Path) -> None:
+    context = replace(make_context(tmp_path), workers=(progress(9, 0.5), progress(8, 0.5)))
+    outcome = StopTraining().run(context)
+    assert outcome.announcement == f"stopping at step {outcome.step}"
+    assert outcome.step == stop_step(context.workers, now_ns=context.now_ns, at_least=8)
 
 
 def test_a_dry_run_makes_no_request(tmp_path: Path) -> None:

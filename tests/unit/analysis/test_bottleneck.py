@@ -98,9 +98,9 @@ def test_a_thread_that_waits_for_a_processor_is_computing(tmp_path) -> None:
     breakdown = breakdown_of(tmp_path, training([COMPUTING] * 30, cpu_ms=USED, delayed_ms=delayed))
     assert breakdown.bottleneck is not None
     assert breakdown.bottleneck.kind == "compute"
-    assert breakdown.bottleneck.message.startswith("100 % of the step time without waits for a CPU is compute")
+    assert breakdown.bottleneck.message.startswith("100 % of the step time (100 % without waits for a CPU) is compute")
     assert breakdown.overload is not None
-    told = "the machine is overloaded: the training's thread waited 80 % of the time for a CPU"
+    told = "the machine is overloaded: the training's thread waited for a CPU in 80 % of the time after the first step"
     assert breakdown.overload.message == breakdown.to_dict()["overload"]["message"] == told
     (tmp_path / "unknown").mkdir()
     unknown = breakdown_of(tmp_path / "unknown", training([COMPUTING] * 30, cpu_ms=USED))

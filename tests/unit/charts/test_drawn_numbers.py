@@ -214,6 +214,8 @@ def test_a_vanishing_gradient_is_darker_row_by_row(made: Made) -> None:
     heat = fig.data[0]
     assert list(heat.y) == [f"gradient/block.{at}.weight" for at in range(4)]
     assert heat.z[:, 0] == pytest.approx([-6, -5, -4, -3], abs=0.01)
+    assert heat.customdata[:, 0] == pytest.approx([1e-6, 1e-5, 1e-4, 1e-3], rel=0.01)
+    assert heat.hovertemplate == "%{y}<br>step %{x:,}: %{customdata:.3~g}<extra></extra>"
     assert fig.layout.meta["rows"] == found["tensors"]
 
 

@@ -61,6 +61,17 @@ def test_runs_are_sorted_by_the_numbers_in_their_names(root: Path, capfd: pytest
     assert names(capfd, "leadline-runs") == ["lr-0.003", "lr-0.03", "lr-0.1", "lr-1", "lr-2", "lr-10"]
 
 
+def test_a_single_run_is_shown_with_the_names_of_all_tensors_and_the_advice(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    parts = [Capture(0, {f"gradient/{index}.weight": {"nonfinite_count": 1.0} for index in range(12)})]
+    RunWriter(root / "many").write_all(parts).end()
+    _, out, _ = judge(capfd, "many", "--rule", "exploding_tensor")
+    text = " ".join(out.split())
+    assert "and 11 more tensors all 12: gradient/0.weight, gradient/1.weight, " in text
+    assert "gradient/9.weight and 2 more try: " in text
+
+
 def test_table_of_findings_by_run_and_rule(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     status, out, err = judge(capfd, "lr-*", *RULES)
     assert (status, err) == (0, "")

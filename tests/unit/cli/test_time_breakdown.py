@@ -32,7 +32,7 @@ def test_phases_throughput_bottleneck_and_suggestion(tmp_path, monkeypatch: pyte
     output = shown(tmp_path, training([SLOW] * 30), batch_size=8, flops_per_step=5e9)
     lines = [line.rstrip() for line in output.splitlines()]
     start = lines.index("time breakdown")
-    assert lines[start + 1] == "  phases      data loading 55 %, backward 27 %, forward 18 %"
+    assert lines[start + 1] == "  phases      data loading 55 %, backward 27 %, forward 18 % of the step time"
     assert lines[start + 3] == (
         "  throughput  9.09 steps/s, step time p50 110 ms, p95 110 ms, 72.7 samples/s, 45.5 GFLOP/s"
     )

@@ -145,6 +145,13 @@ def test_cells_that_differ_never_look_alike_on_a_narrow_terminal(
         writer.end()
     monkeypatch.setenv("LEADLINE_ROOT", str(runs.parent / "rates"))
     monkeypatch.setattr("leadline.cli.compare.table_width", lambda: 60)
+    lines = call("compare", "slow", "fast").splitlines()
+    assert lines[lines.index(next(line for line in lines if line.startswith("HYPERPARAMETERS"))) + 1].split() == [
+        "rate",
+        "0.01",
+        "10",
+    ]
+    assert json.loads(call("compare", "slow", "fast", "--json"))["hyperparameters"] == {"rate": ["0.01", "10"]}
     (row,) = [line for line in call("compare", "slow", "fast").splitlines() if line.startswith("command")]
     assert row.split() == ["command", "…", "--rate", "0.01", "…", "--rate", "10"]
 

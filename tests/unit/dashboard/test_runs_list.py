@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from leadline.dashboard.hyperparameters import format_hyperparameter, options_of
+from leadline.analysis.hyperparameters import format_hyperparameter, options_of
 from leadline.dashboard.pages.runs import PAGE_ROWS, RunQuery, select
 from leadline.dashboard.run_list import RunList, RunRow, shorten_command
 from leadline.dashboard.security import Access
@@ -57,6 +57,7 @@ def row(name: str, **changes: Any) -> RunRow:
         "steps_by_mode": "1 step",
         "outcome": "Completed: 1 step, no problem found (3 rules clear).",
         "level": "clear",
+        "ending": "clear",
         "worst": "",
         "fired": (),
         "rules": 0,
@@ -78,6 +79,23 @@ def test_a_row_matches_the_documents(tmp_path: Path) -> None:
     assert (found.name, found.status, found.is_over) == ("first", "Completed", True)
     assert (found.worst, found.fired, found.rules) == ("IssuesFound", ("exploding_tensor",), 3)
     assert found.command == "python train.py"
+
+
+def test_a_run_whose_loss_ended_as_nan_has_no_badge_of_success(
+    tmp_path: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    for name, loss in (("broken", "NaN"), ("fine", 0.5)):
+        writer = RunWriter(tmp_path / name).write_all([Capture(0, {"loss": {"value": float(loss)}})]).end()
+        writer.write_worker("rank0-1", state="ended", losses={"loss": loss})
+    client, badge = open_dashboard(tmp_path), r'<span class="badge"[^>]*data-status="Completed"[^>]*>'
+    pages = {name: client.get(f"/runs/{name}/overview").text for name in ("broken", "fine")}
+    assert all('data-level="fatal"' in found for found in re.findall(badge, pages["broken"])) is True
+    assert not any('data-level="fatal"' in found for found in re.findall(badge, pages["fine"]))
+    for both in (client.get("/").text, client.get("/compare?run=broken&run=fine").text):
+        found = re.findall(badge, both)
+        assert len(found) == 2
+        assert sum('data-level="fatal"' in each for each in found) == 1
+    assert client.get("/runs/broken/overview").text.count('data-live="status"') == 1
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_an_action_on_every_rule_is_not_told_of_what_another_finding_explains(
 
 def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
     scenario = Scenario(tmp_path, stop("e", grace=5.0), stop("*", dry_run=True), stop("other"))
-    assert scenario.dispatcher.dispatch(finding(7)) == "stopping at step 8"
+    assert scenario.dispatcher.dispatch(finding(7)) == "stopping at the next step"
     (request,) = control.read_requests(scenario.run)
     first, second = scenario.lines()
     assert {key: first[key] for key in first if key != "time_ns"} == {
@@ -116,6 +116,18 @@ def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
         "dry run: would ask to stop at step 8",
         1,
     )
+    assert scenario.announced == [("e", "stop_training: dry run: would ask to stop at step 8", False)]
+
+
+def test_only_the_first_dry_runs_are_announced(tmp_path: Path) -> None:
+    scenario = Scenario(tmp_path, stop(dry_run=True))
+    for at in range(10):
+        scenario.dispatcher.dispatch(finding(at))
+    assert len(scenario.lines()) == 10
+    assert [message.partition(": ")[2] for _, message, _ in scenario.announced][2:] == [
+        "dry run: would ask to stop at step 3",
+        "further dry runs are not listed",
+    ]
 
 
 def test_a_notification_is_delivered_once_also_after_a_restart_of_the_judge(tmp_path: Path) -> None:
@@ -169,7 +181,7 @@ def test_the_parameters_of_a_rule_may_imply_an_action_once(tmp_path: Path) -> No
         scenario.dispatcher.add_implied("e", ["StopTraining"])
     scenario.dispatcher.add_implied("f", ["stop_training"])
     assert len(scenario.dispatcher.queues) == 2
-    assert scenario.dispatcher.dispatch(finding(7)) == "stopping at step 8"
+    assert scenario.dispatcher.dispatch(finding(7)) == "stopping at the next step"
 
 
 def test_an_action_that_no_longer_exists_fails_in_its_own_process(tmp_path: Path) -> None:

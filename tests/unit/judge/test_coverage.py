@@ -119,7 +119,11 @@ def test_a_rule_is_undecided_until_each_required_collection_was_captured(tmp_pat
 
 def test_a_statistic_that_was_not_captured_does_not_count(tmp_path: Path) -> None:
     parts = [captured(0, {"a.weight": {"l2": 1.0}, "gradient/a.weight": {"mean": 1.0}})]
-    assert state(tmp_path, parts, always(WEIGHTS, GRADIENTS))["why"] == "no gradients were captured"
+    why = "gradients were captured, but without l2"
+    assert state(tmp_path, parts, always(WEIGHTS, GRADIENTS))["why"] == why
+    percentiles = TensorNeed("gradients", statistics=("p5", "p95"))
+    found = state(tmp_path / "alone", parts, always(percentiles))
+    assert (found["verdict"], found["why"]) == ("undecided", "gradients were captured, but without p5 and p95")
 
 
 def test_it_takes_enough_observations_however_far_apart(tmp_path: Path) -> None:

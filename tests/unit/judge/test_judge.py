@@ -223,7 +223,7 @@ def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
     assert line["outcome"] == "stop requested at step 12"
     assert line["request"] == request.id
     announced = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"]
-    assert [each["action"] for each in announced] == ["stopping at step 12"]
+    assert [each["action"] for each in announced] == ["stopping at the next step"]
     judge_run(writer.path, write=True)
     assert len(control.read_requests(writer.path)) == 1
     assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"] == announced

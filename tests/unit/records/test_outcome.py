@@ -192,6 +192,8 @@ def test_counts_have_all_states() -> None:
     assert counts.words(with_fired=True) == "2 rules fired, 1,200 clear, 1 undecided, 3 failed"
     assert counts.words() == "1,200 rules clear, 1 undecided, 3 failed"
     assert RuleCounts().words() == ""
+    assert RuleCounts(fired=3, clear=2, advice=1).words(with_fired=True) == "3 rules fired (1 as advice), 2 clear"
+    assert RuleCounts(fired=1, clear=2, advice=1).words(with_fired=True) == "1 rule fired as advice, 2 clear"
 
 
 def test_the_order_depends_on_severity_and_cause_and_not_on_the_order_of_the_rules() -> None:
@@ -215,6 +217,10 @@ def test_a_step_that_the_message_names_is_not_repeated() -> None:
     assert text(DONE, fired("memory_growth", -1, "memory grows")).endswith("memory_growth: memory grows. Try: this.")
     low = fired("learning_rate", 100, "below 1e-6 (nearest 1.58e-7)", is_open=True)
     assert text(DONE, low).endswith("by learning_rate: below 1e-6 (nearest 1.58e-7), since step 100. Try: this.")
+    assert text(DONE, replace(low, is_open=False, last_step=1390)).endswith("1.58e-7), steps 100 to 1,390. Try: this.")
+    assert text(DONE, fired("a", 100, last_step=100)).endswith("by a: it is so (step 100). Try: this.")
+    ended = fired("no_gradient", 70, "every gradient is exactly 0 from step 20 to 80", last_step=80)
+    assert text(DONE, ended).endswith("by no_gradient: every gradient is exactly 0 from step 20 to 80. Try: this.")
     dead = fired("no_gradient", 70, "every gradient is exactly 0 since step 20", is_open=True)
     assert text(DONE, dead).endswith("by no_gradient: every gradient is exactly 0 since step 20. Try: this.")
 
@@ -223,7 +229,7 @@ def test_the_outcome_as_json_has_the_ranked_findings() -> None:
     found = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE, NAN)), [WORKER]).to_dict()
     assert found["text"].startswith("Completed")
     assert (found["cause"], found["level"]) == ("loss_spike", "fatal")
-    assert found["rules"] == {"fired": 2, "clear": 0, "undecided": 0, "failed": 0}
+    assert found["rules"] == {"fired": 2, "clear": 0, "undecided": 0, "failed": 0, "advice": 0}
     (problem,) = found["findings_ranked"]
     assert (problem["name"], problem["severity"]) == ("loss_spike", "warning")
     assert [(effect["name"], effect["severity"]) for effect in problem["explains"]] == [("exploding_tensor", "fatal")]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
+from leadline.analysis.trees import Loss, summarize_fit
 from leadline.errors import ConfigurationError
 from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Undecided
@@ -163,3 +165,31 @@ def test_undecided_without_losses() -> None:
 def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="closing_remarks: updates must be"):
         ClosingRemarks(updates=0)
+
+
+def rounds(*values: float) -> list[Part]:
+    return [
+        Capture(at, {"train-logloss": {"value": 0.5 * 0.9**at}, "valid-logloss": {"value": value}}, infos=INFOS)
+        for at, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("last", "told"),
+    [
+        (
+            0.45,
+            "valid-logloss has risen by 12 % since its minimum at round 3: overfitting, and early stopping would have",
+        ),
+        (0.44, ""),
+        (math.nan, ""),
+    ],
+)
+def test_a_booster_whose_validation_loss_has_risen_again_overfits(last: float, told: str) -> None:
+    values = (0.6, 0.5, 0.45, 0.4, 0.42, last)
+    (found,) = remarks(rounds(*values)) or [""]
+    assert found.startswith(told)
+    assert bool(found) == bool(told)
+    finite = [value for value in values if math.isfinite(value)]
+    losses = [Loss("valid-logloss", "validation", "logloss", np.arange(len(finite)), np.array(finite))]
+    assert ("overfitting" in summarize_fit(losses)[0]) == bool(told)  # the Model page says the same

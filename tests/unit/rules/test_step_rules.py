@@ -31,7 +31,10 @@ def test_the_share_and_the_times_of_a_wait_are_of_the_same_steps(tmp_path) -> No
     (_, _, (opened, *_)) = evaluate(
         tmp_path, "input_bound", merge_by_time(training([{"forward": 1.0}, *steps]), beats())
     )
-    assert opened["message"] == "50 % of the last 50 steps is waiting for data: 5 ms of 10 ms per step"
+    assert (
+        opened["message"]
+        == "50 % of the time of steps 1 to 50, the longest wait aside, is waiting for data: 5 ms of 10 ms per step"
+    )
 
 
 def test_a_training_without_a_loader_is_not_clear_if_the_host_works_before_the_model(tmp_path) -> None:

@@ -11,12 +11,12 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leadline.analysis.comparison import ComparedRow, compared, settings
+from leadline.analysis import comparison
+from leadline.analysis.comparison import ComparedRow, ComparedScalar, compared, settings
 from leadline.analysis.overview import outcome_of
 from leadline.charts.tensor_charts import scalar_groups
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.hyperparameters import hyperparameters_of
-from leadline.dashboard.page import render, site
+from leadline.dashboard.page import level_of, render, site
 from leadline.dashboard.rule_view import RuleView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.reader.find_runs import list_runs
@@ -42,21 +42,27 @@ def compare(request: Request) -> Response:
     if len(names) < 2:
         return render(request, "compare.html", frame)
     opened = [site(request).run_cache.open(name) for name in names]
-    available = []
+    available, scalars, hyperparameters = [], [], []
     for member in opened:
         with member.lock:
             available.append(_available(member))
+            scalars.append(comparison.scalar_summaries(member.digest))
+            hyperparameters.append(comparison.hyperparameters_of(member.digest))
     runs = [member.run for member in opened]
-    comparison = {"facts": facts(runs), "rules": rules(runs), "configuration": settings(runs)[:_MAX_ROWS]}
-    options = _options(request.query_params, names, available)
-    return render(request, "compare.html", {**frame, **comparison, **options, **_hyperparameters(request, names)})
+    tables = {
+        "facts": facts(runs),
+        "levels": [level_of(run.path) for run in runs],
+        "last_values": [_last_values(scalar) for scalar in comparison.scalars(scalars)[:_MAX_ROWS]],
+        "hyperparameters": comparison.hyperparameters(hyperparameters)[:_MAX_ROWS],
+        "rules": rules(runs),
+        "configuration": settings(runs)[:_MAX_ROWS],
+    }
+    return render(request, "compare.html", {**frame, **tables, **_options(request.query_params, names, available)})
 
 
-def _hyperparameters(request: Request, names: Sequence[str]) -> dict[str, Any]:
-    """Return the comparison of the hyperparameters, differences first."""
-    rows = {row.name: row for row in site(request).run_list.rows()}
-    values = [hyperparameters_of(site(request).run_cache.path(name), rows[name]) for name in names if name in rows]
-    return {"hyperparameters": sorted(compared(values), key=lambda row: not row.differs)[:_MAX_ROWS]}
+def _last_values(scalar: ComparedScalar) -> ComparedRow:
+    """Return a loss or metric as a row: the last value with minimum and maximum."""
+    return ComparedRow(scalar.label, scalar.texts)
 
 
 def _available(opened: OpenedRun) -> dict[str, Any]:

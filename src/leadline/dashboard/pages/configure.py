@@ -320,8 +320,8 @@ def describe_estimate(plan: CapturePlan, items: list[SizeLine], run: Run) -> lis
             f"Estimate: about {size(round(bytes_per_step * steps_per_second * _SECONDS_PER_HOUR))} per hour and "
             f"worker, based on this run's tensors and its {steps_per_second:.3g} steps/s."
         )
-    unknown = {line.collection for line in items if line.tensors is None}
-    if named := [name for name in COLLECTIONS if name in unknown]:
+    planned = {line.collection for line in items}
+    if named := [name for name in COLLECTIONS if name in planned and not run.tensor_names(name)]:
         sentences.append(f"Not included, because this run captured none: {listed(named)}.")
     ratio = step_share(workers)
     if ratio is not None:

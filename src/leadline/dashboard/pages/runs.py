@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from leadline.analysis.digest import Digest
-from leadline.dashboard.hyperparameters import hyperparameters_of, sort_key
+from leadline.analysis.hyperparameters import all_hyperparameters, captured_hyperparameters, sort_key
 from leadline.dashboard.page import parse_integer, render, site
 from leadline.dashboard.run_list import SEVERITY, RunRow
 from leadline.errors import LeadlineError
@@ -199,7 +199,8 @@ class _Values:
         if all(name in row.given for name in self.columns):
             return row.given
         with _SPARKLINE_SLOT:
-            return hyperparameters_of(os.path.join(self.root, row.name), row)
+            captured = captured_hyperparameters(os.path.join(self.root, row.name), row.version)
+        return all_hyperparameters(row.given, captured)
 
 
 def sparklines(request: Request) -> Response:

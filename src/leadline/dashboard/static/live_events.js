@@ -37,6 +37,7 @@ function receive(state) {
   const parts = Object.keys(state.parts).filter((part) => state.status !== last.status || state.parts[part] !== last.parts[part]);
   last = state;
   if (badge && badge.dataset.status !== state.status) badge.textContent = badge.dataset.status = state.status;
+  if (badge) badge.dataset.level = state.level;
   if (parts.length) dispatch(parts);
 }
 

@@ -116,7 +116,8 @@ class Dataloader(Rule, frozen=True, kw_only=True):
         }
         return [
             (
-                f"{100 * share:.0f} % of the last {_STEPS} steps of {worker} is waiting for data",
+                f"{100 * share:.0f} % of the time of steps {judged[worker][0].step:,} to {judged[worker][-1].step:,} "
+                f"of {worker} is waiting for data",
                 worker,
                 {"wait_share": share, "allowed": self.max_wait_share},
             )

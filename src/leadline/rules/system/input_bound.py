@@ -91,13 +91,13 @@ class InputBound(Rule, frozen=True, kw_only=True):
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
         share, wait_ns, step_ns = waits[worker]
         return Fired(
-            f"{100 * share:.0f} % of the last {self.window:,} steps is waiting for data: "
-            f"{significant(wait_ns / 1e6)} ms "
-            f"of {significant(step_ns / 1e6)} ms per step{and_more(len(slow) - 1, 'worker')}",
+            f"{100 * share:.0f} % of the time of steps {full[worker][0].step:,} to {full[worker][-1].step:,}, the "
+            f"longest wait aside, is waiting for data: {significant(wait_ns / 1e6)} ms of "
+            f"{significant(step_ns / 1e6)} ms per step{and_more(len(slow) - 1, 'worker')}",
             tensors=tuple(slow),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
-            suggestion="more num_workers (0 loads in the training process itself), persistent_workers, cheaper or "
-            "cached preprocessing; usually decoding and augmenting take longer than the step",
+            suggestion="more num_workers (0 loads in the training process itself), persistent_workers, if processors "
+            "are free; else cheaper or cached preprocessing; usually decoding and augmenting take longer than the step",
             worker=worker,
         )
 

@@ -200,7 +200,7 @@ class NoGradient(Rule, frozen=True, kw_only=True):
                 "no parameter has had a gradient" if known.missing.issuperset(names) else "every gradient is exactly 0"
             )
             since = max(known.parameters[name].since for name in names)
-            message = f"{what} since step {since:,} ({len(names):,} parameters)"
+            message = f"{what} since step {since:,} ({counted(len(names), 'parameter')})"
             return _Break("all", tuple(names), since, message)
         return self._first_layers(known, layers, step)
 

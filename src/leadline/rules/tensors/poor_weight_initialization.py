@@ -140,7 +140,9 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         if fired is not None:
             return fired
         if len(variances) < 2 and not ranges and not losses:
-            return Undecided("no activations of two layers, no gradients and no losses were finite at this step")
+            return Undecided(
+                "at this step there are no finite variances of two layers' inputs, percentiles of gradients or losses"
+            )
         return clear_if_complete(window, "captured data")
 
     def _variances(self, readings: list[TensorReading], known: _Known) -> Fired | None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
@@ -15,9 +15,6 @@ from leadline.analysis.digest import Digest
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 from leadline.records.formatting import exact
-
-if TYPE_CHECKING:
-    from leadline.dashboard.run_list import RunRow
 
 _ASSIGNMENT: Final = re.compile(r"-{0,2}([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _OPTION: Final = re.compile(r"--?([A-Za-z_][\w-]*)")
@@ -57,19 +54,31 @@ def captured_hyperparameters(path: str, version: int) -> Mapping[str, float]:
         version: Differs when the run has changed.
     """
     try:
-        digest = Digest(Run(path))
-        names = [name for name, info in digest.infos().items() if "hyperparameters" in info.collections]
-        tables = [digest.scalar(name) for name in names]
+        return largest_hyperparameters(Digest(Run(path)))
     except (LeadlineError, OSError):
         return {}
+
+
+def largest_hyperparameters(digest: Digest) -> dict[str, float]:
+    """Return the largest values of the optimizers' settings that a run captured, such as the peak of ``SGD/lr``."""
+    names = [name for name, info in digest.infos().items() if "hyperparameters" in info.collections]
+    tables = [digest.scalar(name) for name in names]
     largest = {name: pc.max(table["max"]).as_py() for name, table in zip(names, tables, strict=True)}
     return {name.removeprefix(_OF_BOOSTER): value for name, value in largest.items() if value is not None}
 
 
-def hyperparameters_of(path: str, row: RunRow) -> dict[str, str]:
-    """Return the hyperparameters of a run as text; those given on the command line take precedence."""
-    captured = captured_hyperparameters(path, row.version)
-    return {**{name: format_hyperparameter(value) for name, value in captured.items()}, **row.given}
+def given_hyperparameters(command: Sequence[str], of_booster: Mapping[str, Any]) -> dict[str, str]:
+    """Return the hyperparameters of a booster and those on the command line, which take precedence, as text."""
+    return {**_as_text(of_booster), **options_of(command)}
+
+
+def all_hyperparameters(given: Mapping[str, str], captured: Mapping[str, float]) -> dict[str, str]:
+    """Return given and captured hyperparameters as text; the given ones take precedence."""
+    return {**_as_text(captured), **given}
+
+
+def _as_text(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: format_hyperparameter(value) for name, value in values.items()}
 
 
 def sort_key(value: str | None) -> tuple[int, float, str]:

@@ -20,7 +20,7 @@ from leadline.cli.measurements import machine_block, sparkline_lines, time_block
 from leadline.config.store_uri import is_uri
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, WorkerDocument
-from leadline.records.formatting import counted, duration
+from leadline.records.formatting import counted, duration, printable
 from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
 from leadline.records.outcome import RuleCounts
@@ -92,7 +92,8 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
     }
     for name, value in facts.items():
         if value:
-            table.add_row(Text(name, style="dim"), Text(value, overflow="fold"))
+            # before the layout: a control character has no width, but the ? that is shown for it has
+            table.add_row(Text(name, style="dim"), Text(printable(value, keep="\n"), overflow="fold"))
     return Group(headline(summary), Padding(table, (0, 0, 0, 2)))
 
 

@@ -25,6 +25,9 @@ URL_EXAMPLE: Final = (
 _SMS_EXAMPLE: Final = "for example notify:'sns://$KEY/$SECRET/eu-west-1/+15551234567'"
 _DOCUMENTATION: Final = "see https://github.com/caronc/apprise/wiki for its form"
 _SMTP: Final = frozenset({"mailto", "mailtos"})
+_PARAMETER: Final = re.compile(r"(?:^|&)(\w[^=&]*)")
+"""A parameter in the query of a URL; those that begin with another character are headers."""
+_RECIPIENT: Final = re.compile(r"[?&](?:to|cc|bcc)=.|//[^/?]+/[^?]", re.IGNORECASE)
 _HTTP_PORTS: Final = {
     "json": 80,
     "jsons": 443,
@@ -153,6 +156,8 @@ class Service:
             self._target: Any = apprise.Apprise.instantiate(url, asset=asset)
         if self._target is None:
             raise self._invalid_url_error()
+        if self.schema in _SMTP:
+            self._check_mail(url)
 
     @property
     def name(self) -> str:
@@ -193,6 +198,15 @@ class Service:
         if not is_sent:
             why, is_final = _failure("\n".join(log_lines))
             raise (RejectedError if is_final else RetryLaterError)(f"{self.name}: {why}")
+
+    def _check_mail(self, url: str) -> None:
+        """Refuse what Apprise ignores, so that a mail would go to nobody who reads it."""
+        known = {str(name) for name in type(self._target).template_args}
+        for name in _PARAMETER.findall(url.partition("?")[2]):
+            if name.lower() not in known:
+                raise UnknownNameError(f"parameter of {self.schema}://", name, known)
+        if not self._target.user and not _RECIPIENT.search(url):
+            raise ConfigurationError(f"notify: the {self.schema}:// URL names no recipient; {URL_EXAMPLE}")
 
     def _invalid_url_error(self) -> ConfigurationError:
         known = _services(_apprise())

@@ -175,6 +175,12 @@ def test_a_text_message_service_gets_one_line(sns: str) -> None:
         ("slack://secretkey", ConfigurationError, "the slack:// URL is incomplete"),
         ("mailto://bob:secretkey@127.0.0.1", ConfigurationError, "the mailto:// URL is incomplete"),
         ("mailto://", ConfigurationError, "the mailto:// URL has nothing after its scheme"),
+        (
+            "mailto://localhost?too=me@example.org",
+            UnknownNameError,
+            "no parameter of mailto:// named 'too'; did you mean 'to'",
+        ),
+        ("mailto://localhost:25", ConfigurationError, "the mailto:// URL names no recipient; for example"),
         ("json://[secretkey", ConfigurationError, "malformed"),
         ("secretkey", ConfigurationError, "the target is not a URL"),
         ("me@example.org", ConfigurationError, "a mail address alone does not name the server that sends it"),

@@ -24,18 +24,21 @@ _MIN_VANISHED: Final = 2
 
 
 class Vanished(NamedTuple):
-    """The smallest and the largest mean absolute gradient of a worker's parameters."""
+    """The parameters of a worker whose gradients have vanished, the smallest first, and the one with the largest."""
 
-    smallest: str
+    names: tuple[str, ...]
     largest: str
     smallest_size: float
     largest_size: float
+    parameters: int
+    """The number of parameters that were compared."""
 
     def description(self) -> str:
-        """Return the part of a message that names both."""
+        """Return the part of a message that names the smallest and the largest gradient."""
         return (
-            f"the gradients vanish: {significant(self.smallest_size)} at {self.smallest}, "
-            f"{significant(self.largest_size)} at {self.largest}"
+            f"the gradients vanish, from {significant(self.largest_size)} at {self.largest} to "
+            f"{significant(self.smallest_size)} at {self.names[0]}: {len(self.names):,} of {self.parameters:,} are "
+            "below a ten-thousandth of the largest"
         )
 
     def evidence(self) -> dict[str, float]:
@@ -63,11 +66,12 @@ class GradientSizes:
                 sizes[reading.tensor.removeprefix("gradient/")] = reading.value
 
     def vanished(self) -> Vanished | None:
-        """Return the smallest and the largest gradient; None: fewer than two are far below the largest."""
+        """Return the gradients that are far below the largest one; None: fewer than two are."""
         if not self.sizes:
             return None
-        smallest, largest = min(self.sizes, key=self.sizes.__getitem__), max(self.sizes, key=self.sizes.__getitem__)
-        bound = _SHARE * self.sizes[largest]
-        if sum(size < bound for size in self.sizes.values()) < _MIN_VANISHED:
+        ascending = sorted(self.sizes, key=self.sizes.__getitem__)
+        largest = self.sizes[ascending[-1]]
+        names = tuple(name for name in ascending if self.sizes[name] < _SHARE * largest)
+        if len(names) < _MIN_VANISHED:
             return None
-        return Vanished(smallest, largest, self.sizes[smallest], self.sizes[largest])
+        return Vanished(names, ascending[-1], self.sizes[names[0]], largest, len(ascending))

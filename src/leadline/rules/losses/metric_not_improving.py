@@ -230,7 +230,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         if vanished is not None:
             return Fired(
                 f"{message}; {vanished.description()}",
-                tensors=(*tensors, gradient_name(vanished.smallest)),
+                tensors=(*tensors, *map(gradient_name, vanished.names)),
                 evidence=evidence | vanished.evidence(),
                 suggestion=gradient_sizes.SUGGESTION,
                 worker=reading.worker,

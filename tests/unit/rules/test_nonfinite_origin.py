@@ -51,7 +51,7 @@ def test_a_nonfinite_loss_alone(number: float) -> None:
         "elements": 1,
         "tensors": 1,
     }
-    assert verdict.message.endswith(", made by an unknown module (layers were not captured), at step 3")
+    assert verdict.message.endswith(", made by an unknown module (no layers were captured at this step), at step 3")
     assert "leadline run --capture layers:every=1,start=0 --on nonfinite_origin=stop_training" in verdict.suggestion
 
 

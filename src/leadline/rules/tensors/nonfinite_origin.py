@@ -200,7 +200,7 @@ def _from_loss(loss: TensorReading, window: Window) -> _Origin:
     return _Origin(
         loss,
         "loss",
-        f"{loss.tensor} is {number}, made by an unknown module (layers were not captured)",
+        f"{loss.tensor} is {number}, made by an unknown module (no layers were captured at this step)",
         f"leadline run --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which names the "
         "module, and inspecting this batch; "
         "usually a division by zero, the log of zero or NaN in the batch",

@@ -20,11 +20,13 @@ from leadline.config.resolve import base_of
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.action_dispatcher import display_name
-from leadline.judge.action_resolution import check_action, distinct_actions, resolve_action
+from leadline.judge.action_resolution import check_action, check_triggers, distinct_actions, resolve_action
 from leadline.judge.action_worker import ActionWorker
+from leadline.judge.rule_plan import named
 from leadline.records.manifest import ActionSpec
 from leadline.records.names import EVERY_RULE
 from leadline.records.notification import Notification
+from leadline.rules.registry import AMAZON, rule_names
 
 _MESSAGE = "This is a test message that was sent by hand: no rule has fired."
 
@@ -53,7 +55,9 @@ def perform_actions(
             "there is no action to test: name one, as in leadline test-actions 'notify:$MAIL', or add it to [on] of "
             "leadline.toml"
         )
-    specs = distinct_actions(resolve_action(entry, base.targets)[1] for entry in entries)
+    resolved = [resolve_action(entry, base.targets)[1] for entry in entries]
+    check_triggers(resolved, {*rule_names(), *AMAZON, *(named(spec).alias for spec in base.rules)})
+    specs = distinct_actions(resolved)
     results = [_perform(spec) for spec in specs]
     for spec, (text, has_failed) in zip(specs, results, strict=True):
         print_lines(Text.assemble(display_name(spec), ": ", (text, "red" if has_failed else "")))

@@ -10,7 +10,7 @@ from endpoints import http_endpoint, mail_endpoint
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
-from leadline.errors import ConfigurationError
+from leadline.errors import ConfigurationError, UnknownNameError
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a library of Apprise's
 
@@ -72,6 +72,12 @@ def test_a_dry_run_needs_no_server() -> None:
     )
     assert status == 0
     assert "dry run: would send (mail through no-such-host.invalid): leadline test-actions: Test" in output
+
+
+def test_an_action_on_a_rule_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match=r"no rule of this run named 'loss_spik'; did you mean 'loss_spike'\?"):
+        answer("loss_spik=notify:mailto://localhost:25?to=me@example.org,dry_run=true")
+    assert answer("LossNotDecreasing=notify:mailto://localhost:25?to=me@example.org,dry_run=true")[0] == 0
 
 
 def test_without_an_action_it_says_how_to_name_one() -> None:

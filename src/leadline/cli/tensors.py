@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Final
 
+import pyarrow.compute as pc
 import typer
 
 import leadline
 from leadline.analysis.digest import Digest
 from leadline.cli.arguments import RunArgument, complete_collection
-from leadline.cli.console import complain, echo_json
+from leadline.cli.console import complain, echo_json, number
 from leadline.cli.table import cut, print_lines, table, table_width
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
+from leadline.store.documents import to_json
 
 _MIN_COLLECTIONS_WIDTH: Final = 16
 
@@ -28,11 +30,15 @@ def tensors(
     regex: Annotated[str | None, typer.Option(help="Only names that contain a match.")] = None,
     step: Annotated[int | None, typer.Option(help="Only tensors captured at this step.")] = None,
     mode: Annotated[str | None, typer.Option(help="Only tensors captured in this mode: train, eval …")] = None,
+    statistic: Annotated[
+        str | None, typer.Option(help="Show the first and last value of this statistic in place of the names of all.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
     """List the captured tensors of a run.
 
-    leadline values prints the values of one of them.
+    leadline values prints the values of one of them; leadline tensors --collection gradients --statistic abs_mean
+    compares the gradients of all layers.
     """
     opened = leadline.open_run(run)
     known = opened.collections()
@@ -42,6 +48,8 @@ def tensors(
         raise UnknownNameError("mode", str(mode), MODES, hint="--mode")
     names = opened.tensor_names(collection, _checked(regex), step, mode)
     rows = _rows(opened, names)
+    if statistic is not None:
+        rows = _with_values(opened, rows, statistic, mode)
     if as_json:
         echo_json(rows)
     elif not rows:
@@ -52,10 +60,16 @@ def tensors(
         width = table_width()
         room = None if width is None else max(_MIN_COLLECTIONS_WIDTH, width // 4)
         cells = [
-            (row["name"], _shape(row["shape"]), cut(", ".join(row["collections"]), room), ", ".join(row["statistics"]))
+            (
+                row["name"],
+                _shape(row["shape"]),
+                cut(", ".join(row["collections"]), room),
+                ", ".join(row["statistics"]) if statistic is None else _change(row),
+            )
             for row in rows
         ]
-        print_lines(table(("NAME", "SHAPE", "COLLECTIONS", "STATISTICS"), cells, width=width))
+        last = "STATISTICS" if statistic is None else f"{statistic.upper()}, FIRST → LAST"
+        print_lines(table(("NAME", "SHAPE", "COLLECTIONS", last), cells, width=width))
 
 
 def _checked(regex: str | None) -> str | None:
@@ -85,6 +99,33 @@ def _rows(run: Run, names: list[str]) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def _with_values(run: Run, rows: list[dict[str, Any]], statistic: str, mode: str | None) -> list[dict[str, Any]]:
+    """Add the first and the last value of a statistic to the rows of the tensors of which it was captured.
+
+    Raises:
+        UnknownNameError: It was captured of none of them.
+    """
+    chosen = []
+    for row in (row for row in rows if statistic in row["statistics"]):
+        found = run.tensor(row["name"]).statistics(statistic)
+        if mode is not None:
+            found = found.filter(pc.equal(found["mode"], mode))
+        if found.num_rows:
+            first, last = (found.slice(at, 1).to_pylist()[0] for at in (0, found.num_rows - 1))
+            ends = {"first": first["value"], "first_step": first["step"], "last": last["value"]}
+            chosen.append({**row, **to_json(ends), "last_step": last["step"]})
+    if rows and not chosen:
+        known = sorted({name for row in rows for name in row["statistics"]})
+        raise UnknownNameError("statistic of these tensors", statistic, known, hint="--statistic")
+    return chosen
+
+
+def _change(row: dict[str, Any]) -> str:
+    if row["first_step"] == row["last_step"]:
+        return f"{number(row['last'])} at step {row['last_step']:,}"
+    return f"{number(row['first'])} → {number(row['last'])}"
 
 
 def _shape(shape: list[int]) -> str:

@@ -76,6 +76,15 @@ def test_tensors_are_listed(call: Call) -> None:
     assert [row["name"] for row in json.loads(call("tensors", "first", "--mode", "eval", "--json"))] == ["loss"]
 
 
+def test_one_statistic_of_all_tensors(call: Call) -> None:
+    head, *rows = call("tensors", "first", "--statistic", "abs_mean", "--regex", "fc").splitlines()
+    assert head.endswith("ABS_MEAN, FIRST → LAST")
+    assert [row.split() for row in rows] == [[GRADIENT, "scalar", "gradients", "0.5", "→", "0.5"]]
+    assert call("tensors", "first", "--statistic", "value", "--mode", "eval").strip().endswith("7 at step 4")
+    (loss,) = json.loads(call("tensors", "first", "--statistic", "value", "--mode", "train", "--json"))
+    assert (loss["first"], loss["first_step"], loss["last"], loss["last_step"]) == (4.0, 0, "NaN", 3)
+
+
 def test_values_are_a_curve_and_rows(call: Call) -> None:
     lines = rows_of(call("values", "first", "loss", "--rows", "2"))
     assert lines[0] == ["loss", "scalar", "losses,", "scalars", "4", "rows,", "mode", "train"]
@@ -108,6 +117,7 @@ def test_values_as_csv_and_json_are_all_rows(call: Call) -> None:
         (("values", "first", "fc.weight"), NotCapturedError, "stored as a raw tensor at 1 step"),
         (("values", "first", "loss", "more"), ConfigurationError, "one run and one tensor"),
         (("tensors", "first", "--collection", "gradient"), UnknownNameError, "did you mean 'gradients'"),
+        (("tensors", "first", "--statistic", "abs_men"), UnknownNameError, "did you mean 'abs_mean'"),
         (("tensors", "first", "--regex", "("), ConfigurationError, r"--regex \("),
         (("compare", "first"), ConfigurationError, "two to 5 runs"),
         (("compare", "first", "secnd"), RunNotFoundError, "did you mean 'second'"),

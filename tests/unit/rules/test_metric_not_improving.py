@@ -185,6 +185,22 @@ def test_a_short_training_is_clear_only_if_it_is_better_than_guessing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("ratios", "is_low"), [((1e-4, 3e-4), True), ((1e-4, 3e-3), False), ((math.nan, math.nan), False)]
+)
+def test_a_constant_loss_with_small_updates_needs_a_higher_learning_rate(
+    ratios: tuple[float, float], is_low: bool
+) -> None:
+    infos = {name: TensorInfo(name, ("weights",), (8, 8), "float32") for name in ("a.weight", "b.weight")}
+    values = {name: {"update_ratio": ratio} for name, ratio in zip(infos, ratios, strict=True)}
+    fired = judge("loss", lambda step: 1.0, [Capture(0, values, infos=infos)])
+    assert isinstance(fired, Fired)
+    assert (
+        "a higher learning rate: an update changes half of the weights by less than 0.0002" in fired.suggestion
+    ) is (is_low)
+    assert ("update_ratio" in fired.evidence) is is_low
+
+
+@pytest.mark.parametrize(
     ("sizes", "named"),
     [
         ({"2.weight": 1e-7, "0.weight": 1e-9, "3.weight": 1e-4, "4.weight": 1e-2}, ("0.weight", "2.weight")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -17,7 +16,7 @@ from leadline.records.names import CHECKS, Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses import gradient_sizes
+from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
@@ -128,7 +127,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
                 TensorNeed("losses", statistics=("value",), modes=modes),
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
                 TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
-                TensorNeed("weights", statistics=("update_ratio",), modes=("train",), is_optional=True),
+                update_sizes.NEED,
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 gradient_sizes.NEED,
             )
@@ -138,7 +137,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         known: _Known = memory or _Known()
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
-        _note_ratios(known, window)
+        update_sizes.note_ratios(known.ratios, window)
         for reading in _metrics(window):
             if not math.isfinite(reading.value):
                 continue
@@ -246,16 +245,6 @@ def _of_training(known: _Known) -> str:
 
 def _metrics(window: Window) -> list[TensorReading]:
     return [reading for reading in window.readings("value") if CHECKS not in reading.collections]
-
-
-def _note_ratios(known: _Known, window: Window) -> None:
-    """Note the median of the update ratios of each worker's weights, if it is the largest so far."""
-    by_worker: dict[str, list[float]] = {}
-    for reading in window.readings("update_ratio"):
-        if math.isfinite(reading.value):
-            by_worker.setdefault(reading.worker, []).append(reading.value)
-    for worker, ratios in by_worker.items():
-        known.ratios[worker] = max(median(ratios), known.ratios.get(worker, 0.0))
 
 
 def _is_falling(losses: list[float]) -> bool:

@@ -12,7 +12,7 @@ from leadline.records.formatting import significant
 from leadline.records.names import CHECKS, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.losses import gradient_sizes
+from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
@@ -31,6 +31,8 @@ _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
 _FAR: Final = 1.5
 """A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
+_SMALL_UPDATE: Final = 5e-4
+"""A median update ratio that is never above this indicates a low learning rate."""
 _RARE: Final = 0.75
 """The share of the most frequent label above which an accuracy tells little."""
 
@@ -100,6 +102,8 @@ class _Memory:
     levels: dict[tuple[str, str, str], _Level] = field(default_factory=dict)
     labels: dict[str, LabelsByCall] = field(default_factory=dict)
     gradients: dict[str, GradientSizes] = field(default_factory=dict)
+    ratios: dict[str, float] = field(default_factory=dict)
+    """By worker the largest median of the weights' update ratios."""
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):
@@ -117,7 +121,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         log likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy
         (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one cross
         entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below a
-        ten-thousandth of the largest one, the message says that gradients vanish, and where.
+        ten-thousandth of the largest one, the message says that gradients vanish, and where; otherwise, if the median
+        update ratio of the weights is never above 0.0005, the advice is a higher learning rate.
         With ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is
         taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
@@ -148,6 +153,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
                 TensorNeed("labels", statistics=wanted, modes=("train",), every=_EVERY, is_optional=True),
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 gradient_sizes.NEED,
+                update_sizes.NEED,
             )
         )
 
@@ -159,6 +165,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         known: _Memory = memory or _Memory()
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
+        update_sizes.note_ratios(known.ratios, window)
         for reading in _metrics(window):
             is_up = is_upward(reading.tensor)
             if is_up is None or not math.isfinite(reading.value):
@@ -182,7 +189,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         stuck = [(reading, level) for reading, level in judged if level.is_stuck]
         if stuck:
             tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in stuck))
-            return self._fired(*stuck[0], tensors, window.memory.gradients.get(stuck[0][0].worker, GradientSizes()))
+            return self._fired(*stuck[0], tensors, window.memory)
         if judged:
             return Clear()
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
@@ -211,9 +218,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             is_stuck = is_stuck and (trivial <= _RARE if curve.is_upward else level <= _FAR * trivial)
         return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.length)
 
-    def _fired(
-        self, reading: TensorReading, level: _Level, tensors: tuple[str, ...], gradients: GradientSizes
-    ) -> Fired:
+    def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...], memory: _Memory) -> Fired:
         message = (
             f"{reading.tensor} stays at {significant(level.value)} over the last {level.values:,} "
             f"values, no better than {level.predictor} ({significant(level.trivial)})"
@@ -226,13 +231,23 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             "threshold": self.p,
             "values": level.values,
         }
-        vanished = gradients.vanished()
+        vanished = memory.gradients.get(reading.worker, GradientSizes()).vanished()
         if vanished is not None:
             return Fired(
                 f"{message}; {vanished.description()}",
                 tensors=(*tensors, *map(gradient_name, vanished.names)),
                 evidence=evidence | vanished.evidence(),
                 suggestion=gradient_sizes.SUGGESTION,
+                worker=reading.worker,
+            )
+        ratio = memory.ratios.get(reading.worker, math.inf)
+        if ratio < _SMALL_UPDATE:
+            return Fired(
+                message,
+                tensors=tensors,
+                evidence=evidence | {"update_ratio": ratio},
+                suggestion=f"a higher learning rate: an update changes half of the weights by less than {ratio:.2g} of "
+                "their size, and some 0.001 is usual; otherwise overfit a single batch as a test",
                 worker=reading.worker,
             )
         return Fired(

@@ -104,6 +104,6 @@ def test_a_scalar_starts_with_its_value_and_few_cells_do_not_crowd_the_axis(
     heat_map.scroll_into_view_if_needed()
     expect(heat_map.locator(".plot-container")).to_be_visible()
     wait_until_idle(page)
-    page.wait_for_function(  # the axis is drawn once more when the chart gets its width
+    page.wait_for_function(  # the axis grows when the chart of the loss is loaded
         "() => { const ticks = document.querySelectorAll('#heat-map .xtick').length; return ticks > 0 && ticks < 20; }"
     )

@@ -192,7 +192,10 @@ export class Chart {
     if (!this.plot?._fullLayout || !this.axis.visible || !this.#figure) return;
     const range = this.axis.toPlot(this.axis.visible);
     const change = {};
-    for (const key of this.axis.keys(this.#figure.layout)) change[`${key}.range`] = range;
+    for (const key of this.axis.keys(this.#figure.layout)) {
+      change[`${key}.range`] = range;
+      if (this.axis.length > FEW_STEPS) change[`${key}.dtick`] = null; // other charts have grown the axis since
+    }
     if (!Object.keys(change).length) return;
     this.#pendingRelayouts += 1;
     Plotly.relayout(this.plot, change).finally(() => { this.#pendingRelayouts -= 1; this.#dispatchDrawn(); });

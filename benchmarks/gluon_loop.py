@@ -87,7 +87,7 @@ def measure(case: GluonCase, rounds: int, training: Callable[[int], Training]) -
     fit = training(case.units).fit
     if not case.preset:
         return watched_epochs.measure_peer(case.key, case.name, fit, fit, rounds=rounds, steps=STEPS)
-    with watched_epochs.bare(__file__, str(case.units)) as bare:
+    with watched_epochs.bare_process(__file__, str(case.units)) as bare:
         return watched_epochs.measure(
             case.key, case.name, case.limit, bare, lambda: fit, preset=case.preset, rounds=rounds, steps=STEPS
         )

@@ -96,7 +96,7 @@ class Training:
 def measure(case: JaxCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
     if case.preset:
-        with watched_epochs.bare(__file__) as block:
+        with watched_epochs.bare_process(__file__) as block:
             return watched_epochs.measure(
                 case.key,
                 case.name,

@@ -88,7 +88,7 @@ class Training:
 def measure(case: KerasCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
     if case.preset:
-        with watched_epochs.bare(__file__) as bare:
+        with watched_epochs.bare_process(__file__) as bare:
             return watched_epochs.measure(
                 case.key,
                 case.name,

@@ -34,13 +34,13 @@ Epoch = Callable[[], float]
 
 
 def answer(epoch: Epoch) -> None:
-    """Train as many epochs as each line of the standard input says, and print their seconds: a process for ``bare``."""
+    """Train as many epochs as each line of the standard input says, and print their seconds."""
     for line in sys.stdin:
         print(sum(epoch() for _ in range(int(line))), flush=True)
 
 
 @contextmanager
-def bare(script: str, *arguments: str) -> Iterator[Epoch]:
+def bare_process(script: str, *arguments: str) -> Iterator[Epoch]:
     """Start a script that calls ``answer``; yield what trains a block of epochs in it and returns its seconds."""
     command = [sys.executable, script, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

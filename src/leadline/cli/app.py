@@ -58,7 +58,7 @@ COMMANDS: Final = {
     "report": _CommandSpec("report", "report", takes_run=True),
     "judge": _CommandSpec("judge", "judge", takes_run=True),
     "rules": _CommandSpec("rules", "rules"),
-    "test-actions": _CommandSpec("action_test", "perform_actions"),
+    "test-actions": _CommandSpec("perform_actions", "perform_actions"),
     "set": _CommandSpec("set", "set_", takes_run=True),
     "profile": _CommandSpec("profile", "profile", takes_run=True),
     "export": _CommandSpec("export", "export", takes_run=True),

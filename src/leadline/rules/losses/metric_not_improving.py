@@ -231,34 +231,24 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             "threshold": self.p,
             "values": level.values,
         }
-        vanished = memory.gradients.get(reading.worker, GradientSizes()).vanished()
-        if vanished is not None:
-            return Fired(
-                f"{message}; {vanished.description()}",
-                tensors=(*tensors, *map(gradient_name, vanished.names)),
-                evidence=evidence | vanished.evidence(),
-                suggestion=gradient_sizes.SUGGESTION,
-                worker=reading.worker,
-            )
-        ratio = memory.ratios.get(reading.worker, math.inf)
-        if ratio < _SMALL_UPDATE:
-            return Fired(
-                message,
-                tensors=tensors,
-                evidence=evidence | {"update_ratio": ratio},
-                suggestion=f"a higher learning rate: an update changes half of the weights by less than {ratio:.2g} of "
-                "their size, and some 0.001 is usual; otherwise overfit a single batch as a test",
-                worker=reading.worker,
-            )
-        return Fired(
-            message,
-            tensors=tensors,
-            evidence=evidence,
-            suggestion="overfitting a single batch as a test, and inspecting inputs with their labels; "
-            "usually labels and inputs do not belong together, the learning rate is far off, or gradients do not reach "
-            "the layers that matter",
-            worker=reading.worker,
+        suggestion = (
+            "overfitting a single batch as a test, and inspecting inputs with their labels; usually labels and inputs "
+            "do not belong together, the learning rate is far off, or gradients do not reach the layers that matter"
         )
+        vanished = memory.gradients.get(reading.worker, GradientSizes()).vanished()
+        ratio = memory.ratios.get(reading.worker, math.inf)
+        if vanished is not None:
+            message = f"{message}; {vanished.description()}"
+            tensors = (*tensors, *map(gradient_name, vanished.names))
+            evidence |= vanished.evidence()
+            suggestion = gradient_sizes.SUGGESTION
+        elif ratio < _SMALL_UPDATE:
+            evidence["update_ratio"] = ratio
+            suggestion = (
+                f"a higher learning rate: an update changes half of the weights by less than {ratio:.2g} of their "
+                "size, and some 0.001 is usual; otherwise overfit a single batch as a test"
+            )
+        return Fired(message, tensors=tensors, evidence=evidence, suggestion=suggestion, worker=reading.worker)
 
 
 def _metrics(window: Window) -> list[TensorReading]:

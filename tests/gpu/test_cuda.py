@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +17,7 @@ from torch import nn
 
 import leadline
 import leadline.torch
-from leadline.frameworks.torch.kernels import cuda_statistics, order_statistics
+from leadline.frameworks.torch.kernels import cuda_statistics, fused_statistics, order_statistics
 from leadline.reader.run import Run
 from leadline.statistics import arrays
 from leadline.statistics.definitions import BASIC
@@ -51,7 +54,9 @@ def watch(folder: Path, train: Callable[[], Any], *capture: str) -> Run:
 @contextmanager
 def forbid_synchronization() -> Iterator[None]:
     """Make PyTorch raise on operations that wait for the device."""
-    torch.cuda.set_sync_debug_mode("error")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns that this mode does not find all of them
+        torch.cuda.set_sync_debug_mode("error")
     try:
         yield
     finally:
@@ -174,20 +179,91 @@ def test_graph_capture_is_not_disturbed(tmp_path: Path) -> None:
     watch(tmp_path, train, *EVERYTHING)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64])
-def test_statistics_equal_numpy(dtype: torch.dtype) -> None:
+def test_the_fused_kernel_is_compiled() -> None:
+    assert fused_statistics.launch_for([torch.ones(2, device="cuda")]) is not None
+
+
+DTYPES = (*fused_statistics.CODES, torch.bool, torch.float8_e4m3fn, torch.complex64)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("is_fused", [True, False], ids=["fused", "by PyTorch"])
+def test_statistics_equal_numpy(dtype: torch.dtype, is_fused: bool) -> None:
     generator = torch.Generator().manual_seed(1)
     host = (torch.randn(3000, 1000, generator=generator, dtype=torch.float64) * 10).to(dtype)
-    if dtype.is_floating_point:
-        host[5, 5], host[7, 7] = float("nan"), float("-inf")
-    names = (*BASIC, "abs_min", "within_-1_1", "equals_0")
-    numbers, finish = cuda_statistics.begin([host.cuda(), host[:7, :9].cuda()], names)
-    computed = finish(numbers.cpu().numpy()).reshape(len(names), 2)
-    for column, part in enumerate((host, host[:7, :9])):
-        values = part.float().numpy() if dtype is torch.bfloat16 else part.numpy()
+    if dtype.is_floating_point and dtype.itemsize > 1:
+        host[5, 5], host[7, 7], host[8, 8] = float("nan"), float("-inf"), 1e-7  # subnormal in float16
+    names = (*BASIC, "abs_min", "rms", "variance")
+    tensors = [host.cuda(), host[:7, :9].cuda(), host.cuda().t(), host[:, 3].cuda(), host[:0].cuda()]
+    if is_fused:
+        launch = fused_statistics.launch_for(tensors)
+        assert launch is not None
+        numbers, finish = fused_statistics.begin(tensors, names, launch)
+    else:
+        numbers, finish = cuda_statistics.begin(tensors, (*names, "within_-1_1", "equals_0"))
+        names = (*names, "within_-1_1", "equals_0")
+    computed = finish(numbers.cpu().numpy()).reshape(len(names), len(tensors))
+    for column, tensor in enumerate(tensors):
+        part = tensor.cpu()
+        values = part.numpy() if part.dtype in _NUMPY_TYPES else part.float().numpy()
         for row, name in enumerate(names):
             expected = arrays.compute(name, values)
-            np.testing.assert_allclose(computed[row, column], expected, rtol=1e-7, err_msg=name)
+            rtol = 1e-4 if dtype.is_complex else 1e-7
+            finite = np.abs(values[np.isfinite(values)]).astype(np.float64)
+            atol = 1e-9 * finite.sum() if name in ("sum", "mean") else 0.0
+            np.testing.assert_allclose(computed[row, column], expected, rtol=rtol, atol=atol, err_msg=name)
+
+
+_NUMPY_TYPES = frozenset(DTYPES) - {torch.bfloat16, torch.float8_e4m3fn}
+
+
+def test_a_captured_step_launches_few_kernels(tmp_path: Path) -> None:
+    model = nn.Sequential(*(layer for _ in range(10) for layer in (nn.Linear(64, 64), nn.ReLU()))).cuda()
+    optimizer = torch.optim.AdamW(model.parameters())
+    launches = []
+
+    def step() -> None:
+        optimizer.zero_grad()
+        model(torch.ones(8, 64, device="cuda")).pow(2).mean().backward()
+        optimizer.step()
+
+    def count() -> int:
+        for _ in range(3):
+            step()
+        kinds = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=kinds, acc_events=True) as trace:
+            step()
+        return sum(event.count for event in trace.key_averages() if "LaunchKernel" in event.key)
+
+    bare = count()
+    watch(tmp_path, lambda: launches.append(count()), "gradients:every=1", "weights:every=1", "layers:every=1")
+    print(f"{bare} kernels bare, {launches[0]} with capture")
+    assert launches[0] - bare < 200
+
+
+def test_tensors_of_a_scaled_step_are_released_at_once(tmp_path: Path) -> None:
+    model = model_of()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler("cuda")
+    losses = []
+
+    def step() -> None:
+        loss = model(torch.ones(8, 64, device="cuda")).pow(2).mean()
+        losses.append(weakref.ref(loss))
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    def train() -> None:
+        gc.disable()
+        try:
+            for _ in range(5):
+                step()
+            assert [loss() for loss in losses] == [None] * 5
+        finally:
+            gc.enable()
+
+    watch(tmp_path, train, *EVERYTHING)
 
 
 def test_order_statistics_equal_numpy() -> None:

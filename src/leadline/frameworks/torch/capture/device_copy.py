@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.adapter import Pending
-from leadline.frameworks.torch.kernels import cuda_statistics, order_statistics
+from leadline.frameworks.torch.kernels import cuda_statistics, fused_statistics, order_statistics
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.statistics import device_statistics
 from leadline.store import layout
@@ -203,11 +203,14 @@ class RowBuilder:
             computed = device_statistics(tensors, frozenset(names), previous)
             self.add(np.concatenate([computed[name] for name in names]))
             return
-        reduced = [name for name in names if cuda_statistics.supports(name)]
-        others = [name for name in names if name not in reduced]
-        begun = [cuda_statistics.begin(tensors, reduced)] if reduced else []
+        launch = fused_statistics.launch_for(tensors)
+        fused = [name for name in names if launch is not None and name in fused_statistics.NAMES]
+        reduced = [name for name in names if name not in fused and cuda_statistics.supports(name)]
+        others = [name for name in names if name not in fused and name not in reduced]
+        begun = [fused_statistics.begin(tensors, fused, launch)] if launch is not None and fused else []
+        begun += [cuda_statistics.begin(tensors, reduced)] if reduced else []
         begun += [order_statistics.begin(tensors, others, previous)] if others else []
-        order = [[*reduced, *others].index(name) for name in names]
+        order = [[*fused, *reduced, *others].index(name) for name in names]
 
         def finish(fetched: Vector) -> Vector:
             results, at = [], 0

@@ -33,7 +33,11 @@ class _StepFrame:
 
     __slots__ = ("caller", "depth", "found_inf", "has_read_gradients", "optimizer")
 
-    def __init__(self, optimizer: object, caller: FrameType) -> None:
+    def __init__(self, optimizer: object, caller: FrameType | None) -> None:
+        """
+        Args:
+            caller: The frame of the step; None: whoever creates this object discards it, even if the step raises.
+        """
         self.optimizer = optimizer
         self.caller = caller
         self.depth = 0
@@ -43,6 +47,8 @@ class _StepFrame:
 
     def is_stale(self, current: FrameType) -> bool:
         """Whether an exception ended the step: its frame is no longer on the stack."""
+        if self.caller is None:
+            return False
         frame: FrameType | None = current
         while frame is not None:
             if frame is self.caller:
@@ -192,15 +198,18 @@ class StepHooks:
         after_partial_update, timeline = self._after_partial_update, self._timeline
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            caller = sys._getframe(0)
-            if local.frame is not None and not local.frame.is_stale(caller):
+            if local.frame is not None and not local.frame.is_stale(sys._getframe(0)):
                 return original(scaler, optimizer, *args, **kwargs)
-            frame = local.frame = _StepFrame(optimizer, caller)
+            # A reference to this function's own frame would keep the frames of all callers, with their variables,
+            # until the garbage collector finds the cycle.
+            frame = local.frame = _StepFrame(optimizer, None)
             frame.depth = 1
             guard.run(timeline.leave_update)
             guard.run(timeline.begin_update)
-            result = original(scaler, optimizer, *args, **kwargs)
-            local.frame = None
+            try:
+                result = original(scaler, optimizer, *args, **kwargs)
+            finally:
+                local.frame = None
             guard.run(after_partial_update, optimizer)
             scalers[optimizer] = weakref.ref(scaler)
             is_skipped: DeviceScalar | bool | None = True

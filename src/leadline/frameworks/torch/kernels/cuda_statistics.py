@@ -1,4 +1,7 @@
-"""Implementation of the statistics for accelerators: one pass in float64, without synchronization."""
+"""Implementation of the statistics for accelerators by PyTorch's own kernels, in float64, without synchronization.
+
+For the statistics, tensors and devices that ``fused_statistics`` does not serve.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def _kernels_of(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def supports(name: str) -> bool:
-    """Whether a statistic can be computed without waiting for the device."""
+    """Whether a statistic can be computed by this module."""
     return name in _DERIVED or find_statistic(name).family in _SHARES
 
 
@@ -89,7 +92,7 @@ class _Plan:
         self._flats: list[torch.Tensor] = []
         zeros = []
         for tensor in tensors:
-            flat, implicit = _flat_elements(tensor)
+            flat, implicit = flat_elements(tensor)
             self._flats.append(flat)
             zeros.append(implicit)
         self._implicit_zeros = np.array(zeros, dtype=np.float64)
@@ -116,7 +119,7 @@ class _Plan:
     def _matrix(self, batch: tuple[list[int], int, int]) -> _Matrix:
         indices, start, end = batch
         rows = [self._flats[index][start:end] for index in indices]
-        return _Matrix(_to_float64(torch.stack(rows) if len(rows) > 1 else rows[0][None]))
+        return _Matrix(to_float64(torch.stack(rows) if len(rows) > 1 else rows[0][None]))
 
     def combine(self, fetched: Vector, primaries: Sequence[str]) -> dict[str, Vector]:
         """Combine pieces into one number per tensor; for empty tensors NaN, and 0 for counts."""
@@ -169,14 +172,16 @@ class _Plan:
             )
 
 
-def _flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+def flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return the elements that a tensor stores, and the number of zeros that it does not store."""
     if tensor.layout is torch.sparse_coo or tensor.is_complex():
         values = elements(tensor)  # a sparse tensor must be waited for: its number of elements is on the device
         return values.flat, values.implicit_zeros
     return flatten(tensor), 0
 
 
-def _to_float64(rows: torch.Tensor) -> torch.Tensor:
+def to_float64(rows: torch.Tensor) -> torch.Tensor:
+    """Convert real numbers of any type to float64."""
     if rows.is_floating_point() and rows.element_size() == 1:
         rows = rows.float()
     return rows.double()

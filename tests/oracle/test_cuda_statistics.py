@@ -18,7 +18,7 @@ NAMES = (*BASIC, "abs_min", "equals_0", "prod", "rms", "variance", "within_-1_0.
 FLOATS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2)
 OTHERS = (torch.int64, torch.int8, torch.uint8, torch.bool, torch.complex64)
 PIECE = 64
-C_TYPES = "f d e H B b h i q".split()
+C_TYPES = ["f", "d", "e", "H", "B", "b", "h", "i", "q"]
 """Numpy's codes of the types of ``fused_statistics.CODES``; bfloat16 is read as the upper half of float32."""
 
 

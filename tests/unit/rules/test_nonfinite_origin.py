@@ -13,6 +13,7 @@ from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.testing.runs import Capture, Part
 from leadline.testing.windows import verdicts
 
+LOSS_CALL = {"CrossEntropyLoss_input_0": "predictions", "CrossEntropyLoss_input_1": "labels"}
 BAD_LOSS = captured(3, {"loss": {"value": math.nan}})
 
 
@@ -51,8 +52,16 @@ def test_a_nonfinite_loss_alone(number: float) -> None:
         "elements": 1,
         "tensors": 1,
     }
-    assert verdict.message.endswith(", made by an unknown module (no layers were captured at this step), at step 3")
-    assert "leadline run --capture layers:every=1,start=0 --on nonfinite_origin=stop_training" in verdict.suggestion
+    assert verdict.message.endswith("; no layers were captured at this step, so its origin is not known, at step 3")
+    assert "--capture layers:every=1,start=0 --on nonfinite_origin=stop_training" in verdict.suggestion
+
+
+def test_finite_labels_alone_do_not_point_to_the_loss() -> None:
+    infos = {name: TensorInfo(name, (collection, "layers"), (8,)) for name, collection in LOSS_CALL.items()}
+    labels = Capture(3, {"CrossEntropyLoss_input_1": {"nonfinite_count": 0}}, infos=infos)
+    verdict = judge(BAD_LOSS, labels)
+    assert isinstance(verdict, Fired)
+    assert verdict.message == "loss is NaN; no layers were captured at this step, so its origin is not known, at step 3"
 
 
 def test_a_nonfinite_loss_after_finite_layers() -> None:

@@ -26,6 +26,7 @@ from leadline.frameworks.torch.hooks.keras_losses import KerasLosses
 from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
 from leadline.frameworks.torch.hooks.step_hooks import StepHooks
 from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.frameworks.torch.kernels.current_stream import CurrentStream
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.call_timing import CheckpointHooks, CollectiveHooks, DataLoaderHooks
 from leadline.frameworks.torch.timing.loader_workers import FetchHooks, LoadingRecording
@@ -281,13 +282,13 @@ class CudaClock:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._device = device
+        self._stream = CurrentStream(device)
 
     def mark(self) -> Any:
         if torch.cuda.is_current_stream_capturing():
             return None  # during graph capture an event would become part of the graph
         event = torch.cuda.Event(enable_timing=True)
-        event.record(torch.cuda.current_stream(self._device))
+        event.record(self._stream.get())
         return event
 
     def is_past(self, mark: Any) -> bool:

@@ -152,8 +152,8 @@ def _from_earlier_step(last: TensorReading) -> _Origin:
         last,
         "earlier step",
         f"from an earlier step: {_share(last)} in {last.tensor} before the forward pass",
-        "the last checkpoint before this step, and leadline run --on exploding_tensor=stop_training, which captures "
-        "every step and finds the origin; "
+        "the last checkpoint before this step, and the same command with --on exploding_tensor=stop_training, which "
+        "captures every step and finds the origin; "
         "usually an earlier gradient was not finite while its loss was",
     )
 
@@ -187,8 +187,7 @@ def _from_forward_pass(first: TensorReading) -> _Origin:
 
 def _from_loss(loss: TensorReading, window: Window) -> _Origin:
     number = "NaN" if math.isnan(loss.value) else "infinite"
-    has_layers = any(set(_FORWARD) & set(reading.collections) for reading in window.readings("nonfinite_count"))
-    if has_layers:
+    if any(_precedes_loss(reading) for reading in window.readings("nonfinite_count")):
         return _Origin(
             loss,
             "loss",
@@ -200,11 +199,16 @@ def _from_loss(loss: TensorReading, window: Window) -> _Origin:
     return _Origin(
         loss,
         "loss",
-        f"{loss.tensor} is {number}, made by an unknown module (no layers were captured at this step)",
-        f"leadline run --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which names the "
-        "module, and inspecting this batch; "
+        f"{loss.tensor} is {number}; no layers were captured at this step, so its origin is not known",
+        f"the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which "
+        "names the module or the batch, and inspecting this batch; "
         "usually a division by zero, the log of zero or NaN in the batch",
     )
+
+
+def _precedes_loss(reading: TensorReading) -> bool:
+    """Whether a tensor is one that a loss is computed from, other than labels, which are counted at more steps."""
+    return bool(set(_FORWARD) & set(reading.collections)) and not {"labels", "losses"} & set(reading.collections)
 
 
 def _from_backward_pass(first: TensorReading) -> _Origin:

@@ -82,7 +82,10 @@ class LossBuffer:
         if loss is None:
             loss = self._sites[site] = _Loss(self._unused_name(name), marks=marks)
             self._names.add(loss.name)
-        loss.total += value
+        if loss.count or isinstance(value, (int, float)):
+            loss.total += value
+        else:
+            loss.total = value  # on a device, an addition is a kernel
         loss.count += 1
 
     def take(self) -> dict[str, Scalar]:
@@ -90,7 +93,8 @@ class LossBuffer:
         taken = {}
         for loss in self._sites.values():
             if loss.count:
-                taken[loss.name] = Scalar("losses", (loss.total / loss.count, float(loss.count)), loss.marks)
+                mean = loss.total / loss.count if loss.count > 1 else loss.total
+                taken[loss.name] = Scalar("losses", (mean, float(loss.count)), loss.marks)
                 loss.total, loss.count = 0.0, 0
         return taken
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ class Driver:
 
     milliseconds: float = 0.0
     is_capturing: bool = False
+    stream: int = 7
     calls: list[str] = field(default_factory=list)
     streams: list[Any] = field(default_factory=list)
 
@@ -45,7 +47,10 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
             return other.at - self.at
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: ("stream of", device))
+    monkeypatch.setattr(
+        torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=fake.stream, device=device)
+    )
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda index: fake.stream, raising=False)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: fake.is_capturing)
     return fake
 
@@ -64,7 +69,12 @@ def test_marks_use_the_training_stream_and_are_queried_without_waiting(driver: D
     second = cuda_clock.mark()
     assert cuda_clock.is_past(first)
     assert cuda_clock.between_ns(first, second) == 2_500_000
-    assert driver.streams == [("stream of", torch.device("cuda", 1))] * 2
+    driver.stream = 8
+    cuda_clock.mark()
+    assert [(stream.cuda_stream, stream.device) for stream in driver.streams] == [
+        *([(7, torch.device("cuda", 1))] * 2),
+        (8, torch.device("cuda", 1)),
+    ]
     assert set(driver.calls) == {"query"}
     cuda_clock.wait(second)
     assert driver.calls[-1] == "synchronize"

@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from leadline.frameworks.torch.capture.device_copy import untracked
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.reader.profiles import read_calls

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -12,10 +11,11 @@ import numpy.typing as npt
 import torch
 
 from leadline.frameworks.adapter import Pending
+from leadline.frameworks.torch.capture.cuda_copier import CudaCopier
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.kernels import cuda_statistics, fused_statistics, order_statistics
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.statistics import device_statistics
-from leadline.store import layout
 
 Vector = npt.NDArray[np.float64]
 
@@ -137,30 +137,6 @@ def scale_of(scaler: Any) -> DeviceScalar | float:
     return scale
 
 
-class untracked:
-    """Context manager for all of Leadline's computations: disables autograd and function modes.
-
-    A trace that is being recorded shows the computations as ``layout.OVERHEAD_ANNOTATION``.
-    """
-
-    __slots__ = ("_functions", "_gradients", "_range")
-
-    def __enter__(self) -> None:
-        self._functions, self._gradients = torch._C.DisableTorchFunction(), torch.no_grad()
-        self._functions.__enter__()
-        self._gradients.__enter__()
-        self._range = None
-        if torch.autograd._profiler_enabled():
-            self._range = torch.autograd.profiler.record_function(layout.OVERHEAD_ANNOTATION)
-            self._range.__enter__()
-
-    def __exit__(self, *exc: object) -> None:
-        if self._range is not None:
-            self._range.__exit__(*exc)
-        self._gradients.__exit__(*exc)
-        self._functions.__exit__(*exc)
-
-
 @dataclass(frozen=True, slots=True)
 class _DevicePart:
     """Part of a row that is computed on a device."""
@@ -243,7 +219,10 @@ class PendingRow:
         for part in parts:
             self._readers.append(_part_reader(part, by_copier))
         with untracked():
-            self._copies = {copier: copier.fetch(torch.cat(numbers)) for copier, numbers in by_copier.items()}
+            self._copies = {
+                copier: copier.fetch(torch.cat(numbers) if len(numbers) > 1 else numbers[0])
+                for copier, numbers in by_copier.items()
+            }
 
     def is_done(self) -> bool:
         return all(copy.is_done() for copy in self._copies.values())
@@ -288,81 +267,6 @@ def _concatenated(parts: list[Vector]) -> Vector:
 
 def _encoded(values: Vector) -> bytes:
     return values.astype("<f8").tobytes()
-
-
-class CudaCopier:
-    """See ``AsyncCopier``: uses pinned memory, a side stream, and an event after each copy.
-
-    Tested on a GPU only where one is available (``tests/gpu``).
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._side_stream = torch.cuda.Stream(device)
-
-    def is_recording(self) -> bool:
-        return bool(torch.cuda.is_current_stream_capturing())
-
-    def fetch(self, numbers: torch.Tensor) -> _CudaCopy:
-        host = torch.empty(numbers.shape, dtype=numbers.dtype, device="cpu", pin_memory=True)
-        return _CudaCopy(host, self._copy_on_side_stream([host], [numbers]))
-
-    def pin(self, memory: torch.Tensor) -> object:
-        return _Pinned(memory)
-
-    def fill(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], max_device_bytes: int) -> Pending:
-        if sum(tensor.numel() * tensor.element_size() for tensor in tensors) <= max_device_bytes:
-            return _CudaCopy(None, self._copy_on_side_stream(views, [tensor.clone() for tensor in tensors]))
-        # not enough memory for a second copy: copy in the training's stream, ahead of the update
-        current = torch.cuda.current_stream(self._device)
-        _copy_all(views, tensors)
-        return _CudaCopy(None, _event_after(current))
-
-    def _copy_on_side_stream(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
-        self._side_stream.wait_stream(torch.cuda.current_stream(self._device))
-        with torch.cuda.stream(self._side_stream):
-            _copy_all(views, tensors)
-        for tensor in tensors:
-            tensor.record_stream(self._side_stream)  # otherwise its memory could be reused before the copy
-        return _event_after(self._side_stream)
-
-
-def _copy_all(views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:
-    for view, tensor in zip(views, tensors, strict=True):
-        view.copy_(tensor, non_blocking=True)
-
-
-def _event_after(stream: Any) -> Any:
-    event = torch.cuda.Event(blocking=True)
-    event.record(stream)
-    return event
-
-
-class _CudaCopy:
-    def __init__(self, host: torch.Tensor | None, event: Any) -> None:
-        self._host, self._event = host, event
-
-    def is_done(self) -> bool:
-        return bool(self._event.query())
-
-    def wait(self) -> None:
-        self._event.synchronize()
-
-    def numbers(self) -> Vector:
-        assert self._host is not None
-        numbers: Vector = self._host.numpy()
-        return numbers
-
-
-class _Pinned:
-    """Host memory that is registered with the driver during the object's lifetime; if that fails, copies wait."""
-
-    def __init__(self, memory: torch.Tensor) -> None:
-        driver = torch.cuda.cudart()
-        self._memory = memory  # must outlive the registration
-        if int(driver.cudaHostRegister(memory.data_ptr(), memory.numel(), 0)) == 0:
-            release = weakref.finalize(self, driver.cudaHostUnregister, memory.data_ptr())
-            release.atexit = False  # the driver may be shut down by then
 
 
 COPIERS: Final[dict[str, Callable[[torch.device], AsyncCopier]]] = {"cuda": CudaCopier}

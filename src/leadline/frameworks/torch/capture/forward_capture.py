@@ -15,11 +15,11 @@ from leadline.frameworks.torch.capture.device_copy import (
     copier_of,
     is_recording,
     number_of,
-    untracked,
 )
 from leadline.frameworks.torch.capture.forward_row import ForwardRow, untracked_in_full_precision
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.capture.requests import Requests, TensorRequest
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason

@@ -8,7 +8,8 @@ from typing import Final
 
 import torch
 
-from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, untracked
+from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.stacks import STACKED_ELEMENTS

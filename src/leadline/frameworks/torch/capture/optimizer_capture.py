@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from leadline.frameworks.labels import Labels
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of, untracked
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
 from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram
 from leadline.frameworks.torch.capture.requests import Requests
 from leadline.frameworks.torch.capture.tensor_specs import (
@@ -21,6 +21,7 @@ from leadline.frameworks.torch.capture.tensor_specs import (
     variables_of,
     wants_norm,
 )
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.kernels.deltas import Deltas

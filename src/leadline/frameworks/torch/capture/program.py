@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from leadline.frameworks.adapter import Pending
-from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording, untracked
+from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.capture.requests import ON_UPDATE
 from leadline.frameworks.torch.capture.tensor_specs import SpecGroup, State, TensorSpec, are_plain, group_specs
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.kernels.array_statistics import named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas

@@ -14,7 +14,8 @@ from torch.nn import utils
 from torch.nn.utils import clip_grad
 
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, untracked
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
+from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.kernels.elements import local
 

@@ -82,7 +82,9 @@ class LossReader:
                 name, factor = self._calls.resolve(site, partial(_loss_node, output, scaler))
                 value = number_of(output)
                 if value is not None:
-                    losses.append((site, value / factor / scale_of(scaler), name))
+                    # on a device, each division is a kernel
+                    value = value / factor if factor != 1.0 else value
+                    losses.append((site, value / scale_of(scaler) if scaler is not None else value, name))
         is_direct = len(losses) == len(outputs) == 1 and self._calls.is_direct(site)
         self._last = _Last(tuple(_codes(frame, site)), site, losses[0][2]) if is_direct and site is not None else None
         return losses

@@ -177,7 +177,8 @@ class StepHooks:
                 return
             frame.depth -= 1
             if frame.depth == 0:
-                local.frame = None
+                # the caller's variables hold a closure that refers to this object
+                local.frame = frame.caller = None
                 if torch._C._current_graph_task_id() != -1:
                     guard.run(after_partial_update, frame.optimizer)
                     stepped_in_backward.append(frame.optimizer)

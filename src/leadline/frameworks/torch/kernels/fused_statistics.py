@@ -18,6 +18,7 @@ import torch
 
 from leadline.frameworks.torch.kernels import cuda_statistics
 from leadline.frameworks.torch.kernels.cuda_statistics import Vector
+from leadline.frameworks.torch.kernels.current_stream import CurrentStream
 
 Batch = npt.NDArray[np.int64]
 """Up to ``BATCH_TENSORS`` tensors: see ``struct Batch`` in the source of the kernel."""
@@ -137,16 +138,20 @@ class _CompiledKernel:
             kernels = _utils._cuda_load_module(binary, ["leadline_reduce", "leadline_combine"])
         self._reduce, self._combine = (kernels[name].func for name in ("leadline_reduce", "leadline_combine"))
         self._launch = _utils._get_gpu_runtime_library().cuLaunchKernel
-        self._device = device
+        self._device, self._stream = device, CurrentStream(device)
 
     def __call__(self, batch: Batch, numbers: torch.Tensor) -> None:
-        if torch.cuda.current_device() != self._device.index:
-            with torch.cuda.device(self._device):
-                return self(batch, numbers)
+        if torch.cuda.current_device() == self._device.index:
+            self._run(batch, numbers)
+            return
+        with torch.cuda.device(self._device):
+            self._run(batch, numbers)
+
+    def _run(self, batch: Batch, numbers: torch.Tensor) -> None:
         count = int(batch[1])
         chunks = int(batch[FIRST_CHUNKS + count])
         partials = torch.empty(chunks, _REDUCTIONS, dtype=torch.float64, device=self._device)
-        stream = ctypes.c_void_p(torch.cuda.current_stream(self._device).cuda_stream)
+        stream = ctypes.c_void_p(self._stream.get().cuda_stream)
         pointers = [ctypes.c_void_p(partials.data_ptr()), ctypes.c_void_p(numbers.data_ptr())]
         arguments = (ctypes.c_void_p * 3)(batch.ctypes.data, *map(ctypes.addressof, pointers))
         for kernel, blocks in ((self._reduce, chunks), (self._combine, count)):
@@ -158,7 +163,9 @@ class _CompiledKernel:
 
 def _compile(device: torch.device) -> Launch | None:
     try:
-        return _CompiledKernel(device)
+        kernel, numbers = _CompiledKernel(device), torch.empty(1, len(NAMES), dtype=torch.float64, device=device)
+        kernel(_batch([torch.ones(3, device=device)]), numbers)
+        return kernel if numbers[0, NAMES.index("sum")].item() == 3.0 else None
     except Exception:  # noqa: BLE001 - an older PyTorch, or no compiler: PyTorch's kernels compute the statistics
         return None
 
@@ -166,7 +173,8 @@ def _compile(device: torch.device) -> Launch | None:
 _THREADS: Final = 256
 _REDUCTIONS: Final = 10
 _SOURCE: Final = (
-    """
+    (
+        """
 typedef unsigned int u32;
 typedef long long i64;
 
@@ -327,7 +335,11 @@ extern "C" __global__ void leadline_combine(const Batch batch, const double* par
     out[14] = reduced[NONFINITE];
 }
 """
-).replace("THREADS", str(_THREADS)).replace("TENSORS", str(BATCH_TENSORS)).replace("STATISTICS", str(len(NAMES)))
+    )
+    .replace("THREADS", str(_THREADS))
+    .replace("TENSORS", str(BATCH_TENSORS))
+    .replace("STATISTICS", str(len(NAMES)))
+)
 
 LAUNCHES: Final[dict[str, Callable[[torch.device], Launch | None]]] = {"cuda": _compile}
 """Compilers of the kernel, by device type; tests add one for the host."""

@@ -193,15 +193,15 @@ def test_statistics_equal_numpy(dtype: torch.dtype, is_fused: bool) -> None:
     host = (torch.randn(3000, 1000, generator=generator, dtype=torch.float64) * 10).to(dtype)
     if dtype.is_floating_point and dtype.itemsize > 1:
         host[5, 5], host[7, 7], host[8, 8] = float("nan"), float("-inf"), 1e-7  # subnormal in float16
-    names = (*BASIC, "abs_min", "rms", "variance")
+    names: tuple[str, ...] = (*BASIC, "abs_min", "rms", "variance")
     tensors = [host.cuda(), host[:7, :9].cuda(), host.cuda().t(), host[:, 3].cuda(), host[:0].cuda()]
     if is_fused:
         launch = fused_statistics.launch_for(tensors)
         assert launch is not None
         numbers, finish = fused_statistics.begin(tensors, names, launch)
     else:
-        numbers, finish = cuda_statistics.begin(tensors, (*names, "within_-1_1", "equals_0"))
-        names = (*names, "within_-1_1", "equals_0")
+        names += ("within_-1_1", "equals_0")
+        numbers, finish = cuda_statistics.begin(tensors, names)
     computed = finish(numbers.cpu().numpy()).reshape(len(names), len(tensors))
     for column, tensor in enumerate(tensors):
         part = tensor.cpu()

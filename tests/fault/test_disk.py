@@ -77,6 +77,7 @@ def test_a_disk_that_fills_up_does_not_affect_the_training(tmp_path: Path, small
     assert [step for step in losses(run) if step < 50] == list(range(50))
 
 
+@pytest.mark.slow
 def test_a_disk_limit_that_is_exceeded(tmp_path: Path, small_disk: Path) -> None:
     """A run uses at most a tenth of the free space."""
     ended = watched(RAW, script("healthy.py"), "--width", "2048", "--steps", "60", folder=tmp_path)

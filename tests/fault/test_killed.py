@@ -54,6 +54,7 @@ def kill_in_the_pause(running: Running, module: str) -> tuple[int, Ended]:
     return victim, running.wait()
 
 
+@pytest.mark.slow
 def test_the_agent_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:
         wait_until_paused(tmp_path)
@@ -99,6 +100,7 @@ def test_the_judge_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert not Path(f"/proc/{victim}").exists()
 
 
+@pytest.mark.slow
 def test_a_rule_worker_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:
         _, ended = kill_in_the_pause(running, "leadline.judge.rule_worker")
@@ -108,6 +110,7 @@ def test_a_rule_worker_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.slow
 def test_the_training_is_killed_in_a_pause(tmp_path: Path) -> None:
     """Everything up to the last flush is kept."""
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:

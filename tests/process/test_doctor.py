@@ -49,6 +49,7 @@ def outcomes(report: dict[str, Any]) -> dict[str, str]:
     return {check["name"]: check["outcome"] for check in report["checks"]}
 
 
+@pytest.mark.slow
 def test_report_of_three_steps_of_a_training(tmp_path: Path) -> None:
     report = examined(tmp_path, "--", script("patient.py"), "plain")
     assert outcomes(report) | {"GPU": "ok", "disk": "ok", "cgroup": "note"} == {

@@ -177,6 +177,7 @@ def test_the_nodes_of_a_job_of_slurm_find_their_run(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["slurm-17-0", "slurm-17-0-2"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_leaves_the_run_to_the_other_nodes(tmp_path: Path) -> None:
     run, go = tmp_path / "runs" / "job", tmp_path / "go"
     first = command(tmp_path, "a", "sleep", "4")

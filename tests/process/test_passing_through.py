@@ -138,6 +138,7 @@ def test_all_ranks_stop_together(tmp_path: Path) -> None:
     assert {worker["step"] for worker in said["workers"]} == {said["actions"][0]["step"]}
 
 
+@pytest.mark.slow
 def test_a_healthy_distributed_training_stays_bit_identical(tmp_path: Path) -> None:
     ended = watched((), *TORCHRUN, script("distributed.py"), "-1", folder=tmp_path)
     assert ended.status == 0, ended.err

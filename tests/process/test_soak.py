@@ -15,7 +15,9 @@ SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 @pytest.mark.parametrize(
     ("steps", "wishes", "room_bytes"),
     [
-        pytest.param(5000, (), 1 << 20, id="standard"),  # exceeded by a leak of 300 bytes per step
+        pytest.param(
+            5000, (), 1 << 20, id="standard", marks=pytest.mark.slow
+        ),  # exceeded by a leak of 300 bytes per step
         pytest.param(1500, ("--objects", "--capture", "all:every=5"), 100_000, id="everything", marks=pytest.mark.slow),
     ],
 )

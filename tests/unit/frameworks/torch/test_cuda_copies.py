@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from leadline.frameworks.torch.capture import cuda_copier
-from leadline.frameworks.torch.capture.cuda_copier import _Shipment
+from leadline.frameworks.torch.capture.cuda_copier import _GroupedCopy
 
 
 class Event:
@@ -22,20 +22,23 @@ class Event:
         self.waits += 1
 
 
-class Link:
-    """Sends shipments, and counts them."""
+class Starter:
+    """Starts copies, and counts them."""
 
     def __init__(self) -> None:
-        self.event, self.sent = Event(), 0
+        self.event, self.started, self.is_recording = Event(), 0, False
 
-    def send(self, shipment: _Shipment) -> None:
-        self.sent += 1
-        shipment.sent(torch.cat(shipment.parts), self.event)
+    def group(self) -> _GroupedCopy:
+        return _GroupedCopy("stream", self.start, lambda: self.is_recording)
+
+    def start(self, group: _GroupedCopy) -> None:
+        self.started += 1
+        group.note_started(torch.cat(group.parts), self.event)
 
 
 @pytest.fixture
-def link() -> Link:
-    return Link()
+def starter() -> Starter:
+    return Starter()
 
 
 @pytest.fixture
@@ -45,35 +48,46 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return now
 
 
-def test_each_row_reads_its_own_numbers(link: Link, clock: list[int]) -> None:
-    shipment = _Shipment("stream", link.send)
-    copies = [shipment.add(torch.arange(i, dtype=torch.float64)) for i in range(1, 4)]
-    shipment.send_if_due()
-    assert link.sent == 0
+def test_each_row_reads_its_own_numbers(starter: Starter, clock: list[int]) -> None:
+    group = starter.group()
+    copies = [group.add(torch.arange(i, dtype=torch.float64)) for i in range(1, 4)]
+    group.start_if_due()
+    assert starter.started == 0
     assert not copies[0].is_done()
     copies[1].wait()
-    assert (link.sent, link.event.waits) == (1, 1)
+    assert (starter.started, starter.event.waits) == (1, 1)
     assert [copy.numbers().tolist() for copy in copies] == [[0], [0, 1], [0, 1, 2]]
     assert copies[0].is_done()
 
 
-def test_many_rows_are_sent(link: Link, clock: list[int]) -> None:
-    shipment = _Shipment("stream", link.send)
+def test_many_rows_are_copied(starter: Starter, clock: list[int]) -> None:
+    group = starter.group()
     for _ in range(16):
-        assert link.sent == 0
-        copy = shipment.add(torch.ones(1))
-        shipment.send_if_due()
-    assert link.sent == 1
+        assert starter.started == 0
+        copy = group.add(torch.ones(1))
+        group.start_if_due()
+    assert starter.started == 1
     assert not copy.is_done()
-    link.event.is_past = True
+    starter.event.is_past = True
     assert copy.is_done()
 
 
-def test_a_row_does_not_wait_for_long_for_others(link: Link, clock: list[int]) -> None:
-    copy = _Shipment("stream", link.send).add(torch.ones(1))
+def test_a_row_does_not_wait_for_long_for_others(starter: Starter, clock: list[int]) -> None:
+    copy = starter.group().add(torch.ones(1))
     clock[0] += 49_000_000
     assert not copy.is_done()
-    assert link.sent == 0
+    assert starter.started == 0
     clock[0] += 2_000_000
     assert not copy.is_done()
-    assert link.sent == 1
+    assert starter.started == 1
+
+
+def test_nothing_is_started_or_queried_while_a_graph_is_captured(starter: Starter, clock: list[int]) -> None:
+    copy = starter.group().add(torch.ones(1))
+    clock[0] += 51_000_000
+    starter.is_recording = starter.event.is_past = True
+    assert not copy.is_done()
+    assert starter.started == 0
+    starter.is_recording = False
+    assert copy.is_done()
+    assert starter.started == 1

@@ -30,7 +30,7 @@ class CudaCopier:
         self._device = device
         self._side_stream = torch.cuda.Stream(device)
         self._current_stream = CurrentStream(device)
-        self._open: _Shipment | None = None
+        self._open: _GroupedCopy | None = None
 
     def is_recording(self) -> bool:
         return bool(torch.cuda.is_current_stream_capturing())
@@ -38,12 +38,12 @@ class CudaCopier:
     def fetch(self, numbers: torch.Tensor) -> _NumbersCopy:
         stream = self._current_stream.get()
         if self._open is not None and self._open.stream is not stream:
-            self._send(self._open)
+            self._start_copy(self._open)
         if self._open is None:
-            self._open = _Shipment(stream, self._send)
-        shipment = self._open
-        copy = shipment.add(numbers)
-        shipment.send_if_due()
+            self._open = _GroupedCopy(stream, self._start_copy, self.is_recording)
+        group = self._open
+        copy = group.add(numbers)
+        group.start_if_due()
         return copy
 
     def pin(self, memory: torch.Tensor) -> object:
@@ -57,13 +57,13 @@ class CudaCopier:
         _copy_all(views, tensors)
         return _CudaCopy(_event_after(current))
 
-    def _send(self, shipment: _Shipment) -> None:
-        if self._open is shipment:
+    def _start_copy(self, group: _GroupedCopy) -> None:
+        if self._open is group:
             self._open = None
-        with untracked(), torch.cuda.stream(shipment.stream):
-            numbers = torch.cat(shipment.parts) if len(shipment.parts) > 1 else shipment.parts[0]
+        with untracked(), torch.cuda.stream(group.stream):
+            numbers = torch.cat(group.parts) if len(group.parts) > 1 else group.parts[0]
             host = torch.empty(numbers.shape, dtype=numbers.dtype, device="cpu", pin_memory=True)
-            shipment.sent(host, self._copy_on_side_stream([host], [numbers]))
+            group.note_started(host, self._copy_on_side_stream([host], [numbers]))
 
     def _copy_on_side_stream(self, views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> Any:
         self._side_stream.wait_stream(torch.cuda.current_stream(self._device))
@@ -78,16 +78,17 @@ _MAX_PARTS: Final = 16
 _MAX_WAIT_NS: Final = 50_000_000
 
 
-class _Shipment:
+class _GroupedCopy:
     """Numbers that are copied together.
 
     Args:
         stream: The stream in which they are computed.
-        send: Starts the copy, and calls ``sent``.
+        start: Starts the copy, and calls ``note_started``.
+        is_recording: Returns whether a CUDA graph is being captured, which a copy or a query would abort.
     """
 
-    def __init__(self, stream: Any, send: Callable[[_Shipment], None]) -> None:
-        self.stream, self._send = stream, send
+    def __init__(self, stream: Any, start: Callable[[_GroupedCopy], None], is_recording: Callable[[], bool]) -> None:
+        self.stream, self._start_copy, self._is_recording = stream, start, is_recording
         self.parts: list[torch.Tensor] = []
         self.host: Vector | None = None
         self._size, self._begun_ns = 0, time.monotonic_ns()
@@ -99,12 +100,12 @@ class _Shipment:
         self.parts.append(numbers)
         return _NumbersCopy(self, start, self._size)
 
-    def send_if_due(self) -> None:
+    def start_if_due(self) -> None:
         """Start the copy if there are many parts, or the first one has waited for long."""
         if len(self.parts) >= _MAX_PARTS or time.monotonic_ns() - self._begun_ns >= _MAX_WAIT_NS:
-            self._send(self)
+            self._start_copy(self)
 
-    def sent(self, host: torch.Tensor, event: Any) -> None:
+    def note_started(self, host: torch.Tensor, event: Any) -> None:
         """Note that the copy to pinned memory has started.
 
         Args:
@@ -114,36 +115,36 @@ class _Shipment:
         self.parts.clear()
 
     def is_done(self) -> bool:
-        if not self._has_arrived:
+        if not self._has_arrived and not self._is_recording():
             if self._event is None:
-                self.send_if_due()
+                self.start_if_due()
             self._has_arrived = self._event is not None and bool(self._event.query())
         return self._has_arrived
 
     def wait(self) -> None:
         if self._event is None:
-            self._send(self)
+            self._start_copy(self)
         self._event.synchronize()
         self._has_arrived = True
 
 
 class _NumbersCopy:
-    """See ``Copy``: a part of a shipment."""
+    """See ``Copy``: the numbers of one row in a ``_GroupedCopy``."""
 
-    __slots__ = ("_end", "_shipment", "_start")
+    __slots__ = ("_end", "_group", "_start")
 
-    def __init__(self, shipment: _Shipment, start: int, end: int) -> None:
-        self._shipment, self._start, self._end = shipment, start, end
+    def __init__(self, group: _GroupedCopy, start: int, end: int) -> None:
+        self._group, self._start, self._end = group, start, end
 
     def is_done(self) -> bool:
-        return self._shipment.is_done()
+        return self._group.is_done()
 
     def wait(self) -> None:
-        self._shipment.wait()
+        self._group.wait()
 
     def numbers(self) -> Vector:
-        assert self._shipment.host is not None
-        return self._shipment.host[self._start : self._end]
+        assert self._group.host is not None
+        return self._group.host[self._start : self._end]
 
 
 def _copy_all(views: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor]) -> None:

@@ -13,6 +13,8 @@ from launching import PATIENCE, Ended, bare, environment, rule, script, show, wa
 from leadline.records.documents import RuleDocument
 from leadline.store.run_state import read_rule
 
+pytestmark = pytest.mark.slow
+
 RULES = '''
 import time
 
@@ -68,7 +70,6 @@ def hung(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return watched(("--rule", "my_rules.py:Hangs"), script("healthy.py"), folder=folder)
 
 
-@pytest.mark.slow
 def test_a_rule_that_hangs(hung: Ended, unwatched: Ended) -> None:
     assert (hung.status, hung.out) == (0, unwatched.out)
     said = hung.show()
@@ -82,7 +83,6 @@ def test_a_rule_that_hangs(hung: Ended, unwatched: Ended) -> None:
     assert json.loads(Path(hung.run.path, "rules", "summary.json").read_text())["complete"]
 
 
-@pytest.mark.slow
 def test_a_judge_that_is_terminated_leaves_no_rule_in_progress(hung: Ended) -> None:
     run = hung.run.path
     judge = subprocess.Popen([sys.executable, "-m", "leadline.judge", run, "--follow"], env=environment())

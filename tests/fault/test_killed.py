@@ -25,6 +25,8 @@ from launching import (
 
 from leadline.rules.registry import DEFAULT
 
+pytestmark = pytest.mark.slow
+
 PAUSED = ("--pause-at", "50")
 RAW = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 
@@ -54,7 +56,6 @@ def kill_in_the_pause(running: Running, module: str) -> tuple[int, Ended]:
     return victim, running.wait()
 
 
-@pytest.mark.slow
 def test_the_agent_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:
         wait_until_paused(tmp_path)
@@ -100,7 +101,6 @@ def test_the_judge_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert not Path(f"/proc/{victim}").exists()
 
 
-@pytest.mark.slow
 def test_a_rule_worker_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:
         _, ended = kill_in_the_pause(running, "leadline.judge.rule_worker")
@@ -110,7 +110,6 @@ def test_a_rule_worker_is_killed(tmp_path: Path, unwatched: Ended) -> None:
     assert "Traceback" not in ended.err
 
 
-@pytest.mark.slow
 def test_the_training_is_killed_in_a_pause(tmp_path: Path) -> None:
     """Everything up to the last flush is kept."""
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:

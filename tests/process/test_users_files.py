@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from launching import CONSOLE_SCRIPT, Ended, environment, finish, rule, script
 
+pytestmark = pytest.mark.slow
+
 NAMES = ("leadline", "types", "statistics", "msgspec", "psutil", "pyarrow", "json", "rich", "typer", "signal")
 RULE = '''
 import limits

@@ -195,6 +195,6 @@ def test_many_tensors_are_computed_in_several_batches() -> None:
 
 
 def test_sparse_tensors_are_left_to_the_kernels_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(fused_statistics.LAUNCHES, "cpu", lambda device: launch_on_host)
+    monkeypatch.setitem(fused_statistics.COMPILERS, "cpu", lambda device: launch_on_host)
     assert fused_statistics.launch_for([torch.ones(2)]) is launch_on_host
     assert fused_statistics.launch_for([torch.ones(2), torch.ones(2).to_sparse()]) is None

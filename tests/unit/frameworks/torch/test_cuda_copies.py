@@ -51,7 +51,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_each_row_reads_its_own_numbers(starter: Starter, clock: list[int]) -> None:
     group = starter.group()
     copies = [group.add(torch.arange(i, dtype=torch.float64)) for i in range(1, 4)]
-    group.start_if_due()
+    group.maybe_start()
     assert starter.started == 0
     assert not copies[0].is_done()
     copies[1].wait()
@@ -65,7 +65,7 @@ def test_many_rows_are_copied(starter: Starter, clock: list[int]) -> None:
     for _ in range(16):
         assert starter.started == 0
         copy = group.add(torch.ones(1))
-        group.start_if_due()
+        group.maybe_start()
     assert starter.started == 1
     assert not copy.is_done()
     starter.event.is_past = True

@@ -18,6 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 import leadline
 import leadline.torch
 from leadline.errors import NotCapturedError
+from leadline.frameworks.torch.kernels import fused_statistics
 from leadline.reader.run import Run
 
 EVERYTHING = (
@@ -307,3 +308,20 @@ def test_accuracy_is_counted_on_the_device(tmp_path: Path, device: FakeDevice) -
 
     run = watch(tmp_path, train_once, preset="standard")
     assert run.tensor("accuracy").statistic("value", 0) == pytest.approx(float(correct[0]))
+
+
+def test_a_kernel_that_cannot_be_compiled_is_noted(
+    tmp_path: Path, device: FakeDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(device: torch.device) -> fused_statistics.Launch:
+        raise RuntimeError("Kernel compilation failed:\nno compiler")
+
+    expected = all_values(watch(tmp_path / "without", train, *EVERYTHING))
+    monkeypatch.setitem(fused_statistics.COMPILERS, "cpu", fail)
+    run = watch(tmp_path / "failing", train, *EVERYTHING)
+    (document,) = run.worker_documents().values()
+    assert document.notes == (
+        "statistics on cpu are computed by PyTorch's own kernels, which takes about five times as long: the kernel of "
+        "Leadline could not be compiled (RuntimeError: Kernel compilation failed: no compiler)",
+    )
+    assert all_values(run) == pytest.approx(expected, nan_ok=True)

@@ -43,7 +43,7 @@ class CudaCopier:
             self._open = _GroupedCopy(stream, self._start_copy, self.is_recording)
         group = self._open
         copy = group.add(numbers)
-        group.start_if_due()
+        group.maybe_start()
         return copy
 
     def pin(self, memory: torch.Tensor) -> object:
@@ -75,7 +75,9 @@ class CudaCopier:
 
 
 _MAX_PARTS: Final = 16
+"""The number of rows that are copied together."""
 _MAX_WAIT_NS: Final = 50_000_000
+"""The longest time that a row waits for others."""
 
 
 class _GroupedCopy:
@@ -100,7 +102,7 @@ class _GroupedCopy:
         self.parts.append(numbers)
         return _NumbersCopy(self, start, self._size)
 
-    def start_if_due(self) -> None:
+    def maybe_start(self) -> None:
         """Start the copy if there are many parts, or the first one has waited for long."""
         if len(self.parts) >= _MAX_PARTS or time.monotonic_ns() - self._begun_ns >= _MAX_WAIT_NS:
             self._start_copy(self)
@@ -117,7 +119,7 @@ class _GroupedCopy:
     def is_done(self) -> bool:
         if not self._has_arrived and not self._is_recording():
             if self._event is None:
-                self.start_if_due()
+                self.maybe_start()
             self._has_arrived = self._event is not None and bool(self._event.query())
         return self._has_arrived
 

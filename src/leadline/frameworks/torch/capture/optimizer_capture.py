@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from leadline.frameworks.labels import Labels
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of, scale_of
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar, is_recording, number_of, scale_of
 from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram
 from leadline.frameworks.torch.capture.requests import Requests
 from leadline.frameworks.torch.capture.tensor_specs import (
@@ -24,6 +24,7 @@ from leadline.frameworks.torch.capture.tensor_specs import (
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.hooks.clipping import Clipping
+from leadline.frameworks.torch.kernels import fused_statistics
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.naming.model_names import ParameterNames, parameters_of
 from leadline.records.plan import CaptureItem
@@ -90,6 +91,8 @@ class TorchSubject:
         is_norm_wanted = wants_norm(norm, items)
         if not fixed and not for_variables and not is_norm_wanted:
             return None
+        if fixed:
+            self._warn_of_slow_statistics(fixed[0].parameter.device)
         before = self._weights_copy(fixed, device_bytes)
         if is_norm_wanted:
             updated = [named for named in self._named if id(named.parameter) in self._ids]
@@ -105,6 +108,14 @@ class TorchSubject:
                 device_bytes - sum(copies.bytes for copies in self._weights_before.values()), self._warn
             )
         return TorchProgram(specs, before, self._deltas, self._warn, device_bytes=device_bytes)
+
+    def _warn_of_slow_statistics(self, device: torch.device) -> None:
+        reason = fused_statistics.unavailable_reason(device) if not is_recording(device) else None
+        if reason is not None:
+            self._warn(
+                f"statistics on {device} are computed by PyTorch's own kernels, which takes about five times as long: "
+                f"the kernel of Leadline could not be compiled ({reason})"
+            )
 
     def _state(self) -> State:
         optimizer = self._optimizer()

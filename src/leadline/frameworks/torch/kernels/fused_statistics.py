@@ -56,13 +56,36 @@ _MAX_CHUNKS: Final = 1 << 13
 
 def launch_for(tensors: Sequence[torch.Tensor]) -> Launch | None:
     """Return how to launch the kernel for tensors on one device; None if it cannot be used for them."""
-    device = tensors[0].device
-    make = LAUNCHES.get(device.type)
-    if make is None or any(tensor.layout is not torch.strided for tensor in tensors):
+    if any(tensor.layout is not torch.strided for tensor in tensors):
         return None
-    if (device, make) not in _KNOWN_LAUNCHES:
-        _KNOWN_LAUNCHES[device, make] = make(device)
-    return _KNOWN_LAUNCHES[device, make]
+    launch = _compiled(tensors[0].device)
+    return None if isinstance(launch, str) else launch
+
+
+def unavailable_reason(device: torch.device) -> str | None:
+    """Return why the kernel for a device could not be compiled; None if it could, or if there is none for its type."""
+    launch = _compiled(device)
+    return launch if isinstance(launch, str) else None
+
+
+def _compiled(device: torch.device) -> Launch | str | None:
+    """Return the kernel for a device, or the reason why there is none; None for other types of devices."""
+    compile_kernel = COMPILERS.get(device.type)
+    if compile_kernel is None:
+        return None
+    key = (device, compile_kernel)
+    if key not in _KERNELS:
+        try:
+            _KERNELS[key] = compile_kernel(device)
+        except (
+            AttributeError,
+            ImportError,
+            OSError,
+            RuntimeError,
+            TypeError,
+        ) as error:  # of PyTorch's private functions
+            _KERNELS[key] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:_MAX_REASON]
+    return _KERNELS[key]
 
 
 def begin(
@@ -127,10 +150,6 @@ class _CompiledKernel:
     """The kernel on one device."""
 
     def __init__(self, device: torch.device) -> None:
-        """
-        Raises:
-            Exception: Whatever PyTorch raises where it cannot compile or load a kernel.
-        """
         from torch.cuda import _utils
 
         with torch.cuda.device(device):
@@ -161,15 +180,22 @@ class _CompiledKernel:
                     raise RuntimeError(f"the kernel for statistics cannot be launched: error {status} of the driver")
 
 
-def _compile(device: torch.device) -> Launch | None:
-    try:
-        kernel, numbers = _CompiledKernel(device), torch.empty(1, len(NAMES), dtype=torch.float64, device=device)
-        kernel(_batch([torch.ones(3, device=device)]), numbers)
-        return kernel if numbers[0, NAMES.index("sum")].item() == 3.0 else None
-    except Exception:  # noqa: BLE001 - an older PyTorch, or no compiler: PyTorch's kernels compute the statistics
-        return None
+def _compile(device: torch.device) -> Launch:
+    """Compile the kernel, and run it once.
+
+    Raises:
+        RuntimeError: It cannot be compiled or run.
+        AttributeError, ImportError, OSError, TypeError: This version of PyTorch compiles kernels in another way.
+    """
+    kernel, numbers = _CompiledKernel(device), torch.empty(1, len(NAMES), dtype=torch.float64, device=device)
+    kernel(_batch([torch.ones(3, device=device)]), numbers)
+    if numbers[0, NAMES.index("sum")].item() != 3.0:
+        raise RuntimeError("its results are wrong")
+    return kernel
 
 
+_MAX_REASON: Final = 300
+"""The error of a compiler has its whole output."""
 _THREADS: Final = 256
 _REDUCTIONS: Final = 10
 _SOURCE: Final = (
@@ -341,6 +367,7 @@ extern "C" __global__ void leadline_combine(const Batch batch, const double* par
     .replace("STATISTICS", str(len(NAMES)))
 )
 
-LAUNCHES: Final[dict[str, Callable[[torch.device], Launch | None]]] = {"cuda": _compile}
+COMPILERS: Final[dict[str, Callable[[torch.device], Launch]]] = {"cuda": _compile}
 """Compilers of the kernel, by device type; tests add one for the host."""
-_KNOWN_LAUNCHES: Final[dict[tuple[torch.device, Any], Launch | None]] = {}
+_KERNELS: Final[dict[tuple[torch.device, Any], Launch | str]] = {}
+"""The compiled kernels, or the reasons why they could not be compiled."""

@@ -21,7 +21,7 @@ START_NS: Final = 3_000_000_000
 SAVED_NS: Final = 1_000_000_000
 """The credit at the start, and the most that is saved, unless a capture costs more than half of it."""
 RESERVE_SHARE: Final = 0.5
-"""What the reserve earns, as a share of what the budget earns."""
+"""What the reserve earns, as a share of what is left when debts are paid."""
 RESERVE_STEP_NS: Final = 20_000
 """What the reserve earns at each step beside that."""
 CAPTURES_SHARE: Final = 0.25
@@ -38,11 +38,11 @@ class Budget:
     """Credit for captures, earned with the time since the first step and spent by everything that Leadline does.
 
     A due group of items is captured if the credit covers its price, the cheapest first; else it stays due and is tried
-    again. The credit may become negative, by a capture whose price is unknown or too low, and by one that has waited
-    so long that others must not be preferred to it any more. The cost of a step without captures is paid first, but a
-    quarter of what is earned is always left for captures. What is most important is paid from a reserve: gradient
-    norms, accuracies and non-finite counts wait only while that is empty; in it, what is due at every
-    step leaves enough for what is due less often.
+    again at the step at which the credit will do. The credit may become negative, by a capture whose price is unknown
+    or too low, and by one that has waited so long that others must not be preferred to it any more. The cost of a step
+    without captures is paid first, but a quarter of what is earned is always left for captures. What is most important
+    is paid from a reserve: gradient norms, accuracies and non-finite counts wait only while that is empty; in it, what
+    is due at every step leaves enough for what is due less often.
 
     Several ranks do not communicate, but must capture at the same steps, since rules compare them. There a delayed
     group is captured only at multiples of its interval times a power of two, which grows while the credit does not
@@ -76,6 +76,8 @@ class Budget:
         self._dearest_ns = 0.0
         self._settled: tuple[int, int] | None = None
         """Time and step up to which credit was earned."""
+        self._credit_per_step = self._reserve_per_step = 0.0
+        """What a step has earned on average when credit was earned last."""
         self._own_ns = self._captured_ns = 0
         """Overhead so far, without captures and of captures."""
         self._spent_ns = 0.0
@@ -129,15 +131,26 @@ class Budget:
             else:
                 if group.due_earned_ns is None:
                     group.due_earned_ns = self._earned_ns
-                group.delay(step, is_aligned=is_aligned and group.schedule.every_seconds is None)
+                if is_aligned and group.schedule.every_seconds is None:
+                    group.delay_aligned(step)
+                else:
+                    group.delay(step, self._steps_until_affordable(group))
         return chosen
 
     def _affords(self, group: CaptureGroup) -> bool:
+        return self._missing(group) <= 0.0
+
+    def _missing(self, group: CaptureGroup) -> float:
+        """Return the credit that a group needs beyond what there is."""
         price = group.price_ns or 0.0
         if group.kind == "reserved":
             rarer = self._price_of_rarer(group)
-            return self._reserve - self._committed_reserve >= (rarer + price if rarer else 0.0)
-        return self._credit - self._committed >= (0.0 if self._is_overdue(group) else price)
+            return (rarer + price if rarer else 0.0) - (self._reserve - self._committed_reserve)
+        return (0.0 if self._is_overdue(group) else price) - (self._credit - self._committed)
+
+    def _steps_until_affordable(self, group: CaptureGroup) -> int:
+        per_step = self._reserve_per_step if group.kind == "reserved" else self._credit_per_step
+        return int(self._missing(group) / per_step) + 1 if per_step > 0 else 1
 
     def _is_overdue(self, group: CaptureGroup) -> bool:
         since = group.due_earned_ns
@@ -221,9 +234,12 @@ class Budget:
         self._debt_ns = min(max(self._debt_ns + own, 0.0), SAVED_NS)
         paid = min(self._debt_ns, (1 - CAPTURES_SHARE) * earned)
         self._debt_ns -= paid
-        self._credit = min(self._credit + earned - paid, max(SAVED_NS, 2 * self._dearest_ns))
-        from_steps = RESERVE_STEP_NS * (step - since_step)
-        self._reserve = min(self._reserve + RESERVE_SHARE * earned + from_steps, RESERVE_SHARE * SAVED_NS)
+        left, from_steps = earned - paid, RESERVE_STEP_NS * (step - since_step)
+        self._credit = min(self._credit + left, max(SAVED_NS, 2 * self._dearest_ns))
+        self._reserve = min(self._reserve + RESERVE_SHARE * left + from_steps, RESERVE_SHARE * SAVED_NS)
+        if step > since_step:
+            self._credit_per_step = left / (step - since_step)
+            self._reserve_per_step = RESERVE_SHARE * self._credit_per_step + RESERVE_STEP_NS
 
 
 def _order(group: CaptureGroup) -> float:

@@ -25,6 +25,9 @@ _RAW: Final = "raw"
 _BRIEF_STEPS: Final = 50
 _FAR: Final = 1 << 30
 """Steps until the next scheduled step where there is none."""
+_LONGEST_DELAY: Final = 32
+"""In steps."""
+_RETRY_EVERY: Final = 16
 _MAX_RATIO: Final = 4.0
 """Beyond this ratio to the estimate a measured cost is an outlier."""
 _MIN_SHARE: Final = 0.25
@@ -118,16 +121,17 @@ class CaptureGroup:
         self.sampling.capture(step)
         self.due_step = self.due_earned_ns = None
 
-    def delay(self, step: int, *, is_aligned: bool) -> None:
-        """Delay it: tried again after another eighth of the delay, or at a step that depends on its number alone.
+    def delay(self, step: int, steps: int) -> None:
+        """Delay it by so many steps, which are an estimate, at most 32 or another eighth of the delay.
 
-        Args:
-            is_aligned: Whether steps are chosen by their number, so that several ranks choose the same.
+        All groups are tried again at the same steps: between these, steps can be deferred.
         """
-        if is_aligned:
-            self.retry_step = (step // self._aligned_interval + 1) * self._aligned_interval
-        else:
-            self.retry_step = step + max(1, (step - (self.due_step or 0)) // 8)
+        longest = max(_LONGEST_DELAY, (step - (self.due_step or 0)) // 8)
+        self.retry_step = -(-(step + max(1, min(steps, longest))) // _RETRY_EVERY) * _RETRY_EVERY
+
+    def delay_aligned(self, step: int) -> None:
+        """Delay it to a step that depends on its number alone, so that several ranks choose the same."""
+        self.retry_step = (step // self._aligned_interval + 1) * self._aligned_interval
 
     @property
     def is_aligned(self) -> bool:

@@ -172,11 +172,11 @@ def test_the_first_capture_is_not_taken_for_the_price() -> None:
     assert training.captured["l2"] == requested(3000)
 
 
-def test_a_delayed_capture_runs_as_soon_as_the_credit_suffices() -> None:
+def test_a_delayed_capture_runs_at_one_of_the_steps_after_the_credit_suffices() -> None:
     training = Training([item("gradients", "l2", every=1)], {"l2": 2 * MS}, base_ns=0).run(20_000)
     settled = [gap for step, gap in zip(training.captured["l2"], training.gaps("l2"), strict=True) if step > 15_000]
     assert 9 <= sum(settled) / len(settled) <= 12  # 2 % of 10 ms and of the capture itself
-    assert max(settled) <= 13
+    assert max(settled) <= 16  # delayed groups are tried again together
 
 
 def test_gradient_norms_and_counts_are_not_delayed_by_dear_statistics() -> None:

@@ -29,7 +29,6 @@ from leadline.training.step_context import StepContext
 from leadline.training.timeline.deferred_calls import DeferredCalls
 from leadline.training.timeline.step_clock import NullListener, StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
-from leadline.training.timeline.thread_clock import steps_until_sample
 
 _LOSSES_NAMED_STEPS: Final = 2
 """So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""
@@ -385,7 +384,7 @@ class StepRecorder:
         if self.clock.train_steps_here < _LOSSES_NAMED_STEPS or not is_plain or self.evaluation.stamp is not None:
             return 0
         interesting = min(self._interesting_step, schedules.checks.next_step) - self.clock.train_step
-        return max(min(interesting, steps_until_sample(step)), 0)
+        return max(min(interesting, self.timeline.sampled.steps_until_next(step)), 0)
 
     def _next_interesting_step(self) -> int:
         schedules = self._schedules.of("train")

@@ -13,7 +13,7 @@ from leadline.training.timeline.device_clock import DeviceClock, Marks
 from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
 from leadline.training.timeline.step_rows import StepRows
 from leadline.training.timeline.step_sums import CallKey, PhaseSums
-from leadline.training.timeline.thread_clock import UNKNOWN, ThreadClock, is_sampled
+from leadline.training.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
 
 
 class StepTimeline:
@@ -63,7 +63,8 @@ class StepTimeline:
         self._backward_ns = self._backward_own_ns = self._backward_ready_ns = 0
         self._update_ns = self._update_own_ns = self._update_ready_ns = 0
         self._data_ns = self._data_ready_ns = 0
-        self._is_ready_timed = True
+        self.sampled = SampledSteps()
+        self._is_ready_timed = self.sampled.begin(0, clock(), 1)
         self._edge_ready_ns = 0
         """The thread's ready time at the edge."""
         self._is_in_model = False
@@ -342,7 +343,7 @@ class StepTimeline:
         if sums.datas and "dataloader_workers" not in self.facts:
             self.facts |= {name: value for name, value in self._loader.items() if value is not None}
         self._backward_ns = self._update_ns = self._forward_own_ns = 0
-        self._is_ready_timed = is_sampled(step + 1)
+        self._is_ready_timed = self.sampled.begin(step + 1, now, self._rows.sampler.every)
         self._next(now, step)
         self._set_edge(now, own)
 

@@ -11,8 +11,9 @@ from typing import Final
 UNKNOWN: Final = -1
 _CLOSED: Final = -1
 _FIRST_STEPS: Final = 8
-_INTERVAL: Final = 17
-"""A prime, so that it meets no period of the training."""
+_LEAST_STEPS: Final = 17
+_INTERVAL_NS: Final = 400_000_000
+"""Between two sampled steps that are written."""
 
 
 class ThreadClock:
@@ -49,17 +50,34 @@ class ThreadClock:
         return time.thread_time_ns() + max(self.run_delay_ns, 0)
 
 
-def is_sampled(step: int) -> bool:
-    """Return whether the thread's times are taken in a step: in the first ones, then in one of 17.
+class SampledSteps:
+    """The steps in which the thread's times are taken: the first eight, then some two written ones per second.
 
-    Reading them in each phase of a step takes some 20 µs.
+    Reading them in each phase of a step takes some 20 µs, and such a step is not deferred.
     """
-    return step < _FIRST_STEPS or not step % _INTERVAL
 
+    def __init__(self) -> None:
+        self._count = self._next_step = self._last_step = self._last_ns = 0
 
-def steps_until_sample(step: int) -> int:
-    """Return how many steps from ``step`` on come before the next one in which the thread's times are taken."""
-    return 0 if step < _FIRST_STEPS else -step % _INTERVAL
+    def begin(self, step: int, now_ns: int, every: int) -> bool:
+        """Begin a step; return whether it is sampled.
+
+        Args:
+            every: One in so many steps is written.
+        """
+        if step < self._next_step:
+            return False
+        self._count += 1
+        interval = 1
+        if self._count >= _FIRST_STEPS:
+            step_ns = max(now_ns - self._last_ns, 1) // max(step - self._last_step, 1) + 1
+            interval = max(_LEAST_STEPS, _INTERVAL_NS // (step_ns * every)) | 1  # as few periods in common as may be
+        self._next_step, self._last_step, self._last_ns = step + interval, step, now_ns
+        return True
+
+    def steps_until_next(self, step: int) -> int:
+        """Return how many steps from ``step`` on, which has begun, come before the next one that is sampled."""
+        return 0 if step <= self._last_step else self._next_step - step
 
 
 @cache

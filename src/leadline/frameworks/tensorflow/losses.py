@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tensorflow.python.ops import resource_variable_ops
@@ -32,11 +33,19 @@ class LossTotals:
 
     def __init__(self) -> None:
         self._last: weakref.WeakKeyDictionary[Any, tuple[float, float]] = weakref.WeakKeyDictionary()
+        self._readers: weakref.WeakKeyDictionary[Any, tuple[Callable[[], Any], Callable[[], Any]]] = (
+            weakref.WeakKeyDictionary()
+        )
 
     def read(self, model: Any) -> LossReading | None:
         """Return the totals of a model; None if it has none."""
         tracker = _tracker(model)
-        return LossReading(tracker, _value(tracker.total), _value(tracker.count)) if tracker is not None else None
+        if tracker is None:
+            return None
+        readers = self._readers.get(tracker)
+        if readers is None:
+            readers = self._readers[tracker] = (_reader(tracker.total), _reader(tracker.count))
+        return LossReading(tracker, readers[0](), readers[1]())
 
     def mean_since(self, reading: LossReading) -> float | None:
         """Return the mean loss since the reading before, of the same model; None if no loss was added."""
@@ -55,9 +64,15 @@ def _tracker(model: Any) -> Any | None:
     return tracker if hasattr(tracker, "total") and hasattr(tracker, "count") else None
 
 
-def _value(variable: Any) -> Any:
-    """Return the value of a variable, which stays as it is when the variable changes."""
+def _reader(variable: Any) -> Callable[[], Any]:
+    """Return what reads a variable; the value stays as it is when the variable changes."""
     value = variable.value
     if isinstance(value, resource_variable_ops.ResourceVariable):
-        return read_variable_op(value.handle, value.dtype)  # a fifth of the time of ``value.numpy()``
-    return value.numpy() if hasattr(value, "numpy") else value
+        handle, dtype = value.handle, value.dtype  # Keras takes 30 µs to look them up after a step of the training
+        return lambda: read_variable_op(handle, dtype)  # a fifth of the time of ``value.numpy()``
+
+    def read() -> Any:
+        value = variable.value
+        return value.numpy() if hasattr(value, "numpy") else value
+
+    return read

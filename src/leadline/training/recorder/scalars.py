@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
+from leadline.frameworks.adapter import PendingNumbers
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import CHECKS, GRADIENT_NORMS
 from leadline.records.plan import CaptureItem
@@ -38,11 +39,16 @@ class _Loss:
 
 
 class LossRow(NamedTuple):
-    """The row of a step that has the same losses as a step before, all of them on the host."""
+    """The row of a step that has the same losses as a step before.
+
+    Attributes:
+        values: The packed values; pending numbers if one of them is not on the host.
+        is_finite: Whether all are finite; True while they are not known.
+    """
 
     layout: SeriesLayout
     names: frozenset[str]
-    values: bytes
+    values: bytes | PendingNumbers
     is_finite: bool
 
 
@@ -106,24 +112,33 @@ class LossBuffer:
             pack = struct.Struct(f"<{2 * len(losses)}d").pack
             self._form = _RowForm(layout, frozenset(names), losses, pack)
 
-    def take_row(self) -> LossRow | None:
+    def take_row(self, fetch: Callable[[list[Any]], PendingNumbers | bytes]) -> LossRow | None:
         """Return the row of the step's mean losses, and start the next step.
 
+        Args:
+            fetch: Makes a row of numbers of which some are device scalars.
+
         Returns:
-            None if nothing was taken: the losses are not those of the last row, or a number is not on the host.
+            None if nothing was taken: the losses are not those of the last row.
         """
         form = self._form
         if form is None or len(form.losses) != len(self._sites):
             return None
+        is_on_host = True
         for loss in form.losses:
-            if not loss.count or type(loss.total) is not float:
+            if not loss.count:
                 return None
-        values: list[float] = []
+            is_on_host = is_on_host and type(loss.total) is float
+        values: list[Any] = []
         for loss in form.losses:
-            mean = self.latest[loss.name] = loss.total / loss.count
-            values += (mean, loss.count)
+            mean = loss.total / loss.count if loss.count > 1 else loss.total
+            if is_on_host:
+                self.latest[loss.name] = mean
+            values += (mean, float(loss.count))
             loss.total, loss.count = 0.0, 0
-        return LossRow(form.layout, form.names, form.pack(*values), all(map(math.isfinite, values)))
+        if is_on_host:
+            return LossRow(form.layout, form.names, form.pack(*values), all(map(math.isfinite, values)))
+        return LossRow(form.layout, form.names, fetch(values), is_finite=True)
 
     def update_latest(self, layout: SeriesLayout, values: Sequence[float]) -> None:
         """Update the latest values from a row of scalars."""
@@ -234,7 +249,7 @@ class ScalarBuffer:
 
     def take_loss_row(self) -> LossRow | None:
         """Return the row of the train step's losses if the step has nothing else; see ``LossBuffer.take_row``."""
-        return None if self._norms or self._checks else self.train_losses.take_row()
+        return None if self._norms or self._checks else self.train_losses.take_row(self._frameworks.row)
 
     def take_norms(self) -> dict[str, Scalar]:
         """Return the gradient norms, and remove them."""

@@ -71,11 +71,17 @@ class StepOutput:
             layout, values = self._rows.row(scalars, self._frameworks.row)
             if stamp.mode == "train":
                 self._scalars.train_losses.set_row_layout(layout)
+            self._put_losses(self.queue, stamp, layout, values)
 
-            def keep_losses(layout: SeriesLayout, values: bytes) -> bool:
-                return self._keep_losses(stamp, layout, values)
+    def _put_losses(
+        self, queue: WriteQueue, stamp: StepStamp, layout: SeriesLayout, values: bytes | PendingNumbers
+    ) -> None:
+        """Put a row with losses that are kept as the latest ones when they are known."""
 
-            self.queue.put_row(layout, stamp, values, keep_losses)
+        def keep_losses(layout: SeriesLayout, values: bytes) -> bool:
+            return self._keep_losses(stamp, layout, values)
+
+        queue.put_row(layout, stamp, values, keep_losses)
 
     def put_tensors(self, form: CaptureForm, stamp: StepStamp, source: Program | Forward) -> None:
         """Write raw tensors, if there is memory for them."""
@@ -120,8 +126,11 @@ class StepOutput:
             losses: The row of its losses, if it is not among the scalars.
         """
         if losses is not None and self.queue is not None:
-            is_urgent = is_never_urgent if losses.is_finite else _is_always_urgent
-            self.queue.put_row(losses.layout, stamp, losses.values, is_urgent)
+            if isinstance(losses.values, bytes):
+                is_urgent = is_never_urgent if losses.is_finite else _is_always_urgent
+                self.queue.put_row(losses.layout, stamp, losses.values, is_urgent)
+            else:
+                self._put_losses(self.queue, stamp, losses.layout, losses.values)
         if scalars:
             self.put_scalars(stamp, scalars)
         if self.queue is not None:

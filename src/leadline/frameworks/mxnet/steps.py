@@ -105,7 +105,7 @@ class GluonSteps:
         callbacks = self._callbacks
         if callbacks.wants_loss():
             arrays = list(arrays_in(heads))
-            begun = callbacks.cost.begin()
+            begun = callbacks.cost.begin(is_measured=True)  # it waits for the loss, others do not
             for name, value in self.losses.resolve(arrays):
                 if name is not None or not has_gradients:
                     key = (frame.f_code, frame.f_lasti, name)

@@ -1,7 +1,7 @@
 """The rows of ``frameworks.py`` for MXNet: a loop with a trainer of Gluon, bare and with Leadline.
 
-A model of 2.1 million parameters is trained on. With Leadline one run is open for a whole row, and the bare epochs are
-trained in another process (see ``watched_epochs.py``), which is this script.
+A model of 2.1 million parameters is trained on, with Leadline in processes of their own (see ``watched_epochs.py``),
+which are this script.
 """
 
 from __future__ import annotations
@@ -84,13 +84,11 @@ def measure(case: GluonCase, rounds: int, training: Callable[[int], Training]) -
     Args:
         training: Returns the model with layers of a number of units.
     """
+    if case.preset:
+        arguments = {"preset": case.preset, "rounds": rounds, "steps": STEPS}
+        return watched_epochs.measure(case.key, case.name, case.limit, __file__, str(case.units), **arguments)
     fit = training(case.units).fit
-    if not case.preset:
-        return watched_epochs.measure_peer(case.key, case.name, fit, fit, rounds=rounds, steps=STEPS)
-    with watched_epochs.bare_process(__file__, str(case.units)) as bare:
-        return watched_epochs.measure(
-            case.key, case.name, case.limit, bare, lambda: fit, preset=case.preset, rounds=rounds, steps=STEPS
-        )
+    return watched_epochs.measure_peer(case.key, case.name, fit, fit, rounds=rounds, steps=STEPS)
 
 
 def trainings() -> Callable[[int], Training]:
@@ -106,4 +104,5 @@ def trainings() -> Callable[[int], Training]:
 
 
 if __name__ == "__main__":
-    watched_epochs.answer(Training(int(sys.argv[1])).fit)
+    training = Training(int(sys.argv[1]))
+    watched_epochs.answer(lambda: training.fit, *sys.argv[2:])

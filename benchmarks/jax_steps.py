@@ -1,12 +1,13 @@
 """The rows of ``frameworks.py`` for JAX: a compiled step bare and with Leadline, or with what JAX offers to find a NaN.
 
-A network of 2.1 million parameters is trained on. With Leadline one run is open for a whole row, the bare epochs are
-trained in another process (see ``watched_epochs.py``), which is this script; with a peer a block is one epoch.
+A network of 2.1 million parameters is trained on, with Leadline in processes of their own (see ``watched_epochs.py``),
+which are this script.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -96,19 +97,11 @@ class Training:
 def measure(case: JaxCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
     if case.preset:
-        with watched_epochs.bare_process(__file__) as block:
-            return watched_epochs.measure(
-                case.key,
-                case.name,
-                case.limit,
-                block,
-                training.compiled,
-                preset=case.preset,
-                rounds=rounds,
-                steps=STEPS,
-            )
-    bare, compiled = training.compiled(), training.compiled(has_callback=case.peer == "callback")
-    bare()
+        return watched_epochs.measure(
+            case.key, case.name, case.limit, __file__, preset=case.preset, rounds=rounds, steps=STEPS
+        )
+    plain, compiled = training.compiled(), training.compiled(has_callback=case.peer == "callback")
+    plain()
 
     def peer() -> float:
         import jax
@@ -117,7 +110,7 @@ def measure(case: JaxCase, rounds: int, training: Training) -> Row:
             compiled()
             return compiled()
 
-    return watched_epochs.measure_peer(case.key, case.name, bare, peer, rounds=rounds, steps=STEPS)
+    return watched_epochs.measure_peer(case.key, case.name, plain, peer, rounds=rounds, steps=STEPS)
 
 
 def measure_idle() -> Row:
@@ -151,4 +144,4 @@ def measure_idle() -> Row:
 
 
 if __name__ == "__main__":
-    watched_epochs.answer(Training().compiled())
+    watched_epochs.answer(Training().compiled, *sys.argv[1:])

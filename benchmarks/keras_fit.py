@@ -1,13 +1,14 @@
 """The rows of ``frameworks.py`` for Keras on TensorFlow: ``fit`` bare and with Leadline, or with a peer's callback.
 
-A model of 2.1 million parameters is trained on. With Leadline one run is open for a whole row, the bare epochs are
-trained in another process (see ``watched_epochs.py``), which is this script; with a peer a block is one epoch.
+A model of 2.1 million parameters is trained on, with Leadline in processes of their own (see ``watched_epochs.py``),
+which are this script.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -88,17 +89,9 @@ class Training:
 def measure(case: KerasCase, rounds: int, training: Training) -> Row:
     """Return the row of a case."""
     if case.preset:
-        with watched_epochs.bare_process(__file__) as bare:
-            return watched_epochs.measure(
-                case.key,
-                case.name,
-                case.limit,
-                bare,
-                lambda: training.fit,
-                preset=case.preset,
-                rounds=rounds,
-                steps=STEPS,
-            )
+        return watched_epochs.measure(
+            case.key, case.name, case.limit, __file__, preset=case.preset, rounds=rounds, steps=STEPS
+        )
 
     def peer() -> float:
         if case.callback is None:
@@ -140,4 +133,5 @@ def measure_idle() -> Row:
 
 
 if __name__ == "__main__":
-    watched_epochs.answer(Training().fit)
+    training = Training()
+    watched_epochs.answer(lambda: training.fit, *sys.argv[1:])

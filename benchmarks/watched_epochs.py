@@ -1,11 +1,15 @@
 """Epochs that are trained with Leadline beside the same epochs without it, for the rows of ``frameworks.py``.
 
-The bare epochs are trained in a process of their own, which waits while epochs are trained with Leadline in this one:
-one run stays open for a whole row. Both processes keep the memory that is freed (``keep_freed_memory``).
+Each round has two new processes, which train in turn: a bare one, and one with a run that stays open. The same training
+takes up to 10 % longer in one process than in another. Both keep the memory that is freed (``keep_freed_memory``).
+
+By chance one of two cores is idle for a whole epoch, with and without Leadline, and it takes twice as long. Epochs of
+more than 1.5 times the usual length are left out on both sides; the note says how many.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -15,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import harness
@@ -23,13 +28,16 @@ from harness import Limit, Row
 
 import leadline
 from leadline.hook import DEFAULT_BUDGET, StandaloneRun
+from leadline.training.recorder.budget import START_NS, Budget
 
-BLOCK: Final = 4
-"""Epochs that are measured at once: captures are several epochs apart."""
-_STEADY_SHARE: Final = 0.04
-"""The overhead of a block, as a share of its time, once the budget of the start and what it saved are spent."""
-_MOST_SECONDS: Final = 180.0
-"""A preset that spends the budget of the start more slowly is measured after this time."""
+EPOCHS: Final = 8
+"""Epochs of a round on each side: captures are several epochs apart."""
+_WARMUP: Final = 3
+"""Epochs in which everything is compiled and captured."""
+_SETTLING: Final = 12
+"""Epochs after these: what is captured together for the first time is paid later."""
+_USUAL: Final = 1.5
+"""Longer epochs than this multiple of the lower quartile of their side are left out."""
 _KEPT_MEMORY: Final = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": str(1 << 28)}
 
 Epoch = Callable[[], float]
@@ -46,81 +54,125 @@ def keep_freed_memory() -> None:
         os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | _KEPT_MEMORY)
 
 
-def answer(epoch: Epoch) -> None:
-    """Train as many epochs as each line of the standard input says, and print their seconds."""
-    for line in sys.stdin:
-        print(sum(epoch() for _ in range(int(line))), flush=True)
+def answer(make_epoch: Callable[[], Epoch], preset: str = "", folder: str = "") -> None:
+    """Train an epoch for each line of the standard input, and print its seconds.
+
+    With Leadline these are steady: the budget of the start, in which a short run is captured whole, is taken as spent.
+
+    Args:
+        make_epoch: Called once the run is open.
+        preset: Leadline's preset; empty: the epochs are bare.
+        folder: Where the run is written, and what was measured of it (``measured.json``).
+    """
+    if not preset:
+        epoch = make_epoch()
+        for _ in range(_WARMUP + _SETTLING):
+            epoch()
+        _train(epoch)
+        return
+    standalone = StandaloneRun(out=folder, name="run", preset=preset, capture=(), budget=DEFAULT_BUDGET)
+    assert standalone.session is not None
+    peak, epoch = _peak_bytes(), make_epoch()
+    first, second, *_ = [epoch() for _ in range(_WARMUP)]
+    growth = _peak_bytes() - peak
+    recorder = standalone.session.recorder
+    assert recorder.budget is not None
+    _spend_start(recorder.budget)
+    for _ in range(_SETTLING):
+        epoch()
+    own_ns = recorder.cost.own_ns
+    seconds = _train(epoch, recorder.budget)
+    share = (recorder.cost.own_ns - own_ns) / 1e9 / max(seconds, 1e-9)
+    standalone.close()
+    expected, found = _count(standalone.run)
+    measured = {
+        "first": first,
+        "second": second,
+        "growth": growth,
+        "share": share,
+        "expected": expected,
+        "found": found,
+    }
+    Path(folder, "measured.json").write_text(json.dumps(measured))
+
+
+def _train(epoch: Epoch, budget: Budget | None = None) -> float:
+    """Train the epochs that are asked for; return their seconds.
+
+    Args:
+        budget: Earns nothing while another process trains.
+    """
+    total, ended_ns = 0.0, time.perf_counter_ns()
+    for _ in sys.stdin:
+        if budget is not None and budget._settled is not None:
+            earned_until_ns, step = budget._settled
+            budget._settled = (earned_until_ns + time.perf_counter_ns() - ended_ns, step)
+        seconds = epoch()
+        ended_ns = time.perf_counter_ns()
+        total += seconds
+        print(seconds, flush=True)
+    return total
+
+
+def _spend_start(budget: Budget) -> None:
+    """Make a budget that of a training in which the budget of the start, and what it saved, are spent."""
+    budget._spent_ns = float(START_NS)
+    budget._credit = budget._reserve = budget._debt_ns = 0.0
 
 
 @contextmanager
-def bare_process(script: str, *arguments: str) -> Iterator[Epoch]:
-    """Start a script that calls ``answer``; yield what trains a block of epochs in it and returns its seconds."""
+def _epochs_of(script: str, *arguments: str) -> Iterator[Epoch]:
+    """Start a script that calls ``answer``; yield what trains an epoch in it."""
     command = [sys.executable, script, *arguments]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         given, answers = process.stdin, process.stdout
         assert given is not None
         assert answers is not None
 
-        def block() -> float:
-            print(BLOCK, file=given, flush=True)
+        def epoch() -> float:
+            print(file=given, flush=True)
             return float(answers.readline())
 
-        yield block
+        yield epoch
         given.close()
 
 
 def measure(
-    key: str,
-    name: str,
-    limit: Limit | None,
-    bare_block: Epoch,
-    make_epoch: Callable[[], Epoch],
-    *,
-    preset: str,
-    rounds: int,
-    steps: int,
+    key: str, name: str, limit: Limit | None, script: str, *arguments: str, preset: str, rounds: int, steps: int
 ) -> Row:
-    """Return the row of blocks of epochs that are trained in turn without Leadline and with it.
+    """Return the row of epochs that are trained in turn without Leadline and with it, see ``answer``.
 
-    They are measured once the budget of the start, in which a short run is captured whole, and what it saved are spent.
     The note has the second epoch, and what the first one takes beyond it.
 
     Args:
-        bare_block: Trains a block without Leadline and returns its seconds.
-        make_epoch: Called once the run is open.
+        script: A script that calls ``answer``, with these arguments, a preset and a folder.
         preset: Leadline's preset.
         steps: The number of steps of an epoch.
     """
-    folder = tempfile.mkdtemp(prefix="leadline-epochs-")
-    try:
-        standalone = StandaloneRun(out=folder, name="run", preset=preset, capture=(), budget=DEFAULT_BUDGET)
-        assert standalone.session is not None
-        peak, began = _peak_bytes(), time.perf_counter()
-        epoch = make_epoch()
-        first, second = epoch(), epoch()
-        growth = _peak_bytes() - peak
-        cost, share = standalone.session.recorder.cost, 1.0
-
-        def block() -> float:
-            return sum(epoch() for _ in range(BLOCK))
-
-        while share > _STEADY_SHARE and time.perf_counter() - began < _MOST_SECONDS:
-            before_ns = cost.own_ns
-            seconds = block()
-            share = (cost.own_ns - before_ns) / 1e9 / seconds
-        harness.progress(f"  {key}: {cost.own_ns / 1e9:.1f} s of overhead in {time.perf_counter() - began:.0f} s")
-        pairs = _pairs(key, bare_block, block, rounds)
-        standalone.close()
-        expected, found = _count(standalone.run)
-    finally:
-        shutil.rmtree(folder)
-    seconds = float(np.median([before for before, _ in pairs])) / BLOCK
+    pairs: list[list[tuple[float, float]]] = []
+    measured: list[dict[str, float]] = []
+    for index in range(rounds):
+        folder = tempfile.mkdtemp(prefix="leadline-epochs-")
+        try:
+            with _epochs_of(script, *arguments) as bare, _epochs_of(script, *arguments, preset, folder) as watched:
+                pairs.append(harness.pairs(bare, watched, count=EPOCHS))
+            measured.append(json.loads(Path(folder, "measured.json").read_text()))
+        finally:
+            shutil.rmtree(folder)
+        means = np.mean(pairs[-1], axis=0)
+        harness.progress(f"  {key} {index + 1}/{rounds}: {means[0]:.2f} s bare, {means[1]:.2f} s with Leadline")
+    ratios, seconds, left_out = _ratios(np.array(pairs))
+    first, second, growth, share = (float(np.median([row[of] for row in measured])) for of in _MEASURED)
     note = (
-        f"{1000 * seconds / steps:.1f} ms per step bare; first captures {first - second:.1f} s, "
-        f"peak memory + {growth / 2**20:.0f} MiB; second epoch {second / seconds:.2f}x"
+        f"{1000 * seconds / steps:.1f} ms per step bare; accounted overhead {100 * share:.1f} %; first captures "
+        f"{first - second:.1f} s, peak memory + {growth / 2**20:.0f} MiB; second epoch {second / seconds:.2f}x; "
+        f"{left_out}"
     )
-    ratios = tuple(after / before for before, after in pairs)
+    expected, found = (int(measured[-1][of]) for of in ("expected", "found"))
     return Row(name, "x", harness.spread(ratios), limit, expected, found, note, ratios)
+
+
+_MEASURED: Final = ("first", "second", "growth", "share")
 
 
 def measure_peer(key: str, name: str, bare: Epoch, peer: Epoch, *, rounds: int, steps: int) -> Row:
@@ -129,17 +181,28 @@ def measure_peer(key: str, name: str, bare: Epoch, peer: Epoch, *, rounds: int, 
     Args:
         steps: The number of steps of an epoch.
     """
-    pairs = _pairs(key, bare, peer, rounds)
-    ratios = tuple(after / before for before, after in pairs)
-    seconds = float(np.median([before for before, _ in pairs]))
-    return Row(name, "x", harness.spread(ratios), note=f"{1000 * seconds / steps:.1f} ms per step bare", values=ratios)
 
-
-def _pairs(key: str, bare: Epoch, other: Epoch, rounds: int) -> list[tuple[float, float]]:
     def report_pair(index: int, before: float, after: float) -> None:
         harness.progress(f"  {key} {index + 1}/{rounds}: {before:.2f} s bare, {after:.2f} s")
 
-    return harness.pairs(bare, other, count=rounds, on_pair=report_pair)
+    pairs = harness.pairs(bare, peer, count=rounds, on_pair=report_pair)
+    ratios, seconds, left_out = _ratios(np.array(pairs)[:, None])
+    note = f"{1000 * seconds / steps:.1f} ms per step bare; {left_out}"
+    return Row(name, "x", harness.spread(ratios), note=note, values=ratios)
+
+
+def _ratios(seconds: np.ndarray) -> tuple[tuple[float, ...], float, str]:
+    """Return the ratio of the mean epoch of each round, the seconds of a bare epoch, and how many were left out.
+
+    Args:
+        seconds: ``(rounds, epochs, 2)``.
+    """
+    is_usual = seconds < _USUAL * np.quantile(seconds, 0.25, axis=(0, 1))
+    counts = is_usual.sum(axis=1)
+    enough = (2 * counts >= seconds.shape[1]).all(axis=1)
+    means = np.where(is_usual, seconds, 0.0).sum(axis=1)[enough] / counts[enough]
+    left_out = f"left out: {(~is_usual[..., 0]).sum()} bare epochs and {(~is_usual[..., 1]).sum()} others"
+    return tuple((means[:, 1] / means[:, 0]).tolist()), float(means[:, 0].mean()), left_out
 
 
 def _count(path: str) -> tuple[int, int]:

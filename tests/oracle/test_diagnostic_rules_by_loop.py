@@ -565,7 +565,8 @@ def test_a_constant_metric_equals_a_plain_loop() -> None:
                 p = 1 - statistics.NormalDist().cdf(z)
                 start = statistics.fmean(means[: max(1, len(means) // 10)])
                 better = statistics.fmean(half) - start
-                now = verdict_name(p > 0.01 and better <= 2 * statistics.pstdev(half) / math.sqrt(n))
+                most_p, errors = (0.001, 4) if now == "fired" else (0.01, 2)
+                now = verdict_name(p > most_p and better <= errors * statistics.pstdev(half) / math.sqrt(n))
         expected.append((step, now))
     assert results == expected
     assert {verdict for _, verdict in results} == {"undecided", "fired", "clear"}

@@ -230,3 +230,15 @@ def test_a_constant_loss_is_explained_by_gradients_that_vanish(
     assert fired.tensors == ("loss", *(f"gradient/{name}" for name in named))
     assert (fired.evidence["smallest_gradient"], fired.evidence["largest_gradient"]) == (1e-9, 1e-2)
     assert "normalization" in fired.suggestion
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_slowly_falling_loss_is_found_stuck_once_at_most(seed: int) -> None:
+    """Its improvement is about significant: without a second threshold a finding closes and opens again."""
+    noise = random.Random(seed)
+    infos = {"loss": TensorInfo("loss", ("losses",), ())}
+    values = [2.3 - 4e-5 * step + 0.02 * noise.gauss(0, 1) for step in range(900)]
+    parts = [Capture(step, {"loss": {"value": value}}, infos=infos) for step, value in enumerate(values)]
+    fired = [isinstance(verdict, Fired) for _, verdict in verdicts(MetricNotImproving(from_start=True), parts)]
+    openings = sum(now and not before for before, now in zip([False, *fired], fired, strict=False))
+    assert openings <= 1

@@ -33,6 +33,8 @@ _FAR: Final = 1.5
 """A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
 _SMALL_UPDATE: Final = 5e-4
 """A median update ratio that is never above this indicates a low learning rate."""
+_STICKY: Final = 10.0
+"""Once a metric is stuck, an improvement must be significant at ``p`` divided by this."""
 _RARE: Final = 0.75
 """The share of the most frequent label above which an accuracy tells little."""
 
@@ -116,7 +118,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         The values of a metric, at least 300 and of at least two evaluations, are averaged over 64 to 128 blocks of
         equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is at the trivial level: not better by two standard errors, and for a loss at
-        most 1.5 times as high. Undecided before 300 values, but clear from 50 on if the mean of their last half is
+        most 1.5 times as high. Then it stays so until an improvement is significant at a tenth of ``p``, or the mean is
+        better by four standard errors. Undecided before 300 values, but clear from 50 on if the mean of their last half is
         better by two standard errors. The trivial level is the entropy of the labels for a cross entropy or negative
         log likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy
         (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one cross
@@ -174,8 +177,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             curve = known.curves.setdefault(key, _BlockMeans(is_up))
             is_whole = curve.add(reading.value, window.step)
             if is_whole and curve.values >= _MIN_CLEAR_VALUES and curve.evaluations > 1:
-                level = self._evaluate_level(curve, reading, known.labels.get(reading.worker, LabelsByCall()))
-                known.levels.pop(key, None)
+                before = known.levels.pop(key, None)
+                labels = known.labels.get(reading.worker, LabelsByCall())
+                level = self._evaluate_level(curve, reading, labels, was_stuck=before is not None and before.is_stuck)
                 if level is not None and (level.is_better or curve.values >= MIN_VALUES):
                     known.levels[key] = level
         return known
@@ -200,7 +204,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             )
         return too_few(values, MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
-    def _evaluate_level(self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall) -> _Level | None:
+    def _evaluate_level(
+        self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall, *, was_stuck: bool
+    ) -> _Level | None:
         half = curve.means[len(curve.means) // 2 :]
         level = sum(half) / len(half)
         error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
@@ -212,8 +218,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         if known is None and not self.from_start:
             return None
         trivial, predictor = known or _start(curve)
-        is_better = (level - trivial if curve.is_upward else trivial - level) > 2 * error
-        is_stuck = p > self.p and not is_better
+        is_better = (level - trivial if curve.is_upward else trivial - level) > (4 if was_stuck else 2) * error
+        is_stuck = p > (self.p / _STICKY if was_stuck else self.p) and not is_better
         if known is not None:
             is_stuck = is_stuck and (trivial <= _RARE if curve.is_upward else level <= _FAR * trivial)
         return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.length)

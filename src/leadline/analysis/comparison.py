@@ -21,6 +21,8 @@ from leadline.store.run_state import read_rule_summary
 
 ScalarName = tuple[str, str]
 """Name and mode."""
+_LATE: Final = 10
+"""One value in so many, the last ones, make the level of a loss or metric."""
 _EXCLUDED: Final = frozenset({"name", "uri", "started_ns", "workers", "nodes", "plan", "settings", "format"})
 
 
@@ -39,17 +41,34 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class ScalarSummary:
-    """A loss or metric of one run, of its first worker."""
+    """A loss or metric of one run, of its first worker.
+
+    Attributes:
+        last: The last value; NaN if it is not finite.
+        level: The mean of the last tenth of the values, which differs less by chance; NaN if the last one is.
+        min: Of the finite values; NaN without any, as ``max``.
+    """
 
     last: float
+    level: float
     min: float
     max: float
-    """Of the finite values; NaN without any, as the last value if it is not finite."""
 
-    @property
-    def text(self) -> str:
-        """``0.129 (0.118 … 1.74)``: the last value, minimum and maximum."""
-        return f"{significant(self.last)} ({significant(self.min)} … {significant(self.max)})"
+    def text(self, other: ScalarSummary | None = None) -> str:
+        """Return ``0.129 (0.118 … 1.74)``: level, minimum and maximum.
+
+        Args:
+            other: What the level is compared with: ``0.129, -8.5 % (0.118 … 1.74)``.
+        """
+        change = self.change(other)
+        percent = f", {100 * change:+.3g} %" if change else ""
+        return f"{significant(self.level)}{percent} ({significant(self.min)} … {significant(self.max)})"
+
+    def change(self, other: ScalarSummary | None) -> float | None:
+        """Return the difference of the levels, as a share of the other one; None if there is none."""
+        if other is None or not other.level or not math.isfinite(self.level) or not math.isfinite(other.level):
+            return None
+        return (self.level - other.level) / abs(other.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +87,16 @@ class ComparedScalar:
 
     @property
     def texts(self) -> tuple[str | None, ...]:
-        """The values as text."""
-        return tuple(None if value is None else value.text for value in self.values)
+        """The values as text, those after the first with the change from the first."""
+        first, *others = self.values
+        texts = [None if value is None else value.text(first) for value in others]
+        return (None if first is None else first.text(), *texts)
+
+    @property
+    def changes(self) -> tuple[float | None, ...]:
+        """The change of each value from the first, as a share of that; None where it is not known."""
+        first, *others = self.values
+        return (None, *(None if value is None else value.change(first) for value in others))
 
 
 def facts(runs: Sequence[Run]) -> list[ComparedRow]:
@@ -194,5 +221,7 @@ def _scalar(digest: Digest, name: str, mode: str) -> ScalarSummary | None:
     rows = [row for row in rows if row["worker"] == first]
     finite = [row for row in rows if row["nonfinite"] < row["samples"]]
     last = math.nan if rows[-1]["nonfinite"] == rows[-1]["samples"] else float(rows[-1]["value"])
+    late = [float(row["value"]) for row in finite[-max(1, len(finite) // _LATE) :]]
+    level = last if math.isnan(last) else math.fsum(late) / len(late)
     low = min((float(row["min"]) for row in finite), default=math.nan)
-    return ScalarSummary(last, low, max((float(row["max"]) for row in finite), default=math.nan))
+    return ScalarSummary(last, level, low, max((float(row["max"]) for row in finite), default=math.nan))

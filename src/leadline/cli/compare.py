@@ -33,7 +33,10 @@ def compare(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> None:
-    """Compare runs: outcomes, metrics, hyperparameters, rules and settings."""
+    """Compare runs: outcomes, metrics, hyperparameters, rules and settings.
+
+    Of losses and metrics it shows the mean of the last tenth of the values, and how it differs from the first run's.
+    """
     if not 2 <= len(runs) <= _MAX_RUNS:
         raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
     opened = [leadline.open_run(name) for name in runs]
@@ -50,7 +53,7 @@ def compare(
         print_lines(Text(printable(f"{run.name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
     names = [run.name for run in opened]
     _print_rows("FACTS", names, [(row.name, *map(_text, row.values)) for row in facts])
-    _print_rows("LAST VALUE (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
+    _print_rows("MEAN OF LAST TENTH (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
     for title, rows in (("HYPERPARAMETERS", hyperparameters), ("RULES", rules), ("SETTINGS", settings)):
         shown = [row for row in rows if row.differs or show_all]
         _print_rows(title, names, [(row.name, *map(_text, row.values)) for row in shown])
@@ -96,5 +99,5 @@ def _to_dict(
     return {
         "runs": [{"name": run.name, "uri": run.uri, "outcome": outcome_of(run).to_dict()} for run in runs],
         **rows,
-        "scalars": [to_json(asdict(scalar)) for scalar in scalars],
+        "scalars": [to_json(asdict(scalar) | {"changes": scalar.changes}) for scalar in scalars],
     }

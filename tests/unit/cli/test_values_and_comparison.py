@@ -142,6 +142,20 @@ def test_runs_are_compared(call: Call) -> None:
     assert compared["rules"]["vanishing_gradient"] == ["fired at step 0", "clear", "fired at step 0"]
     (train, _) = compared["scalars"]
     assert [value["last"] for value in train["values"]] == ["NaN", 2.5, "NaN"]
+    assert train["changes"] == [None, None, None]
+
+
+def test_levels_are_means_of_the_last_tenth_with_the_change_from_the_first_run(call: Call, runs: Path) -> None:
+    for name, end in (("before", 2.0), ("after", 1.5)):
+        losses = (*(4.0,) * 36, end - 0.5, end + 0.5, end, end)
+        parts = [Capture(step, {"loss": {"value": loss}}) for step, loss in enumerate(losses)]
+        RunWriter(runs.parent / name).write_all(parts).end()
+    words = ("compare", str(runs.parent / "before"), str(runs.parent / "after"))
+    cells = [[cell.strip() for cell in line.split("  ") if cell] for line in call(*words).splitlines()]
+    assert ["loss", "2 (1.5 … 4)", "1.5, -25 % (1 … 4)"] in cells
+    (loss,) = json.loads(call(*words, "--json"))["scalars"]
+    assert [value["level"] for value in loss["values"]] == [2.0, 1.5]
+    assert loss["changes"] == [None, -0.25]
 
 
 def test_cells_that_differ_never_look_alike_on_a_narrow_terminal(

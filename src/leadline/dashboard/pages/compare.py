@@ -61,7 +61,7 @@ def compare(request: Request) -> Response:
 
 
 def _last_values(scalar: ComparedScalar) -> ComparedRow:
-    """Return a loss or metric as a row: the last value with minimum and maximum."""
+    """Return a loss or metric as a row: its level with minimum and maximum."""
     return ComparedRow(scalar.label, scalar.texts)
 
 

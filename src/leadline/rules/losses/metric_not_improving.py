@@ -119,12 +119,12 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is at the trivial level: not better by two standard errors, and for a loss at
         most 1.5 times as high. Then it stays so until an improvement is significant at a tenth of ``p``, or the mean is
-        better by four standard errors. Undecided before 300 values, but clear from 50 on if the mean of their last half is
-        better by two standard errors. The trivial level is the entropy of the labels for a cross entropy or negative
+        better by four standard errors. Undecided before 300 values, but clear from 50 on if the mean of their last half
+        is better by two standard errors. The trivial level is the entropy of the labels for a cross entropy or negative
         log likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy
         (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one cross
-        entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below a
-        ten-thousandth of the largest one, the message says that gradients vanish, and where; otherwise, if the median
+        entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below a ten-
+        thousandth of the largest one, the message says that gradients vanish, and where; otherwise, if the median
         update ratio of the weights is never above 0.0005, the advice is a higher learning rate.
         With ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is
         taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).

@@ -13,11 +13,21 @@ import pyarrow.compute as pc
 from leadline.analysis.overload import find_overload, without_run_delay
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import StepTable
+from leadline.analysis.suggestions import (
+    COMMUNICATION,
+    COMPUTE,
+    HOST,
+    INPUT,
+    MEMORY,
+    OVERLOADED,
+    SCORING,
+    TREES,
+    suggestions,
+)
 from leadline.analysis.usage import mean_of, usage_by_phase
 from leadline.records.formatting import phase_label, significant
 from leadline.records.names import OTHER, OVERHEAD, PARTS
 
-INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
 _BOTTLENECK_SHARE: Final = 0.3
 """A phase with at least this share of the step time is the bottleneck."""
 _LEAST_SECONDS: Final = 0.002
@@ -32,31 +42,9 @@ _LONG_FACTOR: Final = 3.0
 """Steps longer than this many medians are long."""
 _MIN_STEPS: Final = 5
 
-_TRY: Final = {
-    INPUT: "more num_workers and persistent_workers=True in the DataLoader, then cheaper or cached preprocessing",
-    "host wait": "reading ahead: torch.utils.data.DataLoader with num_workers, or a thread that prefetches batches",
-    "host": "torch.utils.data.DataLoader with num_workers, then cheaper or cached preprocessing; py-spy shows them",
-    "blocked": "py-spy or leadline profile on what that phase waits for: locks, files, the network, other processes",
-    OVERHEAD: "--preset light, fewer rules or a smaller --budget; longer runs have a smaller share",
-    COMMUNICATION: "gradient accumulation with no_sync(), larger buckets (bucket_cap_mb) or fewer, larger collectives",
-    COMPUTE: "mixed precision (torch.autocast) and torch.compile, then a larger batch or a faster device",
-    MEMORY: "float() or detach() what is kept from step to step, then a smaller batch or activation checkpointing",
-    "straggler": "what is different on that rank: its node, device, data and what only it does",
-    "checkpoint": "saving less often, or asynchronously (torch.distributed.checkpoint.async_save)",
-    OTHER: "py-spy or leadline profile on what the loop does between its phases: logging, .item(), metrics, Python",
-    "idle": "torch.compile or CUDA graphs, a larger batch, and no .item() in the loop: the GPU waits for Python",
-}
-_TRY_OVERLOADED: Final = (
-    "fewer processes on this machine, or fewer threads than cores, since more workers need free processors"
-)
-"""Comes first where the machine is overloaded, whatever else takes the time."""
-
-_TRY_FOR_TREES: Final = {
-    COMPUTE: "all cores (nthread) or a GPU (device='cuda'), then a smaller max_bin or max_depth, or subsample below 1",
-    HOST: "cheaper or less frequent metrics and callbacks: they run after each round",
-}
-"""Suggestions for boosted trees that differ from ``_TRY``."""
-_TRY_SCORING: Final = "fewer, smaller evaluation sets or fewer metrics: all of them are scored after each round"
+Evidence = dict[str, Any]
+Tries = Mapping[str, str]
+"""What to try first; see ``suggestions``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +78,7 @@ def find_bottleneck(
     ranks: Ranks | None,
     fired: Collection[str] = (),
     *,
-    is_boosted_run: bool = False,
+    framework: str = "",
 ) -> Bottleneck | None:
     """Find the bottleneck of the training steps of a run.
 
@@ -104,7 +92,7 @@ def find_bottleneck(
 
     Args:
         fired: The rules with findings.
-        is_boosted_run: Whether boosted trees are trained instead of a network, which changes the suggestions.
+        framework: What trains, which changes the suggestions: ``tensorflow 2.21``, …; empty: PyTorch.
     Returns:
         The bottleneck; None if too few steps were timed, or if what takes the most time was not measured. Compute is
         no bottleneck where the rule ``input_bound`` has found that parts of the run wait for data.
@@ -112,6 +100,7 @@ def find_bottleneck(
     later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
         return None
+    tries, is_boosted_run = suggestions(framework), framework.startswith(TREES)
     seconds, ready, overload = later.seconds_by_phase(), later.ready_shares(), find_overload(steps)
     whole, evidence = later.seconds(), _long_steps(later)
     recorded = {name: total / whole for name, total in seconds.items()}
@@ -122,66 +111,70 @@ def find_bottleneck(
     shares = {name: total / whole for name, total in seconds.items()}
     evidence |= {"shares": shares, "shares_with_waits": recorded, "cpu_shares": ready}
     bottleneck = (
-        _memory(system, fired, evidence)
-        or (_waiting(ranks.straggler, evidence) if ranks is not None and ranks.straggler is not None else None)
-        or _largest(shares, evidence, whole / later.count())
-        or _blocked(shares, evidence)
-        or _idle_gpu(system, later, evidence)
-        or (_computing(shares, evidence) if is_boosted_run or _is_forward_known(later, shares) else None)
+        _memory(system, fired, evidence, tries)
+        or (_waiting(ranks.straggler, evidence, tries) if ranks is not None and ranks.straggler is not None else None)
+        or _largest(shares, evidence, whole / later.count(), tries)
+        or _blocked(shares, evidence, tries)
+        or _idle_gpu(system, later, evidence, tries)
+        or (_computing(shares, evidence, tries) if is_boosted_run or _is_forward_known(later, shares) else None)
     )
     if bottleneck is not None and bottleneck.kind == COMPUTE and "input_bound" in fired:
         return None
     if bottleneck is not None and bottleneck.kind in (INPUT, HOST) and overload is not None:
-        bottleneck = replace(bottleneck, suggestion=f"{_TRY_OVERLOADED}; then {bottleneck.suggestion}")
-    return _adapt_to_trees(bottleneck, shares) if bottleneck is not None and is_boosted_run else bottleneck
+        bottleneck = replace(bottleneck, suggestion=f"{OVERLOADED}; then {bottleneck.suggestion}")
+    return _with_scoring(bottleneck, shares) if bottleneck is not None and is_boosted_run else bottleneck
 
 
-def _adapt_to_trees(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottleneck:
-    """Adapt a bottleneck to boosted trees: their forward phase is the scoring of evaluation sets."""
+def _with_scoring(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottleneck:
+    """Return a bottleneck of boosted trees, whose forward phase is the scoring of evaluation sets."""
     scoring = shares.get("forward", 0.0)
     if bottleneck.kind == COMPUTE and bottleneck.phase == "forward" and scoring >= _BOTTLENECK_SHARE:
         message = (
             f"{_percent(bottleneck.evidence, 'forward', of='the time of a round')} is spent scoring the evaluation sets"
         )
-        return replace(bottleneck, message=message, suggestion=_TRY_SCORING)
-    return replace(bottleneck, suggestion=_TRY_FOR_TREES.get(bottleneck.kind, bottleneck.suggestion))
+        return replace(bottleneck, message=message, suggestion=SCORING)
+    return bottleneck
 
 
-def _memory(system: pa.Table, fired: Collection[str], evidence: dict[str, Any]) -> Bottleneck | None:
+def _memory(
+    system: pa.Table, fired: Collection[str], evidence: dict[str, Any], tries: Mapping[str, str]
+) -> Bottleneck | None:
     samples = system.filter(pc.and_(pc.equal(system["kind"], "memory"), pc.equal(system["metric"], "used_percent")))
     p95 = float(np.percentile(samples["value"].to_numpy(), 95)) if samples.num_rows else None
     evidence = {**evidence, "memory_percent_p95": p95}
     if "memory_growth" in fired:
-        return Bottleneck(MEMORY, "", "job memory (RSS) keeps growing", _TRY[MEMORY], evidence)
+        return Bottleneck(MEMORY, "", "job memory (RSS) keeps growing", tries[MEMORY], evidence)
     if p95 is None or p95 <= _FULL_PERCENT:
         return None
     message = f"system memory is full: {p95:.0f} % (95th percentile)"
-    return Bottleneck(MEMORY, "", message, _TRY[MEMORY], evidence)
+    return Bottleneck(MEMORY, "", message, tries[MEMORY], evidence)
 
 
-def _waiting(straggler: SlowRank, evidence: dict[str, Any]) -> Bottleneck:
+def _waiting(straggler: SlowRank, evidence: Evidence, tries: Tries) -> Bottleneck:
     return Bottleneck(
         COMMUNICATION,
         straggler.phase,
         f"other ranks wait for rank {straggler.rank}: {significant(straggler.lost_ms)} ms lost per "
         f"step in {phase_label(straggler.phase)}",
-        _TRY[INPUT] + f" (on rank {straggler.rank})" if straggler.phase == "data" else _TRY["straggler"],
+        tries[INPUT] + f" (on rank {straggler.rank})" if straggler.phase == "data" else tries["straggler"],
         {**evidence, "straggler": asdict(straggler)},
     )
 
 
-def _largest(shares: dict[str, float], evidence: dict[str, Any], step_seconds: float) -> Bottleneck | None:
+def _largest(
+    shares: dict[str, float], evidence: dict[str, Any], step_seconds: float, tries: Mapping[str, str]
+) -> Bottleneck | None:
     is_wait = evidence["cpu_shares"].get("host", 1.0) < _WAITING_SHARE
     candidates = {
-        "host": (INPUT, "a wait of the script before it calls the model: for its data, most likely", _TRY["host wait"])
+        "host": (INPUT, "a wait of the script before it calls the model: for its data, most likely", tries["host wait"])
         if is_wait
-        else (HOST, "the script's own work before it calls the model: loading data or other host work", _TRY["host"]),
-        OVERHEAD: (HOST, "Leadline's overhead", _TRY[OVERHEAD]),
-        "data": (INPUT, "waiting for data", _TRY[INPUT]),
-        "collective": (COMMUNICATION, "collectives between ranks", _TRY[COMMUNICATION]),
-        "copy": (HOST, "copying to the device", "pin_memory=True and .to(device, non_blocking=True)"),
-        "checkpoint": (HOST, "saving checkpoints", _TRY["checkpoint"]),
-        OTHER: (HOST, "spent on the host between the phases", _TRY[OTHER]),
+        else (HOST, "the script's own work before it calls the model: loading data or other host work", tries["host"]),
+        OVERHEAD: (HOST, "Leadline's overhead", tries[OVERHEAD]),
+        "data": (INPUT, "waiting for data", tries[INPUT]),
+        "collective": (COMMUNICATION, "collectives between ranks", tries[COMMUNICATION]),
+        "copy": (HOST, "copying to the device", tries["copy"]),
+        "checkpoint": (HOST, "saving checkpoints", tries["checkpoint"]),
+        OTHER: (HOST, "spent on the host between the phases", tries[OTHER]),
     }
     name = max(candidates, key=lambda phase: shares.get(phase, 0.0))
     share = shares.get(name, 0.0)
@@ -192,7 +185,7 @@ def _largest(shares: dict[str, float], evidence: dict[str, Any], step_seconds: f
     return Bottleneck(kind, name, message, suggestion, evidence)
 
 
-def _blocked(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
+def _blocked(shares: dict[str, float], evidence: Evidence, tries: Tries) -> Bottleneck | None:
     """Return a compute phase in which the training's thread waits instead of computing."""
     phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
     ready_share = evidence["cpu_shares"].get(phase, 1.0)
@@ -201,7 +194,7 @@ def _blocked(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck |
     message = (
         f"{_percent(evidence, phase)} is {phase}, of which the training's thread waits {100 * (1 - ready_share):.0f} %"
     )
-    return Bottleneck(HOST, phase, message, _TRY["blocked"], evidence)
+    return Bottleneck(HOST, phase, message, tries["blocked"], evidence)
 
 
 def _is_forward_known(steps: StepTable, shares: dict[str, float]) -> bool:
@@ -211,7 +204,9 @@ def _is_forward_known(steps: StepTable, shares: dict[str, float]) -> bool:
     return unknown < _BOTTLENECK_SHARE or shares.get("data", 0.0) > 0
 
 
-def _idle_gpu(system: pa.Table, steps: StepTable, evidence: dict[str, Any]) -> Bottleneck | None:
+def _idle_gpu(
+    system: pa.Table, steps: StepTable, evidence: dict[str, Any], tries: Mapping[str, str]
+) -> Bottleneck | None:
     if mean_of(system, "gpu", "utilization_percent") is None:
         return None
     by_phase = usage_by_phase(system, steps, "gpu", "utilization_percent")
@@ -220,16 +215,16 @@ def _idle_gpu(system: pa.Table, steps: StepTable, evidence: dict[str, Any]) -> B
     if mean is None or mean >= _IDLE_PERCENT:
         return None
     message = f"GPU utilization is {mean:.0f} % during compute phases: the host cannot keep the GPU busy"
-    return Bottleneck(HOST, "forward", message, _TRY["idle"], {**evidence, "gpu_percent_by_phase": by_phase})
+    return Bottleneck(HOST, "forward", message, tries["idle"], {**evidence, "gpu_percent_by_phase": by_phase})
 
 
-def _computing(shares: dict[str, float], evidence: dict[str, Any]) -> Bottleneck | None:
+def _computing(shares: dict[str, float], evidence: Evidence, tries: Tries) -> Bottleneck | None:
     phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
     whole = sum(shares.get(name, 0.0) for name in _COMPUTING)
     if whole < _BOTTLENECK_SHARE:
         return None
     message = f"{_percent(evidence, *_COMPUTING)} is compute, most of it {phase}"
-    return Bottleneck(COMPUTE, phase, message, _TRY[COMPUTE], evidence)
+    return Bottleneck(COMPUTE, phase, message, tries[COMPUTE], evidence)
 
 
 def _percent(evidence: Mapping[str, Any], *phases: str, of: str = "the step time") -> str:

@@ -15,7 +15,7 @@ from leadline.analysis.overload import find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import TimeBreakdown, device_names, read_throughput
-from leadline.analysis.trees import trains_trees
+from leadline.analysis.trees import framework_of
 from leadline.reader.run import Run
 from leadline.records.names import MODES, PARTS
 from leadline.store.run_state import read_nodes, read_workers
@@ -45,7 +45,7 @@ def bucketed_time_breakdown(run: Run, digest: Digest, fired: Collection[str] = (
         read_throughput(steps, facts, devices),
         digest.usage(),
         ranks,
-        find_bottleneck(steps, system, ranks, fired, is_boosted_run=trains_trees(run.path)),
+        find_bottleneck(steps, system, ranks, fired, framework=framework_of(run.path)),
         find_overload(steps),
     )
 

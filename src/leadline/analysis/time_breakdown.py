@@ -14,7 +14,7 @@ from leadline.analysis.job import JobPhases, read_job
 from leadline.analysis.overload import Overload, find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable, read_steps
-from leadline.analysis.trees import trains_trees
+from leadline.analysis.trees import framework_of
 from leadline.analysis.usage import usage
 from leadline.reader import liveness, tables
 from leadline.reader.archive import Archive
@@ -189,7 +189,7 @@ def time_breakdown(
         usage(system),
         ranks,
         find_bottleneck(
-            steps, system, ranks, fired_rules(run) if fired is None else fired, is_boosted_run=trains_trees(run)
+            steps, system, ranks, fired_rules(run) if fired is None else fired, framework=framework_of(run)
         ),
         find_overload(steps),
     )

@@ -100,9 +100,14 @@ def is_boosted_run(run: Run) -> bool:
 
 def trains_trees(path: str) -> bool:
     """Return whether the first workers of a run train boosted trees; fast for runs of any size."""
+    return framework_of(path).startswith(FRAMEWORKS)
+
+
+def framework_of(path: str) -> str:
+    """Return the framework of the first workers of a run, one that boosts trees if there is one; empty if unknown."""
     paths = list(document_paths(path, layout.WORKERS).values())[:_FIRST_WORKERS]
-    documents = (WorkerDocument.from_dict(read_document(path)) for path in paths)
-    return any(document.framework.startswith(FRAMEWORKS) for document in documents)
+    names = [WorkerDocument.from_dict(read_document(path)).framework for path in paths]
+    return next((name for name in names if name.startswith(FRAMEWORKS)), next(filter(None, names), ""))
 
 
 def read_model(run: Run) -> BoostedModel:

@@ -6,6 +6,7 @@ import pytest
 from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
 
 from leadline.analysis.bottleneck import Bottleneck, find_bottleneck
+from leadline.analysis.suggestions import suggestions
 from leadline.analysis.time_breakdown import TimeBreakdown, read_time_breakdown
 from leadline.reader.run import Run
 from leadline.records.formatting import phase_label
@@ -261,3 +262,29 @@ def test_the_parts_of_a_job_add_up(tmp_path) -> None:
     job = breakdown_of(tmp_path, training([HEALTHY] * 100, start_ns=begin)).job
     assert (job.initialization_seconds, job.loop_seconds) == pytest.approx((5.0, 9.1))
     assert job.initialization_seconds + job.loop_seconds + job.finalization_seconds == pytest.approx(job.seconds)
+
+
+@pytest.mark.parametrize(
+    ("framework", "suggestion"),
+    [
+        ("torch 2.13.0", "DataLoader"),
+        ("keras 3.15.0 (PyTorch)", "DataLoader"),
+        ("tensorflow 2.21.0 (Keras 3.15.0)", "tf.data.AUTOTUNE"),
+        ("jax 0.10.0", "a loader with workers"),
+        ("mxnet 1.9.1", "gluon.data.DataLoader"),
+    ],
+)
+def test_suggestions_are_in_the_words_of_the_framework(tmp_path, framework: str, suggestion: str) -> None:
+    breakdown = breakdown_of(tmp_path, training([HEALTHY | {"data": 90.0}] * 30))
+    system = Run(str(tmp_path / "run")).system_metrics()
+    bottleneck = find_bottleneck(breakdown.steps, system, None, framework=framework)
+    assert bottleneck is not None
+    assert suggestion in bottleneck.suggestion
+
+
+@pytest.mark.parametrize("framework", ["tensorflow 2.21.0", "jax 0.10.0", "mxnet 1.9.1", "xgboost 3.2.0"])
+def test_no_suggestion_names_functions_of_another_framework(framework: str) -> None:
+    tries = dict(suggestions(framework))
+    assert tries.keys() == suggestions("torch 2.13.0").keys()
+    text = " ".join(tries.values()).replace("torch.utils.data", "")
+    assert not any(word in text for word in ("torch.", "no_sync", ".item()", "detach()"))

@@ -155,20 +155,25 @@ def _table(judged: Judged) -> Table:
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
         shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
-        found = _of_finding(rule.findings[0]) if rule.findings else Text(rule.why)
+        found = _of_finding(rule.findings[0], rule.explained_by) if rule.findings else Text(rule.why)
         table.add_row(name, Text(rule.name), status(shown), found)
     return table
 
 
-def _of_finding(finding: Finding) -> Group:
-    """A finding with the names of its tensors, which its message counts, and what to try."""
+def _of_finding(finding: Finding, cause: str | None) -> Group:
+    """A finding with the names of its tensors, which its message counts, and what to try.
+
+    Args:
+        cause: The rule from whose findings it follows.
+    """
     lines = [Text(f"{describe.steps_of(finding.step, finding.last_step)}: {finding.message}")]
     if finding.tensor_count > 1:
         more = finding.tensor_count - len(finding.tensors[:_MAX_NAMES])
         names = ", ".join(finding.tensors[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         lines.append(Text(f"all {finding.tensor_count:,}: {names}", style="dim"))
-    if finding.suggestion:
-        lines.append(Text(describe.advice(finding.suggestion), style="dim"))
+    suggestion = finding.suggestion if cause is None else describe.advice_of_cause(cause)
+    if suggestion:
+        lines.append(Text(describe.advice(suggestion), style="dim"))
     return Group(*lines)
 
 
@@ -201,6 +206,7 @@ def _rule_to_dict(result: RuleResult) -> dict[str, Any]:
         "verdict": result.verdict,
         "why": result.why,
         "sampling": result.sampling,
+        "explained_by": result.explained_by,
         "judged_steps": result.judged_steps,
         "findings": [format_finding(finding) for finding in result.findings],
     }

@@ -10,6 +10,7 @@ from typing import Any
 from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
 from leadline.judge.rule_entry import ENDED_EARLY, Results, RuleEntry
+from leadline.records import describe
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
@@ -186,7 +187,7 @@ class RuleResultStore:
         first = entry.findings[min(entry.findings)] if entry.findings else None
         suggestion = first.suggestion if first else None
         if cause is not None:
-            suggestion = f"the advice of {cause} first; this usually follows from it"
+            suggestion = describe.advice_of_cause(cause)
         return SummarizedRule(
             name=entry.spec.alias,
             rule=entry.spec.rule,
@@ -244,7 +245,9 @@ class RuleResultStore:
         Args:
             damage: One line for each part of the run that could not be read.
         """
-        return Results(tuple(entry.result() for entry in self.entries.values()), tuple(damage))
+        explained = self.causes()
+        rules = tuple(entry.result(explained.get(alias)) for alias, entry in self.entries.items())
+        return Results(rules, tuple(damage))
 
     def states(self) -> tuple[RuleState, ...]:
         """Return the states of all rules, as actions receive them."""

@@ -159,6 +159,11 @@ def rule_place(rule: SummarizedRule) -> str:
     return f"step {rule.step:,}" if state == "fired" and rule.step is not None and rule.step >= 0 else state
 
 
+def advice_of_cause(cause: str) -> str:
+    """Return what to try about a finding that follows from those of another rule."""
+    return f"the advice of {cause} first; this usually follows from it"
+
+
 def advice(suggestion: str) -> str:
     """``try: clip gradients``."""
     return suggestion if "try:" in suggestion else f"try: {suggestion}"

@@ -72,6 +72,28 @@ def test_a_single_run_is_shown_with_the_names_of_all_tensors_and_the_advice(
     assert "gradient/9.weight and 2 more try: " in text
 
 
+def test_a_finding_that_follows_from_another_has_the_advice_of_its_cause(
+    root: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (root.parent / "mine.py").write_text(
+        "from leadline.rules import Clear, Fired, Needs, Rule\n\n\nclass Origin(Rule):\n"
+        "    explains = ('exploding_tensor',)\n\n"
+        "    def needs(self):\n        return Needs.of('losses', 'value')\n\n"
+        "    def evaluate(self, window):\n"
+        "        return Fired('it began here') if window.step == 3 else Clear()\n"
+    )
+    rules = ("--rule", "origin=mine.py:Origin", "--rule", "exploding_tensor")
+    _, out, _ = judge(capfd, "lr-2", *rules)
+    assert out.count("try: ") == 1
+    assert "try: the advice of origin first; this usually follows from it" in " ".join(out.split())
+    _, out, _ = judge(capfd, "lr-2", *rules, "--json")
+    (run,) = json.loads(out)
+    assert {rule["name"]: rule["explained_by"] for rule in run["rules"]} == {
+        "origin": None,
+        "exploding_tensor": "origin",
+    }
+
+
 def test_table_of_findings_by_run_and_rule(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
     status, out, err = judge(capfd, "lr-*", *RULES)
     assert (status, err) == (0, "")

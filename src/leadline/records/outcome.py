@@ -118,8 +118,8 @@ class RunOutcome:
 
     @property
     def brief(self) -> str:
-        """The verdict, the first sign and what to try, in one line."""
-        return " ".join(_sentences(self.verdict or self.headline, self.first_sign, self.advice))
+        """The verdict, the first sign, what to try, and the remarks if there is no problem, in one line."""
+        return " ".join(self._sentences(self.verdict or self.headline))
 
     @property
     def problems(self) -> tuple[Problem, ...]:
@@ -137,14 +137,18 @@ class RunOutcome:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Headline, first sign, what to try, and the remarks if there is no problem, each with its period."""
-        remarks = () if self.level in ("fatal", "warning") else self.remarks
-        texts = [f"Remark: {_cut(remark)}" for remark in remarks]
-        return _sentences(self.headline, self.first_sign, self.advice, *texts)
+        return self._sentences(self.headline)
 
     @property
     def text(self) -> str:
         """The sentences in one line."""
         return " ".join(self.sentences)
+
+    def _sentences(self, headline: str) -> tuple[str, ...]:
+        remarks = () if self.level in ("fatal", "warning") else self.remarks
+        texts = [f"Remark: {_cut(remark)}" for remark in remarks]
+        parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
+        return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the outcome as plain JSON values."""
@@ -159,11 +163,6 @@ class RunOutcome:
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
         }
-
-
-def _sentences(headline: str, first_sign: str, advice: str, *remarks: str) -> tuple[str, ...]:
-    parts = (headline, first_sign, f"Try: {advice}" if advice else "", *remarks)
-    return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
 
 def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[WorkerDocument]) -> RunOutcome:

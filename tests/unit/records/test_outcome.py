@@ -257,3 +257,5 @@ def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     assert "Remark" not in text(RunStatus("InProgress"), *CLEAR, remarks=(remark,))
     outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(SPIKE,), remarks=(remark,)), [WORKER])
     assert outcome.to_dict()["remarks"] == [remark]
+    listed = run_outcome(DONE, RuleSummary(complete=True, rules=CLEAR, remarks=(remark,)), [WORKER])
+    assert listed.brief.endswith(" Remark: the loss was still falling after 60 updates.")

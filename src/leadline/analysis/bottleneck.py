@@ -43,6 +43,7 @@ _LONG_FACTOR: Final = 3.0
 _MIN_STEPS: Final = 5
 
 Evidence = dict[str, Any]
+"""Numbers that a bottleneck follows from, by name."""
 Tries = Mapping[str, str]
 """What to try first; see ``suggestions``."""
 
@@ -136,9 +137,7 @@ def _with_scoring(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottlenec
     return bottleneck
 
 
-def _memory(
-    system: pa.Table, fired: Collection[str], evidence: dict[str, Any], tries: Mapping[str, str]
-) -> Bottleneck | None:
+def _memory(system: pa.Table, fired: Collection[str], evidence: Evidence, tries: Tries) -> Bottleneck | None:
     samples = system.filter(pc.and_(pc.equal(system["kind"], "memory"), pc.equal(system["metric"], "used_percent")))
     p95 = float(np.percentile(samples["value"].to_numpy(), 95)) if samples.num_rows else None
     evidence = {**evidence, "memory_percent_p95": p95}
@@ -161,9 +160,7 @@ def _waiting(straggler: SlowRank, evidence: Evidence, tries: Tries) -> Bottlenec
     )
 
 
-def _largest(
-    shares: dict[str, float], evidence: dict[str, Any], step_seconds: float, tries: Mapping[str, str]
-) -> Bottleneck | None:
+def _largest(shares: dict[str, float], evidence: Evidence, step_seconds: float, tries: Tries) -> Bottleneck | None:
     is_wait = evidence["cpu_shares"].get("host", 1.0) < _WAITING_SHARE
     candidates = {
         "host": (INPUT, "a wait of the script before it calls the model: for its data, most likely", tries["host wait"])
@@ -204,9 +201,7 @@ def _is_forward_known(steps: StepTable, shares: dict[str, float]) -> bool:
     return unknown < _BOTTLENECK_SHARE or shares.get("data", 0.0) > 0
 
 
-def _idle_gpu(
-    system: pa.Table, steps: StepTable, evidence: dict[str, Any], tries: Mapping[str, str]
-) -> Bottleneck | None:
+def _idle_gpu(system: pa.Table, steps: StepTable, evidence: Evidence, tries: Tries) -> Bottleneck | None:
     if mean_of(system, "gpu", "utilization_percent") is None:
         return None
     by_phase = usage_by_phase(system, steps, "gpu", "utilization_percent")

@@ -51,7 +51,9 @@ class ThreadClock:
 
 
 class SampledSteps:
-    """The steps in which the thread's times are taken: the first eight, then some two written ones per second.
+    """The steps in which the thread's times are taken: the first eight, then one in 17, or some two per second.
+
+    Of a fast training not every step is written: the two per second are written ones.
 
     Reading them in each phase of a step takes some 20 µs, and such a step is not deferred.
     """

@@ -22,6 +22,7 @@ from leadline.cli.arguments import complete_rule, complete_run
 from leadline.cli.console import complain, console, echo_json, error_console, status
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
+from leadline.judge.causes import FiredRule, causes
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_changes import rules_of
@@ -151,13 +152,20 @@ def _show(judged: Sequence[Judged], *, is_many: bool) -> None:
 
 
 def _table(judged: Judged) -> Table:
-    table = Table.grid(padding=(0, 2))
+    table, explained = Table.grid(padding=(0, 2)), _causes(judged)
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
         shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
-        found = _of_finding(rule.findings[0], rule.explained_by) if rule.findings else Text(rule.why)
+        found = _of_finding(rule.findings[0], explained.get(rule.name)) if rule.findings else Text(rule.why)
         table.add_row(name, Text(rule.name), status(shown), found)
     return table
+
+
+def _causes(judged: Judged) -> dict[str, str]:
+    """Return the root cause of each rule whose findings follow from those of another one."""
+    return causes(
+        FiredRule(rule.name, rule.rule, rule.findings, rule.explains) for rule in judged.rules if rule.findings
+    )
 
 
 def _of_finding(finding: Finding, cause: str | None) -> Group:
@@ -187,17 +195,18 @@ def _exit_status(results: Sequence[Judged], *, fail_on_issues: bool) -> int:
 
 
 def _to_dict(judged: Judged) -> dict[str, Any]:
+    explained = _causes(judged)
     return {
         "name": os.path.basename(judged.run),
         "uri": judged.run,
         "problem": judged.problem or None,
         "is_running": not judged.problem and not liveness.is_over(judged.run),
         "damage": list(judged.damage),
-        "rules": [_rule_to_dict(rule) for rule in judged.rules],
+        "rules": [_rule_to_dict(rule, explained.get(rule.name)) for rule in judged.rules],
     }
 
 
-def _rule_to_dict(result: RuleResult) -> dict[str, Any]:
+def _rule_to_dict(result: RuleResult, cause: str | None) -> dict[str, Any]:
     return {
         "name": result.name,
         "rule": result.rule,
@@ -206,7 +215,7 @@ def _rule_to_dict(result: RuleResult) -> dict[str, Any]:
         "verdict": result.verdict,
         "why": result.why,
         "sampling": result.sampling,
-        "explained_by": result.explained_by,
+        "explained_by": cause,
         "judged_steps": result.judged_steps,
         "findings": [format_finding(finding) for finding in result.findings],
     }

@@ -32,8 +32,8 @@ class RuleResult:
     """What it has collected beside its verdict."""
     sampling: str = ""
     """How often its data was captured, if less often than requested."""
-    explained_by: str | None = None
-    """The alias of the rule from whose findings those of this one follow."""
+    explains: tuple[str, ...] = ()
+    """The names of rules whose findings may follow from those of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +96,8 @@ class RuleEntry:
         verdict = "undecided" if self.missing_data else self.verdict
         return (verdict or "undecided") if is_complete or verdict == "clear" else None
 
-    def result(self, cause: str | None) -> RuleResult:
-        """Return the result of the rule in a run that is over.
-
-        Args:
-            cause: The alias of the rule from whose findings those of this one follow.
-        """
+    def result(self) -> RuleResult:
+        """Return the result of the rule in a run that is over."""
         return RuleResult(
             self.spec.alias,
             self.spec.rule,
@@ -113,7 +109,7 @@ class RuleEntry:
             tuple(self.findings[number] for number in sorted(self.findings)),
             self.product,
             self.sampling,
-            cause,
+            self.explains,
         )
 
     @property

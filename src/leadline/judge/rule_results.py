@@ -245,9 +245,7 @@ class RuleResultStore:
         Args:
             damage: One line for each part of the run that could not be read.
         """
-        explained = self.causes()
-        rules = tuple(entry.result(explained.get(alias)) for alias, entry in self.entries.items())
-        return Results(rules, tuple(damage))
+        return Results(tuple(entry.result() for entry in self.entries.values()), tuple(damage))
 
     def states(self) -> tuple[RuleState, ...]:
         """Return the states of all rules, as actions receive them."""

@@ -71,7 +71,7 @@ class Budget:
         self._captures_together = captures_together
         self._credit, self._reserve = float(SAVED_NS), RESERVE_SHARE * SAVED_NS
         self._debt_ns = 0.0
-        """The cost of steps without captures and of reserved captures that is not paid yet."""
+        """The cost of steps without captures, and of first captures, that is not paid yet."""
         self._earned_ns = 0.0
         self._dearest_ns = 0.0
         self._settled: tuple[int, int] | None = None
@@ -215,7 +215,6 @@ class Budget:
                 self._debt_ns += share  # the first capture builds what later ones use
             elif group.kind == "reserved":
                 self._reserve -= share
-                self._debt_ns += share
             else:
                 self._credit -= share
                 self._dearest_ns = max(self._dearest_ns, group.price_ns or 0.0)
@@ -235,11 +234,13 @@ class Budget:
         paid = min(self._debt_ns, (1 - CAPTURES_SHARE) * earned)
         self._debt_ns -= paid
         left, from_steps = earned - paid, RESERVE_STEP_NS * (step - since_step)
-        self._credit = min(self._credit + left, max(SAVED_NS, 2 * self._dearest_ns))
-        self._reserve = min(self._reserve + RESERVE_SHARE * left + from_steps, RESERVE_SHARE * SAVED_NS)
+        reserved = min(RESERVE_SHARE * left + from_steps, RESERVE_SHARE * SAVED_NS - self._reserve)
+        rest = max(left - reserved, CAPTURES_SHARE * left)
+        self._reserve += reserved
+        self._credit = min(self._credit + rest, max(SAVED_NS, 2 * self._dearest_ns))
         if step > since_step:
-            self._credit_per_step = left / (step - since_step)
-            self._reserve_per_step = RESERVE_SHARE * self._credit_per_step + RESERVE_STEP_NS
+            self._reserve_per_step = reserved / (step - since_step)
+            self._credit_per_step = rest / (step - since_step)
 
 
 def _order(group: CaptureGroup) -> float:

@@ -21,9 +21,9 @@ from leadline.analysis.suggestions import (
     MEMORY,
     OVERLOADED,
     SCORING,
-    TREES,
     suggestions,
 )
+from leadline.analysis.trees import FRAMEWORKS as TREES
 from leadline.analysis.usage import mean_of, usage_by_phase
 from leadline.records.formatting import phase_label, significant
 from leadline.records.names import OTHER, OVERHEAD, PARTS

@@ -14,7 +14,7 @@ _MIN_STEPS: Final = 5
 _LEAST_SECONDS: Final = 1.0
 """In shorter trainings the processes that start beside them take the processors."""
 _TRY: Final = (
-    "fewer processes on this machine, or fewer threads than cores: OMP_NUM_THREADS, those of the framework, num_workers"
+    "fewer processes on this machine, or fewer threads than cores: OMP_NUM_THREADS, the framework's own, num_workers"
 )
 
 

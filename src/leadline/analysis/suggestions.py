@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from leadline.analysis.trees import FRAMEWORKS as TREES
 from leadline.records.names import OTHER, OVERHEAD
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
 """The kinds of a bottleneck."""
-TREES: Final = ("xgboost", "lightgbm")
-"""The names with which the frameworks begin that boost trees."""
 OVERLOADED: Final = (
     "fewer processes on this machine, or fewer threads than cores, since more workers need free processors"
 )

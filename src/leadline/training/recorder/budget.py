@@ -25,7 +25,7 @@ RESERVE_SHARE: Final = 0.5
 RESERVE_STEP_NS: Final = 20_000
 """What the reserve earns at each step beside that."""
 CAPTURES_SHARE: Final = 0.25
-"""The least share of what is earned that is left for delayable captures, however much a step costs without them."""
+"""The least share of what is earned that is left for captures, and the least share of that for delayable ones."""
 PATIENCE: Final = 4.0
 """A capture that has waited until this multiple of its price was earned need not wait longer for all of it."""
 _FIRST_STEPS_TOGETHER: Final = 100
@@ -37,12 +37,12 @@ _SURPLUS: Final = 1.5
 class Budget:
     """Credit for captures, earned with the time since the first step and spent by everything that Leadline does.
 
-    A due group of items is captured if the credit covers its price, the cheapest first; else it stays due and is tried
-    again at the step at which the credit will do. The credit may become negative, by a capture whose price is unknown
-    or too low, and by one that has waited so long that others must not be preferred to it any more. The cost of a step
-    without captures is paid first, but a quarter of what is earned is always left for captures. What is most important
-    is paid from a reserve: gradient norms, accuracies and non-finite counts wait only while that is empty; in it, what
-    is due at every step leaves enough for what is due less often.
+    A scheduled group of items is captured if the credit covers its price, the cheapest first; otherwise it is tried
+    again at the step at which the credit will suffice. The credit may become negative, by a capture whose price is
+    unknown or too low, and by one that has waited so long that others must not be preferred to it any more. The cost of
+    steps without captures is paid first, from at most three quarters of what is earned. Gradient norms, accuracies and
+    non-finite counts have a reserve of their own, and wait only while it is empty; groups that are scheduled at every
+    step leave enough in it for those that are scheduled less often.
 
     Several ranks do not communicate, but must capture at the same steps, since rules compare them. There a delayed
     group is captured only at multiples of its interval times a power of two, which grows while the credit does not

@@ -22,7 +22,6 @@ import harness
 import jax_steps
 import keras_fit
 import numpy as np
-import watched_epochs
 from harness import Limit, Row
 
 import leadline
@@ -181,8 +180,6 @@ def main() -> int:
     gluon_cases, gluon = {case.key: case for case in gluon_loop.CASES}, gluon_loop.trainings()
     groups = {"keras": [*keras_cases, "keras-idle"], "jax": [*jax_cases, "jax-idle"], "mxnet": list(gluon_cases)}
     keys = [key for row in options.rows.split(",") for key in groups.get(row, [row])]
-    if {*keras_cases, *jax_cases, *gluon_cases} & set(keys):
-        watched_epochs.keep_freed_memory()
     training = keras_fit.Training() if keras_cases.keys() & set(keys) else None
     of_jax = jax_steps.Training() if jax_cases.keys() & set(keys) else None
     idle = {"keras-idle": keras_fit.measure_idle, "jax-idle": jax_steps.measure_idle}

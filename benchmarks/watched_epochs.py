@@ -1,16 +1,12 @@
 """Epochs that are trained with Leadline beside the same epochs without it, for the rows of ``frameworks.py``.
 
 Each round has two new processes, which train in turn: a bare one, and one with a run that stays open. The same training
-takes up to 10 % longer in one process than in another. Both keep the memory that is freed (``keep_freed_memory``).
-
-By chance one of two cores is idle for a whole epoch, with and without Leadline, and it takes twice as long. Epochs of
-more than 1.5 times the usual length are left out on both sides; the note says how many.
+takes up to 10 % longer in one process than in another.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import resource
 import shutil
 import subprocess
@@ -36,22 +32,9 @@ _WARMUP: Final = 3
 """Epochs in which everything is compiled and captured."""
 _SETTLING: Final = 12
 """Epochs after these: what is captured together for the first time is paid later."""
-_USUAL: Final = 1.5
-"""Longer epochs than this multiple of the lower quartile of their side are left out."""
-_KEPT_MEMORY: Final = {"MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_MMAP_MAX_": "0", "MALLOC_TOP_PAD_": str(1 << 28)}
 
 Epoch = Callable[[], float]
 """Trains one epoch and returns its seconds."""
-
-
-def keep_freed_memory() -> None:
-    """Restart this script with a C library that returns no freed memory to the system.
-
-    Otherwise epochs of TensorFlow on two cores take 1.3 or 2.6 s by chance, with and without Leadline: in the longer
-    ones, one thread maps memory while the other one waits for it.
-    """
-    if not os.environ.keys() >= _KEPT_MEMORY.keys():
-        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | _KEPT_MEMORY)
 
 
 def answer(make_epoch: Callable[[], Epoch], preset: str = "", folder: str = "") -> None:
@@ -159,14 +142,14 @@ def measure(
             measured.append(json.loads(Path(folder, "measured.json").read_text()))
         finally:
             shutil.rmtree(folder)
-        means = np.mean(pairs[-1], axis=0)
-        harness.progress(f"  {key} {index + 1}/{rounds}: {means[0]:.2f} s bare, {means[1]:.2f} s with Leadline")
-    ratios, seconds, left_out = _ratios(np.array(pairs))
+        bare_s, watched_s = np.mean(pairs[-1], axis=0)
+        harness.progress(f"  {key} {index + 1}/{rounds}: {bare_s:.2f} s bare, {watched_s:.2f} s with Leadline")
+    means = np.array(pairs).mean(axis=1)
+    ratios, seconds = tuple((means[:, 1] / means[:, 0]).tolist()), float(means[:, 0].mean())
     first, second, growth, share = (float(np.median([row[of] for row in measured])) for of in _MEASURED)
     note = (
         f"{1000 * seconds / steps:.1f} ms per step bare; accounted overhead {100 * share:.1f} %; first captures "
-        f"{first - second:.1f} s, peak memory + {growth / 2**20:.0f} MiB; second epoch {second / seconds:.2f}x; "
-        f"{left_out}"
+        f"{first - second:.1f} s, peak memory + {growth / 2**20:.0f} MiB; second epoch {second / seconds:.2f}x"
     )
     expected, found = (int(measured[-1][of]) for of in ("expected", "found"))
     return Row(name, "x", harness.spread(ratios), limit, expected, found, note, ratios)
@@ -186,23 +169,9 @@ def measure_peer(key: str, name: str, bare: Epoch, peer: Epoch, *, rounds: int, 
         harness.progress(f"  {key} {index + 1}/{rounds}: {before:.2f} s bare, {after:.2f} s")
 
     pairs = harness.pairs(bare, peer, count=rounds, on_pair=report_pair)
-    ratios, seconds, left_out = _ratios(np.array(pairs)[:, None])
-    note = f"{1000 * seconds / steps:.1f} ms per step bare; {left_out}"
+    ratios = tuple(after / before for before, after in pairs)
+    note = f"{1000 * float(np.median([before for before, _ in pairs])) / steps:.1f} ms per step bare"
     return Row(name, "x", harness.spread(ratios), note=note, values=ratios)
-
-
-def _ratios(seconds: np.ndarray) -> tuple[tuple[float, ...], float, str]:
-    """Return the ratio of the mean epoch of each round, the seconds of a bare epoch, and how many were left out.
-
-    Args:
-        seconds: ``(rounds, epochs, 2)``.
-    """
-    is_usual = seconds < _USUAL * np.quantile(seconds, 0.25, axis=(0, 1))
-    counts = is_usual.sum(axis=1)
-    enough = (2 * counts >= seconds.shape[1]).all(axis=1)
-    means = np.where(is_usual, seconds, 0.0).sum(axis=1)[enough] / counts[enough]
-    left_out = f"left out: {(~is_usual[..., 0]).sum()} bare epochs and {(~is_usual[..., 1]).sum()} others"
-    return tuple((means[:, 1] / means[:, 0]).tolist()), float(means[:, 0].mean()), left_out
 
 
 def _count(path: str) -> tuple[int, int]:

@@ -211,7 +211,7 @@ class BatchEncoder:
         self.schema = schema
         types: dict[str, Any] = {"int64": na.int64(), "float64": na.float64(), "utf8": na.string()}
         types["float64[]"] = na.fixed_size_list(na.float64(), schema.width)
-        self._types = types
+        self._types = {kind: na.c_schema(type_) for kind, type_ in types.items()}
         fields = {"sequence": types["int64"], "crc32": types["int64"]}
         fields |= {name: types[kind] for name, kind in schema.columns}
         entries = {"format": str(FORMAT), "kind": schema.kind, **metadata}

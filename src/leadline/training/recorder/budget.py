@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -40,9 +42,11 @@ class Budget:
     A scheduled group of items is captured if the credit covers its price, the cheapest first; otherwise it is tried
     again at the step at which the credit will suffice. The credit may become negative, by a capture whose price is
     unknown or too low, and by one that has waited so long that others must not be preferred to it any more. The cost of
-    steps without captures is paid first, from at most three quarters of what is earned. Gradient norms, accuracies and
-    non-finite counts have a reserve of their own, and wait only while it is empty; groups that are scheduled at every
-    step leave enough in it for those that are scheduled less often.
+    steps without captures is paid first, from at most three quarters of what is earned, and so is the processor time of
+    the writer's thread, multiplied by the share of the processors that the process uses: where all are busy, the
+    training loses that time. Gradient norms, accuracies and non-finite counts have a reserve of their own, and wait
+    only while it is empty; groups that are scheduled at every step leave enough in it for those that are scheduled less
+    often.
 
     Several ranks do not communicate, but must capture at the same steps, since rules compare them. There a delayed
     group is captured only at multiples of its interval times a power of two, which grows while the credit does not
@@ -80,6 +84,9 @@ class Budget:
         """What a step has earned on average when credit was earned last."""
         self._own_ns = self._captured_ns = 0
         """Overhead so far, without captures and of captures."""
+        self._writer_ns, self._used_ns = overhead.writer_ns, time.process_time_ns()
+        """Processor time of the writer's thread and of this process so far."""
+        self._processors = len(os.sched_getaffinity(0))
         self._spent_ns = 0.0
         """All that was paid for so far."""
         self._committed = self._committed_reserve = 0.0
@@ -225,6 +232,7 @@ class Budget:
         total = self._overhead.until(now)
         own, self._own_ns = total - self._captured_ns - self._own_ns, total - self._captured_ns
         since, since_step = self._settled or (now, step)
+        own += self._writer_share(now - since)
         self._settled = (now, step)
         share = max(self._share, START_SHARE) if self._spent_ns < START_NS else self._share
         earned = share * (now - since)
@@ -241,6 +249,14 @@ class Budget:
         if step > since_step:
             self._reserve_per_step = reserved / (step - since_step)
             self._credit_per_step = rest / (step - since_step)
+
+    def _writer_share(self, elapsed_ns: int) -> int:
+        """Return what the writer's thread has taken from the training since the last call."""
+        writer_ns, used_ns = self._overhead.writer_ns, time.process_time_ns()
+        took_ns, busy_ns = writer_ns - self._writer_ns, used_ns - self._used_ns
+        self._writer_ns, self._used_ns = writer_ns, used_ns
+        capacity_ns = elapsed_ns * self._processors
+        return int(took_ns * min(busy_ns / capacity_ns, 1.0)) if took_ns > 0 and capacity_ns > 0 else 0
 
 
 def _order(group: CaptureGroup) -> float:

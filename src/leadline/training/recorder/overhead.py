@@ -29,6 +29,8 @@ class Overhead:
     compile_ns: int = 0
     """The time in which programs that capture were compiled, beside ``own_ns``."""
     loop_ns: int = 0
+    writer_ns: int = 0
+    """The processor time of the writer's thread, beside ``own_ns``; set by that thread."""
     clock: Callable[[], int] = time.perf_counter_ns
     cpu_clock: Callable[[], int] | None = None
     """Returns the processor time of the calling thread; None: as the clock does, for a clock of a test."""

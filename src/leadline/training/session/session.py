@@ -249,10 +249,15 @@ class Session:
             disk_bytes=plan.disk_bytes,
             document=self._describe,
             guarded=self.guard.wrap,
-            before_flush=self.guard.make_deferred,
+            before_flush=self._before_flush,
             before=before,
             start=next(reversed(self.context.resumption.starts), None),
         )
+
+    def _before_flush(self) -> None:
+        """Make the deferred calls, in the writer's thread."""
+        self.recorder.cost.writer_ns = time.thread_time_ns()
+        self.guard.make_deferred()
 
     def _fix_worker(self) -> tuple[str, WorkerDocument | None]:
         """Name the worker for good; return the name, and the last document of the one that it continues."""

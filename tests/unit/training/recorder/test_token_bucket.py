@@ -153,6 +153,23 @@ def test_captures_continue_where_a_step_alone_exceeds_the_share() -> None:
     assert captures == pytest.approx(expected, rel=0.15)
 
 
+@pytest.mark.parametrize("used_processors", [0, 1, 2])
+def test_the_writer_is_paid_for_in_proportion_to_the_processors_that_are_used(
+    used_processors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The writer takes 1 % of the time; the captures, which want far more than the share, get the rest of it."""
+    now = [0]
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr("time.process_time_ns", lambda: used_processors * now[0])
+    training = Training([item("gradients", "l2", every=10)], {"l2": 5 * MS}, base_ns=0)
+    training.budget._spent_ns, training.budget._credit = START_NS, 0.0
+    for _ in range(20_000):
+        now[0], training.cost.writer_ns = training.now, training.now // 100
+        training.run(1)
+    writer_share = 0.01 * used_processors / 2
+    assert sum(training.own) / training.now == pytest.approx(training.share - writer_share, rel=0.05)
+
+
 def test_captures_within_the_budget_are_never_delayed() -> None:
     training = Training([item("gradients", "l2")], {"l2": 5 * MS}).run(2000)
     assert training.captured["l2"] == requested(2000)

@@ -61,7 +61,7 @@ class ScalarSummary:
             other: What the level is compared with: ``0.129, -8.5 % (0.118 … 1.74)``.
         """
         change = self.change(other)
-        percent = f", {100 * change:+.3g} %" if change else ""
+        percent = f", {_percent(change)}" if change else ""
         return f"{significant(self.level)}{percent} ({significant(self.min)} … {significant(self.max)})"
 
     def change(self, other: ScalarSummary | None) -> float | None:
@@ -97,6 +97,12 @@ class ComparedScalar:
         """The change of each value from the first, as a share of that; None where it is not known."""
         first, *others = self.values
         return (None, *(None if value is None else value.change(first) for value in others))
+
+
+def _percent(share: float) -> str:
+    """Return a share with its sign and three significant digits: ``-8.5 %``, ``+1,120 %``."""
+    rounded = float(f"{100 * share:.3g}")
+    return f"{rounded:+,.0f} %" if abs(rounded) >= 1000 else f"{rounded:+.3g} %"
 
 
 def facts(runs: Sequence[Run]) -> list[ComparedRow]:

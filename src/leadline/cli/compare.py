@@ -48,10 +48,12 @@ def compare(
         sections = {"facts": facts, "hyperparameters": hyperparameters, "rules": rules, "settings": settings}
         echo_json(_to_dict(opened, sections, scalars))
         return
-    for run in opened:
-        outcome = outcome_of(run)
-        print_lines(Text(printable(f"{run.name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
     names = [run.name for run in opened]
+    if len(set(names)) < len(names):
+        names = runs  # of several folders
+    for name, run in zip(names, opened, strict=True):
+        outcome = outcome_of(run)
+        print_lines(Text(printable(f"{name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
     _print_rows("FACTS", names, [(row.name, *map(_text, row.values)) for row in facts])
     _print_rows("MEAN OF LAST TENTH (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
     for title, rows in (("HYPERPARAMETERS", hyperparameters), ("RULES", rules), ("SETTINGS", settings)):

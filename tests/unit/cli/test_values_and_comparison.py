@@ -145,6 +145,18 @@ def test_runs_are_compared(call: Call) -> None:
     assert train["changes"] == [None, None, None]
 
 
+def test_runs_with_the_same_name_are_told_apart_by_their_paths(call: Call, tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "train" for folder in ("mine", "yours")]
+    for path, loss in zip(paths, (0.1, 2.0), strict=True):
+        path.parent.mkdir()
+        RunWriter(path).write_all([Capture(step, {"loss": {"value": loss}}) for step in range(3)]).end()
+    lines = call("compare", *map(str, paths)).splitlines()
+    assert [line.split("  ")[0] for line in lines[:2]] == list(map(str, paths))
+    facts = next(line for line in lines if line.startswith("FACTS"))
+    assert facts.split()[1:] == list(map(str, paths))
+    assert any("2, +1,900 % (2 … 2)" in line for line in lines)
+
+
 def test_levels_are_means_of_the_last_tenth_with_the_change_from_the_first_run(call: Call, runs: Path) -> None:
     for name, end in (("before", 2.0), ("after", 1.5)):
         losses = (*(4.0,) * 36, end - 0.5, end + 0.5, end, end)

@@ -1,7 +1,7 @@
 """Epochs that are trained with Leadline beside the same epochs without it, for the rows of ``frameworks.py``.
 
-Each round has two new processes, which train in turn: a bare one, and one with a run that stays open. The same training
-takes up to 10 % longer in one process than in another.
+Each round has two new processes, which train in turn: a bare one, and one with a run that stays open: the same
+training does not take equally long in every process.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def compare(
         return
     names = [run.name for run in opened]
     if len(set(names)) < len(names):
-        names = runs  # of several folders
+        names = _without_common_folders(runs)
     for name, run in zip(names, opened, strict=True):
         outcome = outcome_of(run)
         print_lines(Text(printable(f"{name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
@@ -62,6 +62,13 @@ def compare(
         if len(shown) < len(rows):
             same = counted(len(rows) - len(shown), f"other {title.lower()[:-1]}")
             typer.echo(f"{same} without a difference; --all shows them")
+
+
+def _without_common_folders(paths: Sequence[str]) -> list[str]:
+    """Return paths without the folders with which all of them begin; equal paths keep their last part."""
+    parts = [path.split("/") for path in paths]
+    same = next((index for index, at in enumerate(zip(*parts, strict=False)) if len(set(at)) > 1), -1)
+    return ["/".join(of_path[same:]) for of_path in parts]
 
 
 def _print_rows(title: str, names: Sequence[str], rows: Sequence[tuple[str, ...]]) -> None:

@@ -26,10 +26,7 @@ def encode(value: Any) -> bytes:
 
     A lone surrogate, which UTF-8 cannot represent, is written out as in ``layout.valid_name``.
     """
-    try:
-        text = _ENCODER.encode(value)
-    except (TypeError, ValueError):
-        text = _ENCODER.encode(to_json(value))
+    text = json.dumps(to_json(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -47,16 +44,6 @@ def to_json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [to_json(item) for item in value]
     return value
-
-
-def _fields_of(record: Any) -> dict[str, Any]:
-    if isinstance(record, Document):
-        return record.fields()
-    raise TypeError(f"{type(record).__name__} is not a value of JSON")
-
-
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_fields_of)
-"""Raises ``ValueError`` for NaN and infinity, ``TypeError`` for keys that are not of JSON."""
 
 
 def make_folder(path: str) -> None:

@@ -151,9 +151,9 @@ def test_runs_with_the_same_name_are_told_apart_by_their_paths(call: Call, tmp_p
         path.parent.mkdir()
         RunWriter(path).write_all([Capture(step, {"loss": {"value": loss}}) for step in range(3)]).end()
     lines = call("compare", *map(str, paths)).splitlines()
-    assert [line.split("  ")[0] for line in lines[:2]] == list(map(str, paths))
+    assert [line.split("  ")[0] for line in lines[:2]] == ["mine/train", "yours/train"]
     facts = next(line for line in lines if line.startswith("FACTS"))
-    assert facts.split()[1:] == list(map(str, paths))
+    assert facts.split()[1:] == ["mine/train", "yours/train"]
     assert any("2, +1,900 % (2 … 2)" in line for line in lines)
 
 

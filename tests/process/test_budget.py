@@ -99,9 +99,9 @@ def test_sampling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
     assert set(cost) == {"seconds", "step_share", "compile_seconds", "bytes", "sampled"}
     average = round(STEPS / sampled(ended)["captures"])
-    page = leadline("show", ended.run.path)
+    page = " ".join(leadline("show", ended.run.path).split())  # without line breaks
     assert re.search(rf"\bweights\b[\w, ]* every {average} steps on average, 1 requested", page)
-    assert f"overhead  {latency(cost['seconds'])} ({spoken(cost['step_share'])} of step time)" in page
+    assert f"overhead {latency(cost['seconds'])} ({spoken(cost['step_share'])} of step time)" in page
     (listed,) = json.loads(leadline("ls", str(ended.root), "--json"))
     assert listed["cost"] == cost["step_share"]
 

@@ -143,7 +143,8 @@ class Compactor:
         for schema in SCHEMAS:
             for name in streams_of(self.run, schema.part):
                 if (schema.part, name) not in self._streams:
-                    self._streams[schema.part, name] = _Stream(schema, name, PartChain(self.folder, schema, name))
+                    chain = PartChain(self.folder, schema, name, reads_merged=False)  # files are merged only once
+                    self._streams[schema.part, name] = _Stream(schema, name, chain)
         for stream in self._streams.values():
             stream.refresh(self.run)
 

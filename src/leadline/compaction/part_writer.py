@@ -19,7 +19,7 @@ from leadline.store import layout
 from leadline.store.documents import make_folder, replace_file
 
 _GROUP_ROWS: Final = 1 << 15
-_CHUNK_ROWS: Final = 8 * _GROUP_ROWS
+_CHUNK_ROWS: Final = 4 * _GROUP_ROWS
 """About the number of rows that are sorted at a time."""
 
 

@@ -80,6 +80,11 @@ class Part:
         }
         self._statistics = _statistics(self._file, ("width", "key", self._schema.axis))
 
+    def release(self) -> None:
+        """Close the file and keep ``metadata`` only; for a file that will not be read, since it takes some MB."""
+        self._file.close()
+        del self._file, self._statistics, self.keys, self.bounds
+
     def __len__(self) -> int:
         rows: int = self._file.metadata.num_rows
         return rows
@@ -163,11 +168,16 @@ def between(values: npt.NDArray[Any], low: int | None, high: int | None) -> npt.
 
 
 class PartChain:
-    """The consecutive compacted files of a stream from the first pass on; files after a gap are ignored."""
+    """The consecutive compacted files of a stream from the first pass on; files after a gap are ignored.
 
-    def __init__(self, place: str, schema: RollupSchema, stream: str) -> None:
+    Args:
+        reads_merged: Whether files of several passes are read; otherwise they have ``metadata`` only.
+    """
+
+    def __init__(self, place: str, schema: RollupSchema, stream: str, *, reads_merged: bool = True) -> None:
         self.parts: list[Part] = []
         self.place, self._schema, self._stream = place, schema, stream
+        self._reads_merged = reads_merged
         self._seen: list[tuple[int, int, str, int]] = []
         self._bad: set[tuple[str, int]] = set()
 
@@ -191,8 +201,9 @@ class PartChain:
         before, self.parts = list(known), []
         for first, last, path, modified_ns in files:
             if first == self.next_pass and (path, modified_ns) not in self._bad:
+                part = known.get((path, modified_ns))
                 try:
-                    self.parts.append(known.get((path, modified_ns)) or Part(path, first, last, self._schema))
+                    self.parts.append(self._open(path, first, last) if part is None else part)
                 except DamagedPartError:
                     self._bad.add((path, modified_ns))
         return before != [(part.path, part.modified_ns) for part in self.parts]
@@ -202,6 +213,12 @@ class PartChain:
         self._bad.add((path, _modified_ns(path)))
         self._seen = []
         self.refresh()
+
+    def _open(self, path: str, first: int, last: int) -> Part:
+        part = Part(path, first, last, self._schema)
+        if first != last and not self._reads_merged:
+            part.release()
+        return part
 
     def _files(self) -> list[tuple[int, int, str]]:
         """Return first pass, last pass and path of the files, by first pass, the widest first."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from leadline.reader.incarnations import read_replacements, without_replaced
-from leadline.reader.segments import RANGE_BYTES, Range, SegmentTail
+from leadline.reader.segments import Range, SegmentTail
 from leadline.store.folder_watch import FolderWatch
+
+_PART_BYTES: Final = 2 << 20
+"""Size of what is read at once: decoding it takes up to eight times as much memory for a moment."""
 
 
 class _Segments:
@@ -167,7 +171,7 @@ class BulkStream:
         for segment in self._segments.find().values():
             while left > 0:
                 before = segment.offset
-                batches = segment.read(min(left, RANGE_BYTES))
+                batches = segment.read(min(left, _PART_BYTES))
                 if batches is None:
                     break
                 left -= segment.offset - before

@@ -162,6 +162,16 @@ def test_nothing_else_of_a_run_changes(tmp_path) -> None:
     assert {os.stat(path).st_mode & 0o777 for path in files_of(run)} == {0o600}
 
 
+def test_files_that_will_not_be_merged_are_closed(tmp_path) -> None:
+    run = write(tmp_path, scenario(0))
+    compacting = Compactor(run)
+    compacting.compact()
+    opened = {os.path.realpath(path) for path in walk("/proc/self/fd")}
+    of_several_passes = {path: len(set(Path(path).stem.split("-"))) > 1 for path in files_of(run)}
+    assert set(of_several_passes.values()) == {False, True}
+    assert {path: path not in opened for path in of_several_passes} == of_several_passes
+
+
 def walk(folder: str) -> list[str]:
     return [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
 

@@ -177,7 +177,7 @@ def main() -> int:
     cases: dict[str, Any] = {case.key: case for case in CASES}
     keras_cases = {case.key: case for case in keras_fit.CASES}
     jax_cases = {case.key: case for case in jax_steps.CASES}
-    gluon_cases, gluon = {case.key: case for case in gluon_loop.CASES}, gluon_loop.trainings()
+    gluon_cases = {case.key: case for case in gluon_loop.CASES}
     groups = {"keras": [*keras_cases, "keras-idle"], "jax": [*jax_cases, "jax-idle"], "mxnet": list(gluon_cases)}
     keys = [key for row in options.rows.split(",") for key in groups.get(row, [row])]
     training = keras_fit.Training() if keras_cases.keys() & set(keys) else None
@@ -191,7 +191,7 @@ def main() -> int:
             rows.append(jax_steps.measure(jax_cases[key], harness.rounds_of(options), of_jax))
             continue
         if key in gluon_cases:
-            rows.append(gluon_loop.measure(gluon_cases[key], harness.rounds_of(options), gluon))
+            rows.append(gluon_loop.measure(gluon_cases[key], harness.rounds_of(options)))
             continue
         if key in keras_cases and training is not None:
             rows.append(keras_fit.measure(keras_cases[key], harness.rounds_of(options), training))

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import watched_epochs
@@ -22,6 +21,10 @@ BATCH: Final = 256
 UNITS: Final = 1024
 FEW_UNITS: Final = 64
 """Makes steps so short that the time of each call is visible."""
+METRIC: Final = "metric"
+"""The script updates a metric at each batch, as the examples of MXNet do, and so waits for the output of the model."""
+NO_METRIC: Final = "no-metric"
+"""The script reads nothing during an epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,21 +36,28 @@ class GluonCase:
     preset: str = ""
     """Leadline's preset; empty: bare."""
     units: int = UNITS
+    metric: str = METRIC
     limit: Limit | None = None
 
 
 CASES: Final = (
     GluonCase("mxnet-noise", "MXNet, bare against itself"),
     GluonCase("mxnet-standard", "MXNet, preset standard", preset="standard", limit=Limit(1.05)),
+    GluonCase("mxnet-unread", "MXNet, preset standard, script reads nothing", preset="standard", metric=NO_METRIC),
     GluonCase("mxnet-light", "MXNet, preset light", preset="light", limit=Limit(1.05)),
     GluonCase("mxnet-few", "MXNet, preset light, 10,000 parameters", preset="light", units=FEW_UNITS),
 )
 
 
 class Training:
-    """One model with its data."""
+    """One model with its data.
 
-    def __init__(self, units: int) -> None:
+    Args:
+        units: Units of a layer.
+        metric: ``METRIC`` or ``NO_METRIC``.
+    """
+
+    def __init__(self, units: int, metric: str) -> None:
         import mxnet as mx
         from mxnet import gluon
         from mxnet.gluon import nn
@@ -61,6 +71,7 @@ class Training:
         self._net.hybridize()
         self._loss = gluon.loss.SoftmaxCrossEntropyLoss()
         self._trainer = gluon.Trainer(self._net.collect_params(), "adam")
+        self._metric = mx.metric.Accuracy() if metric == METRIC else None
         self.fit()
 
     def fit(self) -> float:
@@ -71,38 +82,27 @@ class Training:
         began = time.perf_counter()
         for _ in range(STEPS):
             with autograd.record():
-                loss = self._loss(self._net(self._x), self._y)
+                output = self._net(self._x)
+                loss = self._loss(output, self._y)
             loss.backward()
             self._trainer.step(BATCH)
+            if self._metric is not None:
+                self._metric.update([self._y], [output])
         mx.nd.waitall()
         return time.perf_counter() - began
 
 
-def measure(case: GluonCase, rounds: int, training: Callable[[int], Training]) -> Row:
-    """Return the row of a case.
-
-    Args:
-        training: Returns the model with layers of a number of units.
-    """
+def measure(case: GluonCase, rounds: int) -> Row:
+    """Return the row of a case."""
     if case.preset:
-        arguments = {"preset": case.preset, "rounds": rounds, "steps": STEPS}
-        return watched_epochs.measure(case.key, case.name, case.limit, __file__, str(case.units), **arguments)
-    fit = training(case.units).fit
+        script = (__file__, str(case.units), case.metric)
+        return watched_epochs.measure(
+            case.key, case.name, case.limit, *script, preset=case.preset, rounds=rounds, steps=STEPS
+        )
+    fit = Training(case.units, case.metric).fit
     return watched_epochs.measure_peer(case.key, case.name, fit, fit, rounds=rounds, steps=STEPS)
 
 
-def trainings() -> Callable[[int], Training]:
-    """Return a function that makes one training for each number of units."""
-    known: dict[int, Any] = {}
-
-    def of(units: int) -> Training:
-        if units not in known:
-            known[units] = Training(units)
-        return known[units]
-
-    return of
-
-
 if __name__ == "__main__":
-    training = Training(int(sys.argv[1]))
-    watched_epochs.answer(lambda: training.fit, *sys.argv[2:])
+    training = Training(int(sys.argv[1]), sys.argv[2])
+    watched_epochs.answer(lambda: training.fit, *sys.argv[3:])

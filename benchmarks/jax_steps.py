@@ -130,7 +130,7 @@ def measure_idle() -> Row:
 
     bare = jax.jit(step)
     folder = tempfile.mkdtemp(prefix="leadline-jax-")
-    standalone = StandaloneRun(out=folder, name="run", preset="light", capture=(), budget="2%")
+    standalone = StandaloneRun(out=folder, name="run", preset="light", capture=())
     watched = jax.jit(step)
     for function in (bare, watched, watched):
         function(value)

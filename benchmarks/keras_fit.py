@@ -20,7 +20,7 @@ import numpy as np
 import watched_epochs
 from harness import Limit, Row
 
-from leadline.hook import DEFAULT_BUDGET, StandaloneRun
+from leadline.hook import StandaloneRun
 
 STEPS: Final = 100
 """Steps of an epoch; the preset standard captures two of them."""
@@ -130,7 +130,7 @@ def measure_idle() -> Row:
 
     def watched() -> float:
         folder = tempfile.mkdtemp(prefix="leadline-keras-")
-        standalone = StandaloneRun(out=folder, name="run", preset="light", capture=(), budget=DEFAULT_BUDGET)
+        standalone = StandaloneRun(out=folder, name="run", preset="light", capture=())
         step(value)
         taken = calls()
         standalone.close()

@@ -23,7 +23,7 @@ import numpy as np
 from harness import Limit, Row
 
 import leadline
-from leadline.hook import DEFAULT_BUDGET, StandaloneRun
+from leadline.hook import StandaloneRun
 from leadline.training.recorder.budget import START_NS, Budget
 
 EPOCHS: Final = 8
@@ -53,7 +53,7 @@ def answer(make_epoch: Callable[[], Epoch], preset: str = "", folder: str = "") 
             epoch()
         _train(epoch)
         return
-    standalone = StandaloneRun(out=folder, name="run", preset=preset, capture=(), budget=DEFAULT_BUDGET)
+    standalone = StandaloneRun(out=folder, name="run", preset=preset, capture=())
     assert standalone.session is not None
     peak, epoch = _peak_bytes(), make_epoch()
     first, second, *_ = [epoch() for _ in range(_WARMUP)]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from leadline.config.presets import merge, preset_items
-from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
+from leadline.config.run_config import RunConfig, default_budget, parse_budget
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.plan import CapturePlan
@@ -37,12 +37,20 @@ class StandaloneRun:
         run: The run directory.
     """
 
-    def __init__(self, *, out: str, name: str | None, preset: str | None, capture: Sequence[str], budget: str) -> None:
+    def __init__(
+        self,
+        *,
+        out: str,
+        name: str | None,
+        preset: str | None,
+        capture: Sequence[str],
+        budget: str | None = None,
+    ) -> None:
         self.name = name or f"{script_name()}-{time.strftime('%m%d-%H%M%S')}-{os.getpid()}"
         self.run = os.path.abspath(os.path.join(out, self.name))
         self.session: Session | None = None
         config = RunConfig.from_options(out=os.path.abspath(out), preset=preset, budget=budget, capture=capture)
-        share = parse_budget(budget, "budget")
+        share = parse_budget(budget or default_budget(preset), "budget")
         plan = merge(preset_items(preset), config.capture, (), root=out, budget=share)
         if api.is_disabled():
             return
@@ -108,7 +116,7 @@ class Hook:
         name: The name of the run; default: the script's name with the time.
         preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None to capture only what ``capture`` names.
         capture: Further capture options, as for ``--capture``: ``"gradients:every=10,raw=true"``.
-        budget: The share of the step time that the preset may take, ``2%``, or ``off``.
+        budget: The share of the step time that the preset may take, or ``off``; default ``2%``, with ``light`` ``1%``.
     Raises:
         ConfigurationError: An option is invalid.
         RunExistsError: There is a run already.
@@ -124,7 +132,7 @@ class Hook:
         name: str | None = None,
         preset: str | None = "standard",
         capture: Sequence[str] = (),
-        budget: str = DEFAULT_BUDGET,
+        budget: str | None = None,
     ) -> None:
         global _standalone
         self.run: str | None = None

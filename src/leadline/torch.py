@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from leadline.config.run_config import DEFAULT_BUDGET
 from leadline.hook import StandaloneRun
 from leadline.training.session import api
 
@@ -23,7 +22,7 @@ class Hook(StandaloneRun):
         name: The name of the run; default: the script's name with the time.
         preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None to capture only what ``capture`` names.
         capture: Further capture options, as for ``--capture``: ``"gradients:every=10,raw=true"``.
-        budget: The share of the step time that the preset may take, ``2%``, or ``off``.
+        budget: The share of the step time that the preset may take, or ``off``; default ``2%``, with ``light`` ``1%``.
     Raises:
         ConfigurationError: An option is invalid.
         RunExistsError: There is a run already.
@@ -37,7 +36,7 @@ class Hook(StandaloneRun):
         name: str | None = None,
         preset: str | None = "standard",
         capture: Sequence[str] = (),
-        budget: str = DEFAULT_BUDGET,
+        budget: str | None = None,
     ) -> None:
         import torch  # noqa: F401 - the framework that this hook captures
 

@@ -55,7 +55,10 @@ def run(
             help="light, standard, full, sagemaker, or a preset of leadline.toml.", autocompletion=complete_preset
         ),
     ] = None,
-    budget: Annotated[str | None, typer.Option(help="Maximum overhead as a share of the step time: 2% or off.")] = None,
+    budget: Annotated[
+        str | None,
+        typer.Option(help="Maximum overhead as a share of the step time, or off; default 2%, light 1%."),
+    ] = None,
     capture: Annotated[
         list[str] | None,
         typer.Option(

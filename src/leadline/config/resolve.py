@@ -22,6 +22,7 @@ from leadline.config.run_config import (
     RunConfig,
     check_interval,
     check_preset,
+    default_budget,
     parse_budget,
     parse_size,
     runs_root,
@@ -218,7 +219,6 @@ def resolve(config: RunConfig, path: str, base: RunConfig | None = None) -> Mani
     check_preset(preset, "--preset", base.presets)
     merged = DEFAULTS.overridden_by(base.with_preset(preset)).overridden_by(config)
     assert merged.interval_ms is not None
-    assert merged.budget is not None
     check_interval(merged.interval_ms, "--interval-ms")
     resolved = [resolve_action(entry, merged.targets) for entry in merged.on]
     actions = distinct(action for _, action in resolved)
@@ -228,7 +228,7 @@ def resolve(config: RunConfig, path: str, base: RunConfig | None = None) -> Mani
     check_triggers(actions, aliases)
     root = os.path.dirname(path)
     check_runs(rules, root)
-    budget = parse_budget(merged.budget, "--budget")
+    budget = parse_budget(merged.budget or default_budget(merged.base), "--budget")
     recorded = replace(
         merged,
         out=_absolute_root(merged.out),

@@ -20,6 +20,8 @@ from leadline.records.names import PRESETS, display_name
 from leadline.records.plan import CaptureItem
 
 DEFAULT_BUDGET: Final = "2%"
+LIGHT_BUDGET: Final = "1%"
+"""The default of the preset ``light``."""
 _DEFAULT_ROOT: Final = "leadline-runs"
 _BUILT_IN: Final = ("leadline.rules.", "leadline.actions.")
 
@@ -45,7 +47,7 @@ class RunConfig:
     interval_ms: int | None = None
     """Sampling interval of the system metrics."""
     budget: str | None = None
-    """Overhead budget as a share of the step time: ``2%``, or ``off``."""
+    """Overhead budget as a share of the step time: ``2%``, or ``off``; None: that of the preset."""
     default_rules: bool | None = None
     """Whether the preset's default rules are evaluated."""
     no_rules: tuple[str, ...] = ()
@@ -139,8 +141,8 @@ class RunConfig:
     def to_options(self) -> list[str]:
         """Return the configuration as options of ``leadline run``, without those that are defaults."""
         arguments: list[str] = []
-        for name in ("preset", "interval_ms", "budget"):
-            value = getattr(self, name)
+        budget = None if self.budget == default_budget(self.base) else self.budget
+        for name, value in {"preset": self.preset, "interval_ms": self.interval_ms, "budget": budget}.items():
             arguments += (
                 [f"--{name.replace('_', '-')}", str(value)] if value not in (None, getattr(DEFAULTS, name)) else []
             )
@@ -154,7 +156,7 @@ class RunConfig:
 
 
 _FIELDS: Final = tuple(field.name for field in fields(RunConfig))
-DEFAULTS: Final = RunConfig(preset="standard", interval_ms=500, budget=DEFAULT_BUDGET, default_rules=True)
+DEFAULTS: Final = RunConfig(preset="standard", interval_ms=500, default_rules=True)
 
 
 def _grouped(entries: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
@@ -226,6 +228,11 @@ def check_interval(interval_ms: int, where: str) -> None:
     if interval_ms not in INTERVALS_MS:
         known = ", ".join(map(str, INTERVALS_MS))
         raise ConfigurationError(f"{where} must be one of {known}, not {interval_ms}")
+
+
+def default_budget(preset: str | None) -> str:
+    """Return the overhead budget of a built-in preset, as it is written."""
+    return LIGHT_BUDGET if preset == "light" else DEFAULT_BUDGET
 
 
 def parse_budget(text: str, where: str) -> float | None:

@@ -7,6 +7,7 @@ import pytest
 from leadline.config.presets import preset_items
 from leadline.config.resolve import prepare
 from leadline.config.run_config import DEFAULTS, INTERVALS_MS, RunConfig
+from leadline.hook import Hook
 from leadline.reader.find_runs import read_manifest
 from leadline.records.plan import CaptureItem
 from leadline.statistics.definitions import BASIC, CORE
@@ -94,6 +95,22 @@ def test_standard_is_the_default_with_a_budget_of_two_percent(tmp_path, monkeypa
     assert (manifest.preset, manifest.plan.budget) == ("standard", 0.02)
     assert (DEFAULTS.preset, DEFAULTS.interval_ms) == ("standard", 500)
     assert 500 in INTERVALS_MS
+
+
+def test_light_has_half_the_budget_also_as_the_base_of_a_preset(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "leadline.toml").write_text('[presets.mine]\nbase = "light"\n')
+    light = prepare(RunConfig(name="light", preset="light"), ["train"])
+    assert read_manifest(light).plan.budget == 0.01
+    assert read_manifest(prepare(RunConfig(name="mine", preset="mine"), ["train"])).plan.budget == 0.01
+    standard = RunConfig(name="again", preset="standard", config=light)
+    assert read_manifest(prepare(standard, ["train"])).plan.budget == 0.02
+    hook = Hook(out=str(tmp_path), preset="light")
+    assert hook.run is not None
+    assert read_manifest(hook.run).plan.budget == 0.01
+    hook.close()
+    assert RunConfig(preset="light", budget="1%").to_options() == ["--preset", "light"]
+    assert RunConfig(budget="1%").to_options() == ["--budget", "1%"]
 
 
 def test_the_budget_is_taken_from_option_or_file(tmp_path, monkeypatch) -> None:

@@ -19,7 +19,7 @@ from leadline.config.capture import capture_item
 from leadline.config.options import ActionEntry, format_value, parse_action
 from leadline.config.presets import FIRST_STEPS
 from leadline.config.resolve import resolve
-from leadline.config.run_config import DEFAULT_BUDGET, RunConfig
+from leadline.config.run_config import DEFAULT_BUDGET, LIGHT_BUDGET, RunConfig
 from leadline.config.toml_file import to_toml
 from leadline.dashboard.page import open_run, render, site
 from leadline.dashboard.rule_forms import RuleChoice, rule_choices
@@ -81,7 +81,7 @@ def configure(request: Request) -> Response:
         "presets": _PRESETS,
         "intervals": {interval: format_interval(interval) for interval in INTERVALS_MS},
         "collections": COLLECTIONS,
-        "default_budget": DEFAULT_BUDGET,
+        "default_budget": f"{DEFAULT_BUDGET} (light: {LIGHT_BUDGET})",
         "rules": rule_choices(),
         "groups": _rule_groups(),
         "defaults": {preset: _default_rules(preset) for preset in PRESETS},
@@ -149,7 +149,7 @@ def from_form(form: Mapping[str, str]) -> RunConfig:
     return RunConfig(
         preset=preset,
         interval_ms=int(interval),
-        budget=form.get("budget", "").strip() or DEFAULT_BUDGET,
+        budget=form.get("budget", "").strip() or None,
         default_rules=None if has_defaults else False,
         no_rules=excluded if has_defaults else (),
         capture=tuple(capture),

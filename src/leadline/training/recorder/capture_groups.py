@@ -28,6 +28,7 @@ _FAR: Final = 1 << 30
 _LONGEST_DELAY: Final = 32
 """In steps."""
 _RETRY_EVERY: Final = 16
+"""In steps; a shorter delay is rounded up to the next multiple of a power of two that is no longer than itself."""
 _MAX_RATIO: Final = 4.0
 """Beyond this ratio to the estimate a measured cost is an outlier."""
 _MIN_SHARE: Final = 0.25
@@ -124,10 +125,11 @@ class CaptureGroup:
     def delay(self, step: int, steps: int) -> None:
         """Delay it by so many steps, which are an estimate, at most 32 or another eighth of the delay.
 
-        All groups are tried again at the same steps: between these, steps can be deferred.
+        Groups are tried again at the same steps where possible: between these, steps can be deferred.
         """
-        longest = max(_LONGEST_DELAY, (step - (self.due_step or 0)) // 8)
-        self.retry_step = -(-(step + max(1, min(steps, longest))) // _RETRY_EVERY) * _RETRY_EVERY
+        delay = max(1, min(steps, max(_LONGEST_DELAY, (step - (self.due_step or 0)) // 8)))
+        interval = min(1 << (delay.bit_length() - 1), _RETRY_EVERY)
+        self.retry_step = -(-(step + delay) // interval) * interval
 
     def delay_aligned(self, step: int) -> None:
         """Delay it to a step that depends on its number alone, so that several ranks choose the same."""

@@ -196,6 +196,14 @@ def test_a_delayed_capture_runs_at_one_of_the_steps_after_the_credit_suffices() 
     assert max(settled) <= 16  # delayed groups are tried again together
 
 
+def test_a_delay_of_few_steps_is_not_rounded_up_to_many() -> None:
+    """Steps of a second would make the verdict wait for a quarter of a minute."""
+    training = Training([item("gradients", "l2", every=1)], {"l2": 50 * MS}, base_ns=0, step_ns=SECOND).run(4000)
+    settled = [gap for step, gap in zip(training.captured["l2"], training.gaps("l2"), strict=True) if step > 3000]
+    assert 2.3 <= sum(settled) / len(settled) <= 3  # 2 % of a second and of the capture itself
+    assert max(settled) <= 4
+
+
 def test_gradient_norms_and_counts_are_not_delayed_by_dear_statistics() -> None:
     items = [
         item("gradient_norms", "value", every=10),

@@ -73,6 +73,7 @@ def test_a_script_that_ignores_the_stop_exception_is_ended_by_signals(tmp_path: 
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "out"), [("retry", ""), ("cleanup", "finally\nat exit\n"), ("thread", "")])
 def test_the_stop_works_in_every_kind_of_training_loop(tmp_path: Path, way: str, out: str) -> None:
     """A loop that retries after every exception, one that cleans up, and one in a thread that its process outlives."""

@@ -85,6 +85,7 @@ def gradients(expected: list[int]) -> list[str]:
     return [f"gradient/{name}" for name in WEIGHTS] if expected else []
 
 
+@pytest.mark.slow
 def test_raw_tensors_of_every_step_keep_the_training_bit_identical(tmp_path: Path, unwatched: Ended) -> None:
     ended = finish(
         [

@@ -76,7 +76,8 @@ def error_output(process: subprocess.Popen[str]) -> str:
     return err
 
 
-@pytest.mark.parametrize("way", [pytest.param("bootstrap", marks=pytest.mark.slow), "watch"])
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["bootstrap", "watch"])
 def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path, start: Start, way: str) -> None:
     run, go = tmp_path / "path" / "job-17", tmp_path / "go"
     changes = {"PYTHONPATH": SITE} if way == "bootstrap" else {}

@@ -32,6 +32,7 @@ def test_eval_steps_of_one_rank_do_not_shift_the_others(tmp_path: Path) -> None:
         assert trained == [(step, step) for step in range(35)]
 
 
+@pytest.mark.slow
 def test_ranks_with_uneven_evaluation_stop_together(tmp_path: Path) -> None:
     on = ("--on", "exploding_tensor=stop_training")
     ended = watched(on, *TORCHRUN, script("uneven_evaluation.py"), "45", folder=tmp_path)

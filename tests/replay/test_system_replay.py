@@ -49,6 +49,7 @@ RULES: dict[str, Callable[[], Rule]] = {
 }
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=12)
 @given(
     seed=st.integers(0, 10_000),

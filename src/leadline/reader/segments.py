@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
-RANGE_BYTES: Final = 16 << 20
+_RANGE_BYTES: Final = 16 << 20
 """The number of bytes read from a segment at a time."""
 _HEAD_BYTES: Final = 1 << 16
 """More than the size of the schema in most segments."""
@@ -141,7 +141,7 @@ class SegmentTail:
         except FileNotFoundError:
             return 0
 
-    def read(self, limit_bytes: int = RANGE_BYTES) -> Range | None:
+    def read(self, limit_bytes: int = _RANGE_BYTES) -> Range | None:
         """Return the next batches, about ``limit_bytes`` in total; None if there is no complete batch.
 
         An unchanged segment costs a single ``stat``.

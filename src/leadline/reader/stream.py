@@ -12,8 +12,8 @@ from leadline.reader.incarnations import read_replacements, without_replaced
 from leadline.reader.segments import Range, SegmentTail
 from leadline.store.folder_watch import FolderWatch
 
-_PART_BYTES: Final = 2 << 20
-"""Size of what is read at once: decoding it takes up to eight times as much memory for a moment."""
+_READ_BYTES: Final = 2 << 20
+"""About the size of one read: decoding needs up to eight times as much memory."""
 
 
 class _Segments:
@@ -171,7 +171,7 @@ class BulkStream:
         for segment in self._segments.find().values():
             while left > 0:
                 before = segment.offset
-                batches = segment.read(min(left, _PART_BYTES))
+                batches = segment.read(min(left, _READ_BYTES))
                 if batches is None:
                     break
                 left -= segment.offset - before

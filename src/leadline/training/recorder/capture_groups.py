@@ -28,7 +28,7 @@ _FAR: Final = 1 << 30
 _LONGEST_DELAY: Final = 32
 """In steps."""
 _RETRY_EVERY: Final = 16
-"""In steps; a shorter delay is rounded up to the next multiple of a power of two that is no longer than itself."""
+"""In steps; after a shorter delay, every multiple of the largest power of two that fits into the delay."""
 _MAX_RATIO: Final = 4.0
 """Beyond this ratio to the estimate a measured cost is an outlier."""
 _MIN_SHARE: Final = 0.25

@@ -1,11 +1,11 @@
-"""Every rule finds its fault while the training runs, and is clear on the healthy twin of that training."""
+"""Every rule finds its fault, some while the training runs, and is clear on the healthy twin of that training."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -13,7 +13,20 @@ from typing import IO, Any
 import pytest
 from false_alarms import judge
 from fault_examples import Example, examples, spoken
-from launching import PATIENCE, bare, command, end_all, environment, finish, rule, script, show, wait_for, watched
+from launching import (
+    LEADLINE,
+    PATIENCE,
+    bare,
+    command,
+    end_all,
+    environment,
+    finish,
+    rule,
+    script,
+    show,
+    wait_for,
+    watched,
+)
 
 import leadline
 from leadline.rules import registry
@@ -38,6 +51,20 @@ CLASSIFIER = (
 )
 """Rules whose healthy twins are the same training."""
 IMAGES = ("check_input_images", "tensor_variance")
+FOUND_LIVE = (
+    "check_input_images",
+    "exploding_gradient",
+    "loss_choice",
+    "metric_not_improving",
+    "no_gradient",
+    "nonfinite_origin",
+    "replica_divergence",
+    "stalled_training",
+    "tensor_variance",
+    "unused_parameter",
+)
+"""Rules whose faults are launched, one of each kind of data; all others are trained in one process and judged then."""
+FOUND_LATER = tuple(name for name in EXAMPLES if name not in (*FOUND_LIVE, "similar_across_runs"))
 LAUNCHED = (*CLASSIFIER, *IMAGES, "replica_divergence", "similar_across_runs")
 """Rules whose healthy twins are launched; all others are trained in one process, each in a run of its own."""
 
@@ -79,9 +106,26 @@ def test_every_rule_has_a_fault_example() -> None:
     assert set(registry.BUILT_IN) >= OF_THE_MACHINE | OF_OTHER_RULES | OF_TREES
 
 
-@pytest.mark.parametrize("name", [rule for rule in EXAMPLES if rule != "similar_across_runs"])
+@pytest.mark.parametrize("name", FOUND_LIVE)
 def test_a_fault_is_found_while_the_training_runs(tmp_path: Path, name: str) -> None:
     check_found(EXAMPLES[name], found_live(EXAMPLES[name], tmp_path))
+
+
+@pytest.fixture(scope="module")
+def judged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Train the faults one after the other in one process, then judge their runs with one command."""
+    folder = tmp_path_factory.mktemp("judged")
+    train_in_turn("faulty", {name: EXAMPLES[name].options for name in FOUND_LATER}, folder)
+    words = [*LEADLINE, "judge", "--json", *(str(folder / name) for name in FOUND_LATER)]
+    ended = finish(words, folder, env=environment())
+    assert ended.status == 0, ended.err
+    return {run["name"]: run for run in json.loads(ended.out)}
+
+
+@pytest.mark.parametrize("name", FOUND_LATER)
+def test_a_fault_is_found_after_the_training(judged: dict[str, Any], name: str) -> None:
+    assert (judged[name]["problem"], judged[name]["damage"]) == (None, [])
+    check_finding(EXAMPLES[name], judged[name])
 
 
 def test_a_different_run_is_distinguished_from_a_repeated_run(tmp_path: Path) -> None:
@@ -99,10 +143,14 @@ def twins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Capture healthy twins one after the other in one process, with the options of their examples."""
     folder = tmp_path_factory.mktemp("twins")
     options = {name: EXAMPLES[name].options_with_defaults for name in EXAMPLES if name not in LAUNCHED}
-    words = [sys.executable, script("healthy_twins.py")]
+    train_in_turn("healthy", options, folder)
+    return folder
+
+
+def train_in_turn(kind: str, options: Mapping[str, Sequence[str]], folder: Path) -> None:
+    words = [sys.executable, script("examples_in_turn.py"), kind]
     ended = finish(words, folder, env=environment(LEADLINE_ROOT=str(folder)), given=json.dumps(options))
     assert ended.status == 0, ended.err
-    return folder
 
 
 @pytest.mark.parametrize("name", [rule for rule in EXAMPLES if rule not in LAUNCHED])
@@ -179,6 +227,10 @@ def launched(words: list[str], folder: Path, terminal: IO[str]) -> Iterator[subp
 
 def check_found(example: Example, said: dict[str, Any]) -> None:
     assert (said["status"], said["damage"], said["lost"]) == ("Completed", [], [])
+    check_finding(example, said)
+
+
+def check_finding(example: Example, said: dict[str, Any]) -> None:
     found = rule(said, example.rule)
     assert (found["status"], found["verdict"]) == ("IssuesFound", "fired")
     first = found["findings"][0]

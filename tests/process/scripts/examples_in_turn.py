@@ -1,4 +1,4 @@
-"""The healthy twins of faulty trainings, each captured in a run of its own as `leadline run` would: FOLDER.
+"""Faulty trainings or their healthy twins, each captured in a run of its own as `leadline run` would: faulty | healthy.
 
 Reads a JSON object from standard input: the options of `leadline run` by the name of the fault.
 """
@@ -21,6 +21,7 @@ def read_options(words: list[str]) -> RunConfig:
     options.add_argument("--preset")
     options.add_argument("--capture", action="append", default=[])
     options.add_argument("--rule", action="append", default=[], dest="rules")
+    options.add_argument("--no-default-rules", action="store_false", dest="default_rules")
     return RunConfig.from_options(**vars(options.parse_args(words)), budget="off")
 
 
@@ -30,7 +31,7 @@ def main() -> None:
         run = prepare(read_options([*words, "--name", name]), ["faults.py", name])
         torch.manual_seed(0)
         with captured(run):
-            trainings()[name](healthy=True)
+            trainings()[name](healthy=sys.argv[1] == "healthy")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -56,6 +57,7 @@ class RetryRecord(Record):
 
 def main(arguments: list[str]) -> int:
     sys.path[0] = ""  # as with `python -m pytest`
+    os.environ.setdefault("LATE_DYNAMO", "1")  # tests/late_dynamo.py
     if arguments[:1] == [_RETRY_OPTION]:
         return retry(Path(arguments[1]), arguments[2:])
     record = Record()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,9 +22,10 @@ NAN_STEP = 7
 pytestmark = pytest.mark.slow
 
 
-def train(fault: str, folder: Path, *arguments: str) -> Ended:
-    options = ["--out", str(folder / "runs"), "--budget", "off", "--no-default-rules", "--rule", FAULTS[fault]]
-    options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" else []
+def train(fault: str, folder: Path, *arguments: str, rules: Sequence[str] = ()) -> Ended:
+    options = ["--out", str(folder / "runs"), "--budget", "off", "--no-default-rules"]
+    options += [word for rule in rules or [FAULTS[fault]] for word in ("--rule", rule)]
+    options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" or rules else []
     action = ("--on", f"{FAULTS[fault]}=stop_training")
     job = (PYTHON, script("jax_faults.py"), fault, *arguments)
     return finish([*LEADLINE, "run", *options, *action, "--", *job], folder, env=environment(JAX_PLATFORMS="cpu"))
@@ -41,8 +43,9 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     assert "the script went on" not in ended.out
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_its_healthy_twin_is_left_alone(fault: str, tmp_path: Path) -> None:
-    ended = train(fault, tmp_path, "healthy")
+@pytest.mark.parametrize("fault", ["vanishing", "overfit"])
+def test_healthy_twins_are_left_alone(fault: str, tmp_path: Path) -> None:
+    """The twins of most faults are nearly the same training."""
+    ended = train(fault, tmp_path, "healthy", rules=[*FAULTS.values()])
     assert ended.status == 0, ended.err
     assert ended.run.findings().num_rows == 0

@@ -137,7 +137,7 @@ def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
 def test_presets_leave_every_bit(preset: str, trainings: Trainings, tmp_path: Path) -> None:
-    kinds = ("convolution", "convolution_xla", "long")
+    kinds = ("convolution_xla", "long")
     trained = watch(kinds, tmp_path, ("--preset", preset))
     assert len(trained.run.worker_documents()) == len(kinds)
     for kind in kinds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -19,18 +20,19 @@ FAULTS = {
     "wrong_loss": "loss_input",
     "overfit": "overfit",
 }
-CAPTURE = {"exploding": ("--capture", "gradient_norms:every=1")}
 NAN_STEP = 7
 
 pytestmark = pytest.mark.slow
 
 
-def train(fault: str, folder: Path, *arguments: str, stop: str = "stop_training") -> Ended:
+def train(fault: str, folder: Path, *arguments: str, stop: str = "stop_training", rules: Sequence[str] = ()) -> Ended:
     calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
-    options = ("--out", str(folder / "runs"), "--budget", "off", "--no-default-rules", "--rule", FAULTS[fault])
+    options = ["--out", str(folder / "runs"), "--budget", "off", "--no-default-rules"]
+    options += [word for rule in rules or [FAULTS[fault]] for word in ("--rule", rule)]
+    options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" or rules else []
     action = ("--on", f"{FAULTS[fault]}={stop}")
     job = (PYTHON, script("tensorflow_faults.py"), fault, *arguments)
-    words = [*LEADLINE, "run", *options, *CAPTURE.get(fault, ()), *action, "--", *job]
+    words = [*LEADLINE, "run", *options, *action, "--", *job]
     return finish(words, folder, env=calm)
 
 
@@ -45,9 +47,10 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     assert "the script went on" not in ended.out
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-def test_its_healthy_twin_is_left_alone(fault: str, tmp_path: Path) -> None:
-    ended = train(fault, tmp_path, "healthy")
+@pytest.mark.parametrize("fault", ["nan_xla", "overfit"])
+def test_healthy_twins_are_left_alone(fault: str, tmp_path: Path) -> None:
+    """The twins of most faults are nearly the same training."""
+    ended = train(fault, tmp_path, "healthy", rules=[*dict.fromkeys(FAULTS.values())])
     assert ended.status == 0, ended.err
     assert ended.run.findings().num_rows == 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import shutil
@@ -9,7 +10,8 @@ import time
 from collections.abc import Iterator, Sequence
 
 from leadline.config.presets import merge, preset_items
-from leadline.config.run_config import DEFAULT_BUDGET, parse_budget
+from leadline.config.resolve import prepare
+from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
 from leadline.judge.rule_plan import default_rules, plan, resolve_rules
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
@@ -65,6 +67,17 @@ def watched(folder: str, name: str, *, is_default: bool = False, rules: Sequence
     create_run(run, manifest, status="InProgress")
     with captured(run):
         yield
+
+
+def prepared(words: Sequence[str], script: str, name: str) -> str:
+    """Create a run as ``leadline run`` with these options would, without a budget; return its path."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--preset")
+    options.add_argument("--capture", action="append", default=[])
+    options.add_argument("--rule", action="append", default=[], dest="rules")
+    options.add_argument("--no-default-rules", action="store_false", dest="default_rules")
+    config = RunConfig.from_options(**vars(options.parse_args(words)), name=name, budget="off")
+    return prepare(config, [script, name])
 
 
 @contextlib.contextmanager

@@ -101,12 +101,15 @@ def test_processes_that_start_at_once_share_one_run_and_one_agent(tmp_path: Path
 
 @pytest.mark.slow
 def test_the_agent_ends_with_the_last_process_and_not_with_the_first(tmp_path: Path, start: Start) -> None:
-    run, go = tmp_path / "job", tmp_path / "go"
-    first = start("30", "watch", run=run)
+    run, go, go_on = tmp_path / "job", tmp_path / "go", tmp_path / "go-on"
+    first = start("30", "watch", str(go_on), run=run)
+    documents = run / layout.WORKERS
+    wait_for(lambda: documents.is_dir() and list(documents.glob("*.json")), "the first worker")
     error_output(start("5", "watch", run=run))
     long = start("5", "watch", str(go), run=run)
+    wait_for(lambda: len(list(documents.glob("*.json"))) == 3, "three workers")
+    go_on.touch()
     error_output(first)
-    wait_for(lambda: len(list((run / layout.WORKERS).glob("*.json"))) == 3, "three workers")
     status = read_document(str(run / layout.STATUS)) or {}
     assert status["status"] == "InProgress"
     go.touch()

@@ -109,12 +109,13 @@ def test_the_agent_ends_with_the_last_process_and_not_with_the_first(tmp_path: P
     long = start("5", "watch", str(go), run=run)
     wait_for(lambda: len(list(documents.glob("*.json"))) == 3, "three workers")
     go_on.touch()
-    error_output(first)
+    assert first.wait(PATIENCE) == 0  # the agent has its standard error, which ends later
     status = read_document(str(run / layout.STATUS)) or {}
     assert status["status"] == "InProgress"
     go.touch()
     error_output(long)
     assert ended(run)["status"] == "Completed"
+    error_output(first)
 
 
 @pytest.mark.slow

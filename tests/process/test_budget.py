@@ -51,7 +51,7 @@ def ended(tmp_path_factory: pytest.TempPathFactory) -> Ended:
 def train(folder: Path, budget: str, steps: int) -> Ended:
     (folder / "dear.py").write_text(DEAR)
     job = (script("deep.py"), *SIZE, "--steps", str(steps))
-    return watched(("--budget", budget, *OPTIONS), *job, folder=folder, LATE_DYNAMO="")  # the first step is as for users
+    return watched(("--budget", budget, *OPTIONS), *job, folder=folder, LATE_DYNAMO="")  # as users train
 
 
 def captured(run: Run, tensor: str, statistic: str) -> list[int]:

@@ -16,6 +16,7 @@ EVENTS = [["board", NAME, 3, [1.0]], ["board", NAME, 9, [0.0]]]
 METRICS = [[NAME, "1.0", 3], [NAME, "0.0", 9]]
 KINDS: dict[str, dict[str, list[Any]]] = {
     "tensorboard": {"tensorboard": EVENTS},
+    "tensorboardx": {"tensorboard": EVENTS},
     "wandb": {"wandb": [1.0]},
     "wandb_by_steps": {"wandb": [1.0]},
     "wandb_plainly": {"wandb": [1.0]},

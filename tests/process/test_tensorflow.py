@@ -135,9 +135,9 @@ def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
             assert captured(run, worker, names, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("preset", ["standard", "full"])
+@pytest.mark.parametrize("preset", ["light", "standard", "full"])
 def test_presets_leave_every_bit(preset: str, trainings: Trainings, tmp_path: Path) -> None:
-    kinds = ("convolution_xla", "long")
+    kinds = ("convolution", "convolution_xla", "long")
     trained = watch(kinds, tmp_path, ("--preset", preset))
     assert len(trained.run.worker_documents()) == len(kinds)
     for kind in kinds:

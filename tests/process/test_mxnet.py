@@ -67,6 +67,20 @@ def test_presets_leave_every_bit(preset: str, tmp_path: Path) -> None:
     assert document.off is None, document.off
 
 
+def test_losses_that_are_read_a_step_later_are_the_same(trained: Trained, tmp_path: Path) -> None:
+    alone = Trained(tmp_path, "--preset", "light", "--budget", "off", "--capture", "losses:every=1")
+    assert losses_of(alone.run) == losses_of(trained.run)
+
+
+def losses_of(run: Run) -> dict[tuple[str, int], float]:
+    """Return the losses of all train steps by tensor and step."""
+    return {
+        (name, step): run.tensor(name).statistic("value", step, mode="train")
+        for name in run.tensor_names(collection="losses")
+        for step in run.tensor(name).steps(mode="train")
+    }
+
+
 def test_capturing_everything_leaves_every_bit(trained: Trained) -> None:
     assert trained.digests == bare_digests()
     (document,) = trained.run.worker_documents().values()

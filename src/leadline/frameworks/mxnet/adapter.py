@@ -13,7 +13,7 @@ from mxnet import autograd
 from mxnet.gluon import Block, Trainer
 from mxnet.ndarray import NDArray
 
-from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.labels import Labels
@@ -22,6 +22,7 @@ from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstor
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.data_loading import DataLoading
 from leadline.frameworks.mxnet.diagnose import ModuleNotice, coverage_gaps, inventory
+from leadline.frameworks.mxnet.late_loss import LateLoss, LateLossRow
 from leadline.frameworks.mxnet.profiles import MXNetRecording, ScriptProfiling
 from leadline.frameworks.mxnet.steps import GluonSteps
 from leadline.frameworks.patches import Patches
@@ -38,7 +39,8 @@ _AMP: Final = "mxnet.contrib.amp"
 class MXNetAdapter:
     """See ``leadline.frameworks.adapter.Adapter``.
 
-    Arrays are read as numpy arrays, which waits until MXNet has computed them.
+    Arrays are read as numpy arrays, which waits until MXNet has computed them. Where nothing but losses is captured,
+    they are read a step later, so that MXNet runs ahead of the script.
 
     Args:
         note: Takes a line about something that cannot be captured.
@@ -60,7 +62,7 @@ class MXNetAdapter:
         return str(mx.__version__)
 
     def knows(self, thing: object) -> bool:
-        return isinstance(thing, (Trainer, Block, NDArray))
+        return isinstance(thing, (Trainer, Block, NDArray, LateLoss))
 
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
@@ -150,6 +152,12 @@ class MXNetAdapter:
     def name_mode(self, *, is_evaluation: bool) -> None:
         if self._blocks is not None:
             self._blocks.name_mode(is_evaluation=is_evaluation)
+
+    def number(self, value: Any) -> object:
+        return value if isinstance(value, LateLoss) else float(value)
+
+    def row(self, values: Sequence[Any]) -> bytes | PendingNumbers:
+        return LateLossRow(values)
 
 
 def _make_backward(original: Callable[..., Any], steps: GluonSteps, guard: Guard) -> Callable[..., Any]:

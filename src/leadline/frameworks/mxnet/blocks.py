@@ -216,6 +216,8 @@ class BlockHooks:
         if self._is_evaluating and id(block) not in self._evaluation.called:
             return
         self.end_evaluation()
+        for mean in self._losses.take_late():
+            mean.read()
         self._is_evaluating = True
         evaluation = self._callbacks.evaluation
         items = evaluation.begin_step()

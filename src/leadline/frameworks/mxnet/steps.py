@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.call_site import CallSite
-from leadline.frameworks.mxnet.arrays import arrays_in, mean_of
+from leadline.frameworks.mxnet.arrays import arrays_in
+from leadline.frameworks.mxnet.late_loss import LateLoss, LossMean
 from leadline.frameworks.process_memory import process_memory
 
 _MAX_CALLS: Final = 64
@@ -35,6 +36,7 @@ class Losses:
     def __init__(self) -> None:
         self._calls: list[LossOutput] = []
         self._unscaled: list[tuple[Any, Any]] = []
+        self._late: list[LossMean] = []
 
     def clear(self) -> None:
         """Forget all calls: a step ends."""
@@ -51,7 +53,7 @@ class Losses:
         pairs = zip(arrays_in(scaled), arrays_in(losses), strict=True)
         self._unscaled = [*self._unscaled[-_MAX_CALLS:], *pairs]
 
-    def resolve(self, heads: Sequence[Any]) -> Iterator[tuple[str | None, float]]:
+    def resolve(self, heads: Sequence[Any]) -> Iterator[tuple[str | None, LossMean]]:
         """Yield name and mean of each loss that a backward pass starts from.
 
         A head that is computed from the output of the only loss call is that loss, whatever it was scaled by. A head
@@ -61,14 +63,24 @@ class Losses:
             own = next((call for call in self._calls if call.output is head), None)
             if own is not None:
                 self._calls.remove(own)
-                yield own.name, mean_of(own.output)
+                yield own.name, LossMean(own.output)
                 continue
-            value, calls = mean_of(head), self._calls
+            calls = self._calls
             names = {call.name for call in calls}
-            if len(calls) == len(heads) == 1 and value - value == 0.0:
-                value = mean_of(calls[0].output)  # a head that is not finite may have been made so by something else
+            is_loss = len(calls) == len(heads) == 1
             self._calls = []
-            yield names.pop() if len(names) == 1 else None, value
+            yield names.pop() if len(names) == 1 else None, LossMean(head, calls[0].output if is_loss else None)
+
+    def add_late(self, mean: LossMean) -> LateLoss:
+        """Return a loss that is read later, see ``take_late``."""
+        mean.copy_arrays()
+        self._late.append(mean)
+        return LateLoss([mean])
+
+    def take_late(self) -> list[LossMean]:
+        """Return the losses that were not read at once; the caller reads them, once MXNet was given further work."""
+        late, self._late = self._late, []
+        return late
 
     def _without_scale(self, head: Any) -> Any:
         return next((loss for scaled, loss in self._unscaled if scaled is head), head)
@@ -105,14 +117,21 @@ class GluonSteps:
         callbacks = self._callbacks
         if callbacks.wants_loss():
             arrays = list(arrays_in(heads))
-            begun = callbacks.cost.begin(is_measured=True)  # it waits for the loss, others do not
-            for name, value in self.losses.resolve(arrays):
+            begun = callbacks.cost.begin(is_measured=True)  # it waits for a loss, others do not
+            late = self.losses.take_late()
+            for name, mean in self.losses.resolve(arrays):
                 if name is not None or not has_gradients:
                     key = (frame.f_code, frame.f_lasti, name)
                     site = self._sites.get(key) or self._sites.setdefault(key, CallSite(*key[:2]))
-                    callbacks.record_loss(site, value, name)
+                    callbacks.record_loss(site, self._loss_of(mean), name)
+            for mean in late:
+                mean.read()
             callbacks.cost.end(begun)
         callbacks.timeline.end_backward()
+
+    def _loss_of(self, mean: LossMean) -> float | LateLoss:
+        """Return a loss; at steps at which only losses are captured it is read later, so that MXNet runs ahead."""
+        return mean.read() if self._callbacks.cost.measures_all else self.losses.add_late(mean)
 
     def begin_update(self, trainer: Any) -> None:
         """Begin an update: the gradients are complete."""

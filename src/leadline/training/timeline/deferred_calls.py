@@ -18,9 +18,11 @@ class OverheadSpans(Protocol):
     Attributes:
         own_ns: The overhead so far, without the current span.
         clock: The clock of the spans.
+        measures_all: Whether every span is measured: more than losses may be captured in the current step.
     """
 
     own_ns: int
+    measures_all: bool
 
     @property
     def clock(self) -> Callable[[], int]: ...

@@ -75,7 +75,6 @@ def train(kind, net, optimizer="adam", settings=None, *, scheduled=None, clip=No
             gradients = [p.grad() for p in net.collect_params().values() if p.grad_req != "null"]
             gluon.utils.clip_global_norm(gradients, clip * BATCH)
         trainer.step(BATCH)
-        loss[:] = -1  # what the script does with its loss afterwards is not captured
         steps_so_far += 1
     return [net]
 
@@ -84,6 +83,27 @@ def hybridized(**flags):
     net = dense(nn.BatchNorm(), nn.Dropout(0.2))
     net.hybridize(**flags)
     return net
+
+
+def wide(kind):
+    """Steps that are so long that the loss is read later."""
+    global steps_so_far
+    net = nn.HybridSequential()
+    net.add(nn.Dense(1024, activation="relu"), nn.Dense(1024, activation="relu"), nn.Dense(10))
+    net.initialize()
+    net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01})
+    loss_function = gluon.loss.SoftmaxCrossEntropyLoss()
+    x, y = nd.random.normal(shape=(512, 512)), nd.zeros(512)
+    for _ in range(12):
+        with autograd.record():
+            loss = loss_function(net(x), y)
+        loss.backward()
+        truth.append({"kind": kind, "step": steps_so_far, "values": {"loss": float(loss.asnumpy().mean())}})
+        trainer.step(512)
+        loss[:] = -1  # what the script does with its loss afterwards is not captured
+        steps_so_far += 1
+    return [net]
 
 
 def convolution():
@@ -308,6 +328,7 @@ def scaled_loss():
 KINDS = {
     "plain": lambda: train("plain", dense()),
     "hybridized": lambda: train("hybridized", hybridized()),
+    "wide": lambda: wide("wide"),
     "static_shape": lambda: train("static_shape", hybridized(static_alloc=True, static_shape=True)),
     "convolution": lambda: train("convolution", convolution(), "nag", {"learning_rate": 0.1, "momentum": 0.9}),
     "scheduled": lambda: train(

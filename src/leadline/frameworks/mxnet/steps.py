@@ -17,6 +17,10 @@ _MAX_CALLS: Final = 64
 """Loss calls that are remembered between two updates."""
 _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 """Each backward pass overwrites the gradients: none are left from the step before."""
+_LONG_WAIT_NS: Final = 2_000_000
+"""To wait for a loss as long as that costs more than to copy it and read it a step later."""
+_LONG_WAITS: Final = 3
+"""So many losses in a row that took a long wait are followed by losses that are read later."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +102,7 @@ class GluonSteps:
         """The places that call ``backward``, by the name of the loss."""
         self._begun: Any = None
         """The trainer whose update was begun."""
+        self._clock, self._long_waits = callbacks.cost.clock, 0
 
     def begin_backward(self) -> None:
         """Begin a backward pass."""
@@ -130,8 +135,15 @@ class GluonSteps:
         callbacks.timeline.end_backward()
 
     def _loss_of(self, mean: LossMean) -> float | LateLoss:
-        """Return a loss; at steps at which only losses are captured it is read later, so that MXNet runs ahead."""
-        return mean.read() if self._callbacks.cost.measures_all else self.losses.add_late(mean)
+        """Return a loss, or what reads it later: MXNet runs ahead of the script at steps that capture only losses."""
+        if self._callbacks.cost.measures_all:
+            return mean.read()
+        if self._long_waits == _LONG_WAITS:
+            return self.losses.add_late(mean)
+        began = self._clock()
+        value = mean.read()
+        self._long_waits = self._long_waits + 1 if self._clock() - began > _LONG_WAIT_NS else 0
+        return value
 
     def begin_update(self, trainer: Any) -> None:
         """Begin an update: the gradients are complete."""

@@ -39,8 +39,8 @@ _AMP: Final = "mxnet.contrib.amp"
 class MXNetAdapter:
     """See ``leadline.frameworks.adapter.Adapter``.
 
-    Arrays are read as numpy arrays, which waits until MXNet has computed them. Losses of long
-    steps are read a step later where nothing else is captured, so that MXNet runs ahead of the script.
+    Arrays are read as numpy arrays, which waits until MXNet has computed them. Losses of long steps
+    are read one step later where nothing else is captured, so that MXNet runs ahead of the script.
 
     Args:
         note: Takes a line about something that cannot be captured.

@@ -13,10 +13,10 @@ from leadline.frameworks.mxnet.arrays import mean_of
 
 
 class LossMean:
-    """The mean of what a backward pass starts from.
+    """The mean of the head of a backward pass, which may still be computed.
 
     Args:
-        head: What it starts from.
+        head: The array that the backward pass starts from.
         loss: The loss that the head was computed from, and whose mean is meant if that of the head is finite: a head
             that is not finite may have been made so by something else.
     """
@@ -49,23 +49,28 @@ class LossMean:
 
 
 class LateLoss:
-    """A sum of means that may still be computed, divided."""
+    """A sum of means that may still be computed, divided.
 
-    __slots__ = ("_divisor", "means")
+    Args:
+        known: A part of the sum that is known.
+    """
 
-    def __init__(self, means: Sequence[LossMean], divisor: float = 1.0) -> None:
-        self.means, self._divisor = tuple(means), divisor
+    __slots__ = ("_divisor", "_known", "means")
 
-    def __add__(self, other: LateLoss | float) -> LateLoss:
-        return LateLoss((*self.means, *_means_of(other)), self._divisor)
+    def __init__(self, means: Sequence[LossMean], known: float = 0.0, divisor: float = 1.0) -> None:
+        self.means, self._known, self._divisor = tuple(means), known, divisor
 
-    __radd__ = __add__
+    def __radd__(self, other: float) -> LateLoss:
+        return LateLoss(self.means, other + self._known)
+
+    def __add__(self, other: LateLoss) -> LateLoss:
+        return LateLoss((*self.means, *other.means), self._known + other._known)
 
     def __truediv__(self, divisor: float) -> LateLoss:
-        return LateLoss(self.means, self._divisor * divisor)
+        return LateLoss(self.means, self._known, self._divisor * divisor)
 
     def __float__(self) -> float:
-        return sum(mean.read() for mean in self.means) / self._divisor
+        return sum((mean.read() for mean in self.means), self._known) / self._divisor
 
 
 class LateLossRow:
@@ -84,11 +89,3 @@ class LateLossRow:
 
     def values(self) -> bytes:
         return struct.pack(f"<{len(self._numbers)}d", *map(float, self._numbers))
-
-
-def _means_of(other: LateLoss | float) -> tuple[LossMean, ...]:
-    if isinstance(other, LateLoss):
-        return other.means
-    known = LossMean(None)
-    known._value = float(other)
-    return (known,)

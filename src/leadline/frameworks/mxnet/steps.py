@@ -18,9 +18,9 @@ _MAX_CALLS: Final = 64
 _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 """Each backward pass overwrites the gradients: none are left from the step before."""
 _LONG_WAIT_NS: Final = 2_000_000
-"""To wait for a loss as long as that costs more than to copy it and read it a step later."""
+"""Waiting longer than this for a loss costs more than copying it and reading it one step later."""
 _LONG_WAITS: Final = 3
-"""So many losses in a row that took a long wait are followed by losses that are read later."""
+"""The number of consecutive long waits after which losses are read one step later."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,11 +119,10 @@ class GluonSteps:
             has_gradients: Whether the script gives the gradients of the heads, which then need not be losses.
             frame: The caller of ``backward``.
         """
-        callbacks = self._callbacks
-        if callbacks.wants_loss():
-            arrays = list(arrays_in(heads))
+        callbacks, late = self._callbacks, self.losses.take_late()
+        if late or callbacks.wants_loss():
+            arrays = list(arrays_in(heads)) if callbacks.wants_loss() else []
             begun = callbacks.cost.begin(is_measured=True)  # it waits for a loss, others do not
-            late = self.losses.take_late()
             for name, mean in self.losses.resolve(arrays):
                 if name is not None or not has_gradients:
                     key = (frame.f_code, frame.f_lasti, name)

@@ -171,6 +171,7 @@ def main() -> int:
         blocks = Blocks(Path(scratch))
         for case in CASES:
             rows.append(trace_row(blocks, case, max(rounds // 4, 1)))
+            harness.save("cuda_trace", rows, started=started, options=options)
         for case in CASES:
             rows.append(time_row(blocks, case, rounds))
             harness.save("cuda_trace", rows, started=started, options=options)

@@ -16,12 +16,12 @@ Batches = list[tuple[torch.Tensor, torch.Tensor]]
 class ByteEncoder(nn.Module):
     """A transformer encoder over bytes that returns the logits of each next byte."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = WIDTH, layers: int = LAYERS) -> None:
         super().__init__()
-        layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, batch_first=True)
-        self.embedding = nn.Embedding(256, WIDTH)
-        self.encoder = nn.TransformerEncoder(layer, LAYERS, enable_nested_tensor=False)
-        self.head = nn.Linear(WIDTH, 256)
+        layer = nn.TransformerEncoderLayer(width, HEADS, 4 * width, batch_first=True)
+        self.embedding = nn.Embedding(256, width)
+        self.encoder = nn.TransformerEncoder(layer, layers, enable_nested_tensor=False)
+        self.head = nn.Linear(width, 256)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         """(BATCH, LENGTH) int64 → (BATCH, LENGTH, 256)."""
@@ -45,11 +45,15 @@ class Workload:
         inputs, targets = self._batches[self._next % len(self._batches)]
         self._next += 1
         self.optimizer.zero_grad()
-        out = self.model(inputs)
-        self.loss(out.reshape(-1, out.shape[-1]), targets.reshape(-1)).backward()
+        self.loss_of(inputs, targets).backward()
         if before_update is not None:
             before_update()
         self.optimizer.step()
+
+    def loss_of(self, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        """Return the loss of a batch."""
+        out = self.model(inputs)
+        return self.loss(out.reshape(-1, out.shape[-1]), targets.reshape(-1))  # type: ignore[no-any-return]
 
 
 class Evaluation(Workload):

@@ -1,4 +1,10 @@
-"""Run pytest, retry a few failures of the parallel run one after the other, and list those that then pass."""
+"""Run pytest, retry a few failures of the parallel run one after the other, and list those that then pass.
+
+Each run leaves ``.test-runs/durations.json``: seconds, processor seconds and processes by test. The run fails if a test
+takes more processor time than ``tests/limits.toml`` allows.
+
+    scripts/test [...] --record    also updates tests/durations.json, by which the longest units start first
+"""
 
 from __future__ import annotations
 
@@ -7,25 +13,44 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+TESTS = Path(__file__).resolve().parents[1] / "tests"
 MAX_FAILED = 10
 """If more tests fail, the load of the machine is not the reason."""
 UNSTEADY = "unsteady: passed only when run alone"
-_PARALLEL = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
-"""One worker more than CI has cores, because tests that start processes also wait; the short unit tests come last."""
+WORKERS = "3"
+"""One more than CI has cores, because tests that start processes also wait."""
+_PARALLEL = ["-n", WORKERS, "--no-loadscope-reorder"]
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
-_RETRY_OPTION = "--retry"
+_RETRY_OPTION, _RECORD_OPTION = "--retry", "--record"
+_SHOWN = 60
+
+
+@dataclass
+class Cost:
+    """What a test took, with its fixtures."""
+
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    processes: int = 0
+    is_slow: bool = False
 
 
 class Record:
-    """Pytest plugin of the controlling process that records which tests failed and passed."""
+    """Pytest plugin of the controlling process that records which tests failed and passed, and what each took."""
 
     def __init__(self) -> None:
         self.failed: dict[str, None] = {}
         self.passed: dict[str, None] = {}
+        self.costs: dict[str, Cost] = defaultdict(Cost)
+        self.slowness = 1.0
         self.is_whole = True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -33,12 +58,41 @@ class Record:
             self.failed[report.nodeid] = None
         elif report.passed and report.when == "call":
             self.passed[report.nodeid] = None
+        cost = self.costs[report.nodeid]
+        cost.seconds += report.duration
+        cost.processor_seconds += getattr(report, "processor_seconds", 0.0)
+        cost.processes += getattr(report, "processes", 0)
+        cost.is_slow = getattr(report, "is_slow", False)
+        self.slowness = getattr(report, "slowness", 0.0) or self.slowness
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self.is_whole = self.is_whole and not report.failed
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self.is_whole = self.is_whole and not session.shouldfail and not session.shouldstop
+
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
+        """Distribute the units of ``tests/units.py``; none if another distribution was asked for."""
+        if config.getoption("dist") != "loadscope" or not TESTS.is_relative_to(config.rootpath):
+            return None
+        from xdist.scheduler import LoadScopeScheduling
+
+        sys.path.insert(1, str(TESTS))
+        from units import unit_of
+
+        class Units(LoadScopeScheduling):
+            def _split_scope(self, nodeid: str) -> str:
+                return unit_of(nodeid, config.rootpath)
+
+        return Units(config, log)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        slowest = sorted(self.costs.items(), key=lambda each: -each[1].seconds)[:_SHOWN]
+        if not slowest or slowest[0][1].seconds < 1:
+            return
+        terminalreporter.section(f"slowest {len(slowest)}: seconds, processor seconds, processes started")
+        for test, cost in slowest:
+            terminalreporter.line(f"{cost.seconds:7.1f} {cost.processor_seconds:7.1f} {cost.processes:3}  {test}")
 
 
 class RetryRecord(Record):
@@ -58,12 +112,23 @@ class RetryRecord(Record):
 def main(arguments: list[str]) -> int:
     sys.path[0] = ""  # as with `python -m pytest`
     os.environ.setdefault("LATE_DYNAMO", "1")  # tests/late_dynamo.py
+    os.environ.setdefault("FORK_STARTS", "1")  # tests/fork_server
     if arguments[:1] == [_RETRY_OPTION]:
         return retry(Path(arguments[1]), arguments[2:])
-    record = Record()
-    status = pytest.main([*_PARALLEL, *arguments], plugins=[record])
-    if status != pytest.ExitCode.TESTS_FAILED or not record.is_whole or not 0 < len(record.failed) <= MAX_FAILED:
-        return int(status)
+    is_recorded = _RECORD_OPTION in arguments
+    arguments = [word for word in arguments if word != _RECORD_OPTION]
+    record, began = Record(), time.monotonic()
+    status = pytest.main([*_PARALLEL, "--dist", "loadscope", *arguments], plugins=[record])
+    write_costs(record, time.monotonic() - began)
+    if is_recorded:
+        write_durations(record)
+    if status == pytest.ExitCode.TESTS_FAILED and record.is_whole and 0 < len(record.failed) <= MAX_FAILED:
+        status = run_again(record, arguments)
+    return int(status) or int(exceed_limits(record))
+
+
+def run_again(record: Record, arguments: list[str]) -> int:
+    """Run what failed once more, in a process of its own."""
     sys.stdout.write(
         f"\n{len(record.failed)} failed in the parallel run; running them once more, one after the other\n\n"
     )
@@ -81,6 +146,57 @@ def retry(cache: Path, arguments: list[str]) -> int:
     record = RetryRecord()
     status = pytest.main([*arguments, *_SEQUENTIAL, "-o", f"cache_dir={cache}"], plugins=[record])
     return int(status) or int(set(record.unsteady) != set(failed))
+
+
+def write_costs(record: Record, seconds: float) -> None:
+    """Write what each test took."""
+    folder = Path(".test-runs")
+    tests = {test: asdict(cost) for test, cost in sorted(record.costs.items())}
+    document = {"seconds": round(seconds, 1), "slowness": round(record.slowness, 2), "tests": tests}
+    try:
+        folder.mkdir(exist_ok=True)
+        folder.joinpath("durations.json").write_text(json.dumps(document, indent=1), encoding="utf-8")
+    except OSError as error:
+        sys.stdout.write(f"{folder}: {error.strerror}; the durations are not kept\n")
+
+
+def write_durations(record: Record) -> None:
+    """Write how long each unit took, so that the next run begins with the longest."""
+    sys.path.insert(1, str(TESTS))
+    from units import DURATIONS, KEPT_SECONDS, unit_of
+
+    seconds: dict[str, float] = defaultdict(float)
+    for test, cost in record.costs.items():
+        seconds[unit_of(test, TESTS.parent)] += cost.seconds
+    kept = {unit: round(seconds[unit]) for unit in sorted(seconds) if seconds[unit] >= KEPT_SECONDS}
+    DURATIONS.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
+
+
+def exceed_limits(record: Record) -> bool:
+    """Say which tests take more processor time than is allowed, and return whether there are any."""
+    import tomllib
+
+    limits = tomllib.loads((TESTS / "limits.toml").read_text(encoding="utf-8"))
+    over = []
+    for test, cost in record.costs.items():
+        limit = limit_of(test, cost, limits)
+        if limit is not None and cost.processor_seconds > limit * max(1.0, record.slowness):
+            over.append(f"{cost.processor_seconds:6.1f} s of processor time, {limit:g} allowed: {test}")
+    if over:
+        factor = f", on a machine {record.slowness:.2f} times as slow as the reference" if record.slowness > 1 else ""
+        sys.stdout.write(f"\ntests/limits.toml is exceeded{factor}:\n" + "\n".join(sorted(over, reverse=True)) + "\n")
+    return bool(over)
+
+
+def limit_of(test: str, cost: Cost, limits: dict[str, Any]) -> float | None:
+    """Return the limit of a test in seconds of processor time; None: it has none."""
+    file = test.partition("::")[0]
+    for named in (test.partition("[")[0], file):
+        if named in limits["exceptions"]:
+            return float(limits["exceptions"][named])
+    if file.startswith("tests/unit/"):
+        return None if cost.is_slow else float(limits["everyday_unit_test"])
+    return float(limits["process_test"]) if file.startswith("tests/") else None
 
 
 if __name__ == "__main__":

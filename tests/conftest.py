@@ -1,12 +1,18 @@
-"""Settings of all tests: reproducible hypothesis examples under CI, and the default handling of SIGINT."""
+"""Settings of all tests: reproducible hypothesis examples under CI, forked starts, what each test costs, signals."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Generator
 
+import pytest
+from fork_server import client
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
+from metering import Meter
+from units import expected_seconds, unit_of
 
 if os.environ.get("CI"):
     settings.register_profile("the same on every run", derandomize=True, deadline=None, print_blob=True)
@@ -23,3 +29,43 @@ for _number, _handler in (
 ):
     if signal.getsignal(_number) == signal.SIG_IGN:
         signal.signal(_number, _handler)
+
+if os.environ.get("FORK_STARTS"):
+    client.install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Start the processes of a test for real if it is about how processes start."""
+    if item.get_closest_marker("real_starts") is None:
+        return (yield)
+    with client.real_starts():
+        return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with the units that take longest; without workers the order stays as it is."""
+    if not hasattr(config, "workerinput"):
+        return
+    units = {item.nodeid: unit_of(item.nodeid, config.rootpath) for item in items}
+    items.sort(key=lambda item: (-expected_seconds(units[item.nodeid]), units[item.nodeid]))
+
+
+def pytest_collection_finish() -> None:
+    """Exclude what exists now from garbage collection, and from searches of all objects, which would go through it."""
+    gc.collect()
+    gc.freeze()
+
+
+_meter = Meter()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add to each report what the phase cost, for ``scripts/run_tests.py``."""
+    report = yield
+    report.processor_seconds, report.processes = _meter.lap()
+    report.slowness = _meter.slowness if report.when == "teardown" else 0.0
+    report.is_slow = item.get_closest_marker("slow") is not None
+    return report

@@ -12,6 +12,8 @@ from launching import PATIENCE, environment, script, watched
 
 import leadline.training.bootstrap
 
+pytestmark = pytest.mark.real_starts
+
 SITE = Path(leadline.training.bootstrap.__file__).parent / "site"
 
 

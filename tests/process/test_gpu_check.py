@@ -12,6 +12,7 @@ import torch
 from launching import environment, finish
 
 pytestmark = [
+    pytest.mark.real_starts,
     pytest.mark.slow,
     pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU: run scripts/gpu-check"),
 ]

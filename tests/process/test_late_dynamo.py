@@ -20,7 +20,7 @@ optimizer.step()
 print("torch._dynamo" in sys.modules)
 """
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_starts]
 
 
 def test_weights_are_the_same(tmp_path: Path) -> None:

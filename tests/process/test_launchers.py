@@ -23,6 +23,8 @@ from leadline.store.documents import read_document
 from leadline.store.presence import node_name
 from leadline.training.bootstrap import SITE
 
+pytestmark = pytest.mark.real_starts
+
 Start = Callable[..., subprocess.Popen[str]]
 
 

@@ -10,6 +10,8 @@ import pytest
 from agent_process import make_run
 from launching import PATIENCE, SCRIPTS, bare, environment, script, watched
 
+pytestmark = pytest.mark.real_starts
+
 FORBIDDEN_IN_TRAINING = {"typer", "rich", "pyarrow", "duckdb", "plotly", "obstore", "msgspec", "pandas"}
 WINGS = ("reader", "rules", "judge", "agent", "actions", "monitor", "cli", "testing")
 FORBIDDEN_IN_AGENT = {"typer", "rich", "pyarrow", "numpy", "torch", "duckdb", "safetensors"}

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from launching import Ended, bare, rule, script, started, watched
 
+pytestmark = pytest.mark.real_starts
+
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
 
 

@@ -53,7 +53,7 @@ def test_drawn(number): assert number < 1000
 PLUGINS = "xdist.plugin,_hypothesis_pytestplugin"
 """What the runs need; all others that are installed would take most of their time."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_starts]
 
 
 def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from launching import environment, finish
 
+pytestmark = pytest.mark.real_starts
+
 SOAK = Path(__file__).parents[2] / "benchmarks" / "soak.py"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from launching import CONSOLE_SCRIPT, Ended, environment, finish, rule, script
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_starts]
 
 NAMES = ("leadline", "types", "statistics", "msgspec", "psutil", "pyarrow", "json", "rich", "typer", "signal")
 RULE = '''

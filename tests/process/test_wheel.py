@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from launching import PATIENCE, environment
 
+pytestmark = pytest.mark.real_starts
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -1,0 +1,62 @@
+"""What a test costs: its processor time with that of the processes it waited for, and how many it started."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+
+REFERENCE_SECONDS = 0.0029
+"""The loop of ``sample_speed`` on the machine for which the limits of ``tests/limits.toml`` hold."""
+_EVERY = 40
+
+_started = 0
+
+
+def _count(event: str, arguments: tuple[object, ...]) -> None:
+    global _started
+    if event in ("subprocess.Popen", "os.posix_spawn", "os.fork"):
+        _started += 1
+
+
+sys.addaudithook(_count)
+
+
+def sample_speed() -> float:
+    """Return how many times longer than on the reference a fixed loop takes now."""
+    began = time.process_time()
+    total = 0
+    for number in range(150_000):
+        total += number & 7
+    return (time.process_time() - began) / REFERENCE_SECONDS
+
+
+class Meter:
+    """Measures the phases of the tests of this process."""
+
+    def __init__(self) -> None:
+        self._processor, self._processes = _processor_seconds(), _started
+        self._tests = 0
+        self._speeds = [sample_speed() for _ in range(3)]
+
+    def lap(self) -> tuple[float, int]:
+        """Return the processor time since the last call, and the number of processes started."""
+        processor, processes = _processor_seconds(), _started
+        spent = processor - self._processor, processes - self._processes
+        self._processor, self._processes = processor, processes
+        return spent
+
+    @property
+    def slowness(self) -> float:
+        """How many times longer than on the reference things take on this machine, with its load."""
+        self._tests += 1
+        if self._tests % _EVERY == 0:
+            self._speeds.append(sample_speed())
+            self._processor = _processor_seconds()
+        return statistics.median(self._speeds)
+
+
+def _processor_seconds() -> float:
+    spent = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in spent)

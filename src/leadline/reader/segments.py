@@ -182,6 +182,7 @@ class SegmentTail:
             if not messages:
                 return False
             try:
+                _verify_schema_length(messages[0])
                 self._schema = pa.ipc.read_schema(messages[0])
                 self.info = _read_info(self._schema, self.name)
             except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
@@ -217,6 +218,17 @@ class SegmentTail:
         sequences = _verify(columns, rows, self._last_sequence)
         data = pa.Table.from_arrays(columns[2:], self._schema.names[2:])
         return Range(self.info, os.path.basename(self.path), data, sequences, rows, ends[: len(rows)], self.offset)
+
+
+def _verify_schema_length(message: pa.Message) -> None:
+    """Verify that the schema contains no other message, whose rows would be lost; none of its own fields is -1.
+
+    Raises:
+        DamageError: The length in the header of the message is wrong.
+    """
+    metadata = message.metadata
+    if metadata.size % _ALIGNMENT or -1 in np.frombuffer(metadata, "<i4")[:: _ALIGNMENT // 4]:
+        raise DamageError("has a schema with a wrong length")
 
 
 def _verify_length(message: pa.Message, batch: pa.RecordBatch) -> None:

@@ -105,6 +105,7 @@ def test_columns_and_slices_are_those_of_the_table(run: str, part: str) -> None:
 )
 @example(place=5624, bit=0x10, limit_bytes=300)  # the length in the header of a batch
 @example(place=728, bit=1, limit_bytes=300)
+@example(place=4, bit=1, limit_bytes=300)  # the length in the header of the schema
 def test_reading_stops_at_the_damaged_batch(run: str, place: int, bit: int, limit_bytes: int) -> None:
     path = segments(run, layout.TIMELINE)[0]
     data = bytearray(Path(path).read_bytes())
@@ -144,6 +145,11 @@ def with_body(length: int) -> Callable[[bytes], bytes]:
     return corruption
 
 
+def with_schema_up_to(message: int) -> Callable[[bytes], bytes]:
+    """Let the schema contain the messages before this one."""
+    return lambda data: data[:4] + struct.pack("<i", ends_of(data)[message] - 8) + data[8:]
+
+
 DAMAGED, TORN = "damaged", "torn"
 CORRUPTIONS: dict[str, tuple[Callable[[bytes], bytes], int, str | None]] = {
     "empty": (lambda data: b"", 0, None),
@@ -161,6 +167,8 @@ CORRUPTIONS: dict[str, tuple[Callable[[bytes], bytes], int, str | None]] = {
         0,
         TORN,
     ),
+    "says that its schema ends after the first batch": (with_schema_up_to(1), 0, DAMAGED),
+    "says that its schema ends after the last batch": (with_schema_up_to(-1), 0, DAMAGED),
     "is damaged in its schema": (flipped(200), 0, DAMAGED),
     "is damaged at the end": (flipped(-9), 19, DAMAGED),
     "has zeros at the end": (lambda data: data + bytes(64), 20, DAMAGED),

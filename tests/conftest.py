@@ -1,4 +1,4 @@
-"""Settings of all tests: reproducible hypothesis examples under CI, forked starts, what each test costs, signals."""
+"""Settings of all tests: hypothesis examples of the day under CI, forked starts, what each test costs, signals."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 from collections.abc import Generator
+from datetime import UTC, datetime
 
 import pytest
 from fork_server import client
@@ -15,8 +16,10 @@ from metering import Meter
 from units import expected_seconds, unit_of
 
 if os.environ.get("CI"):
-    settings.register_profile("the same on every run", derandomize=True, deadline=None, print_blob=True)
-    settings.load_profile("the same on every run")
+    settings.register_profile("the same all day", derandomize=False, deadline=None, print_blob=True)
+    settings.load_profile("the same all day")
+    # Workers and the retry of failures inherit the seed, so that they draw the same examples also past midnight.
+    os.environ.setdefault("HYPOTHESIS_SEED", f"{datetime.now(UTC):%Y%m%d}")
     # Hypothesis also draws constants of imported local modules, which depend on the tests that ran before.
     if hasattr(providers, "_get_local_constants"):
         providers._get_local_constants = lambda: providers._local_constants
@@ -69,3 +72,15 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report.slowness = _meter.slowness if report.when == "teardown" else 0.0
     report.is_slow = item.get_closest_marker("slow") is not None
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Fill in hypothesis's own option, before hypothesis reads it; a seed from the command line stays."""
+    if os.environ.get("CI") and config.option.hypothesis_seed is None:
+        config.option.hypothesis_seed = os.environ["HYPOTHESIS_SEED"]
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    seed = config.option.hypothesis_seed
+    return None if seed is None else f"hypothesis seed: repeat these examples with --hypothesis-seed={seed}"

@@ -139,8 +139,9 @@ class SourceCopy:
 
     def test(self, tests: Sequence[str], timeout: float) -> tuple[Outcome, str]:
         """Run tests until the first failure, and end all processes that they have left."""
-        # LATE_DYNAMO as in scripts/run_tests.py; under CI, hypothesis draws the same examples each time and keeps none
+        # as in scripts/run_tests.py; under CI, hypothesis draws the same examples all day and keeps none
         changes = {"PYTHONPATH": str(self.sources), _MARK: str(self.sources), "LATE_DYNAMO": "1", "CI": "1"}
+        changes["FORK_STARTS"] = os.environ.get("FORK_STARTS", "1")
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | changes
         command = [self._python, *_PYTEST, f"--basetemp={self._runs}", *tests]
         self._process = process = subprocess.Popen(

@@ -6,23 +6,22 @@ such a process has replaced itself with (``exec``).
 
 from __future__ import annotations
 
+import glob
 import os
 import signal
 import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from fork_server import wire
 
 HANDED_DOWN = "FORK_SERVER"
 """Names the pid and the socket of a process that keeps its server while it replaces itself."""
-FRAMEWORKS = {
-    "torch": "torch", "tensorflow": "tensorflow,keras", "jax": "jax,flax,optax", "trees": "xgboost,lightgbm",
-}  # fmt: skip
-"""The frameworks that the server of an environment imports."""
+FRAMEWORKS = "fork_server.txt"
+"""The file beside the packages of an environment that names the frameworks which its server imports."""
 HELD = {
     "ARROW_DEFAULT_MEMORY_POOL": "system",
     "JE_ARROW_MALLOC_CONF": "background_thread:false",  # a thread does not survive a fork
@@ -30,6 +29,11 @@ HELD = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 """Settings of every server, as of a rule worker; a process that asks for other values is started."""
+SETTINGS = {
+    "jax,flax,optax": {"JAX_PLATFORMS": "cpu"},
+    "tensorflow,keras": {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
+}
+"""Settings of the tests of a framework, by what its server imports: a process without them is started."""
 _DECIDES_IMPORTS = (
     "ARROW", "AUTOGRAPH", "COVERAGE", "CUDA", "GLIBC", "GOTO", "HIP_", "JAX", "JE_", "KERAS", "KMP", "LATE_DYNAMO",
     "LD_", "LC_", "LANG",
@@ -38,14 +42,12 @@ _DECIDES_IMPORTS = (
 )  # fmt: skip
 _HARMLESS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LEADLINE_PYTHONPATH"})
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
-_PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_ENVIRONMENTS = os.path.join(_PROJECT, ".venvs")
 
 _posix_spawn, _posix_spawnp, _execve, _listdir = os.posix_spawn, os.posix_spawnp, os.execve, os.listdir
 _fork_exec: Callable[..., int] | None = None
 _lock = threading.Lock()
-_servers: dict[str, socket.socket | None] = {}
-"""By interpreter; None: it has none, and its processes are started."""
+_servers: dict[str, tuple[socket.socket, dict[str, str]] | None] = {}
+"""The server of an interpreter, and the settings that it has; None: it has none, and its processes are started."""
 _owner = 0
 _may_start_servers = False
 _starts_for_real = False
@@ -88,7 +90,7 @@ def install(server: socket.socket | None = None) -> None:
     _owner, _may_start_servers, _environment = os.getpid(), server is None, dict(os.environ)
     _servers.clear()
     if server is not None:
-        _servers[sys.executable] = server
+        _servers[sys.executable] = server, decisive(_environment)
     if _fork_exec is None:
         _fork_exec = _posixsubprocess.fork_exec
     os.posix_spawn, os.posix_spawnp, os.execve, os.listdir = _spawn_or_fork, _spawnp_or_fork, _exec_with, _list_visible
@@ -166,25 +168,20 @@ def _server_of(interpreter: str, variables: Mapping[str, str]) -> socket.socket 
     with _lock:
         if interpreter not in _servers:
             _servers[interpreter] = _start_server(interpreter) if _may_start_servers else None
-    server = _servers[interpreter]
-    return server if server is not None and decisive(variables) == _expected() else None
+    server, settings = _servers[interpreter] or (None, {})
+    return server if decisive(variables) == settings else None
 
 
-def _expected() -> dict[str, str]:
-    return decisive({**_environment, "OMP_NUM_THREADS": "1"})
-
-
-def _start_server(interpreter: str) -> socket.socket | None:
-    """Start the server of an interpreter of this project."""
-    place = os.path.dirname(os.path.dirname(interpreter))
-    name = os.path.basename(place)
-    if os.path.dirname(place) != _ENVIRONMENTS or name not in FRAMEWORKS:
+def _start_server(interpreter: str) -> tuple[socket.socket, dict[str, str]] | None:
+    """Start the server of an interpreter, if ``scripts/setup`` has provided for one."""
+    frameworks = _frameworks_of(os.path.dirname(os.path.dirname(interpreter)))
+    if frameworks is None:
         return None
     ours, theirs = socket.socketpair()
     clean = {name: value for name, value in _environment.items() if not name.startswith(("LEADLINE", "PYTHONPATH"))}
-    clean |= {"OMP_NUM_THREADS": "1", **HELD}
+    clean |= {"OMP_NUM_THREADS": "1", **HELD, **SETTINGS.get(frameworks, {})}
     room = "." * 16384  # becomes the command line of the forked processes
-    words = [interpreter, os.path.join(os.path.dirname(__file__), "server.py"), FRAMEWORKS[name], "9", room]
+    words = [interpreter, os.path.join(os.path.dirname(__file__), "server.py"), frameworks, "9", room]
     actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 9)]
     if theirs.fileno() == 9:
         theirs.set_inheritable(True)
@@ -193,9 +190,16 @@ def _start_server(interpreter: str) -> socket.socket | None:
     theirs.close()
     answer, _ = wire.receive(ours)
     if answer is None or "refused" in answer:
-        sys.stderr.write(f"fork server of .venvs/{name}: {answer['refused'] if answer else 'failed'}\n")
+        sys.stderr.write(f"fork server of {interpreter}: {answer['refused'] if answer else 'failed'}\n")
         return None
-    return ours
+    return ours, decisive(clean)
+
+
+def _frameworks_of(environment: str) -> str | None:
+    for folder in glob.glob(os.path.join(glob.escape(environment), "lib", "python3*", "site-packages")):
+        with suppress(FileNotFoundError), open(os.path.join(folder, FRAMEWORKS)) as file:
+            return file.read().strip()
+    return None
 
 
 def _fork(server: socket.socket, request: dict[str, Any], descriptors: dict[int, int]) -> int:
@@ -293,7 +297,7 @@ def _spawnp_or_fork(path: str, words: Sequence[Any], environment: Mapping[Any, A
 
 def _exec_with(path: str, words: Sequence[str], environment: Mapping[str, str]) -> None:
     """Replace this process, which keeps its server if the new program is a module of Leadline."""
-    server = _servers.get(sys.executable)
+    server, _ = _servers.get(sys.executable) or (None, {})
     program = program_of(words) if path == sys.executable and os.getpid() == _owner else None
     if server is None or program is None or "module" not in program:
         return _execve(path, words, environment)

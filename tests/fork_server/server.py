@@ -30,7 +30,7 @@ LATE = (
 )  # fmt: skip
 """Imported after the others: what they import in functions."""
 ADAPTERS = {
-    "torch": ("torch",), "tensorflow": ("tensorflow", "keras"), "keras": (), "jax": ("jax",),
+    "torch": ("torch",), "tensorflow": ("tensorflow", "keras"), "keras": (), "jax": ("jax",), "mxnet": ("mxnet",),
     "xgboost": ("xgboost", "boosting"), "lightgbm": ("lightgbm",),
 }  # fmt: skip
 """The adapter packages of each framework."""

@@ -20,10 +20,12 @@ import leadline
 from leadline.store.documents import read_document
 
 ENVIRONMENTS = Path(__file__).parents[2] / ".venvs"
+SERVED = Path("lib", f"python{sys.version_info[0]}.{sys.version_info[1]}", "site-packages", client.FRAMEWORKS)
 TRAININGS = {
     "torch": ("healthy.py",),
     "tensorflow": ("tensorflow_faults.py", "nan", "healthy"),
     "jax": ("jax_faults.py", "nan", "healthy"),
+    "mxnet": ("mxnet_faults.py", "loss_not_decreasing"),
     "trees": ("tree_faults.py", "overfit", "xgboost", "--healthy"),
 }
 """A training of each framework for which there is a server."""
@@ -101,7 +103,8 @@ def train(framework: str, folder: Path) -> Ended:
     name, *arguments = TRAININGS[framework]
     options = ["run", "--out", str(folder / "runs"), "--budget", "off", "--name", "one"]
     words = [python, "-m", "leadline", *options, "--", python, script(name), *arguments]
-    return finish(words, folder, env=environment())
+    settings = client.SETTINGS.get((ENVIRONMENTS / framework / SERVED).read_text().strip(), {})
+    return finish(words, folder, env=environment(**settings))
 
 
 @pytest.mark.parametrize("framework", TRAININGS)

@@ -174,7 +174,8 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "jax.md").read_text()
     (tmp_path / "train.py").write_text(page.partition("```python\n")[2].partition("```")[0])
     command = [
-        *LEADLINE,
+        PYTHON,
+        *LEADLINE[1:],
         "run",
         "--out",
         "runs",

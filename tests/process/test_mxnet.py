@@ -29,7 +29,7 @@ class Trained:
 
     def __init__(self, folder: Path, *options: str, kinds: tuple[str, ...] = ()) -> None:
         truth = folder / "truth.json"
-        words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
+        words = [MXNET, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
         self.ended: Ended = finish(
             [*words, MXNET, script("mxnet_kinds.py"), str(truth), *kinds], folder, env=environment()
         )
@@ -168,7 +168,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "mxnet.md").read_text()
     _, _, rest = page.partition("$ cat train.py\n")
     (tmp_path / "train.py").write_text(rest.partition("$ leadline run train.py")[0])
-    ended = finish([*LEADLINE, "run", "--", MXNET, "train.py"], tmp_path, env=environment())
+    ended = finish([MXNET, *LEADLINE[1:], "run", "--", MXNET, "train.py"], tmp_path, env=environment())
     assert ended.status == 0, ended.err
     (folder,) = (tmp_path / "leadline-runs").iterdir()
     run = leadline.open_run(str(folder))

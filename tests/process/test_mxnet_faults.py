@@ -32,7 +32,7 @@ pytestmark = [pytest.mark.slow, needs_mxnet]
 def train(folder: Path, *options: str, fault: str = "") -> Ended:
     settings = ("--out", str(folder / "runs"), "--budget", "off", "--no-default-rules", *options)
     job = (MXNET, script("mxnet_faults.py"), *([fault] if fault else []))
-    return finish([*LEADLINE, "run", *settings, "--", *job], folder, env=environment())
+    return finish([MXNET, *LEADLINE[1:], "run", *settings, "--", *job], folder, env=environment())
 
 
 @pytest.mark.parametrize("fault", FAULTS)

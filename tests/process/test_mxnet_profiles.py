@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, needs_mxnet]
 def profiled(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     folder = tmp_path_factory.mktemp("profiled")
     window = ("--profile", f"detailed:at={FIRST},for={STEPS}", "--profile", "detailed:at=20,for=1")
-    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
+    words = [MXNET, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
     job = [MXNET, script("mxnet_profiled.py"), str(folder / "own.json")]
     ended = finish([*words, *job], folder, env=environment(MXNET_EXEC_BULK_EXEC_TRAIN="0"))
     assert ended.status == 0, ended.err

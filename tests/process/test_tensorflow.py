@@ -107,7 +107,7 @@ def told(folder: Path, kind: str) -> dict[str, Any]:
 
 
 def watch(kinds: tuple[str, ...], folder: Path, options: tuple[str, ...]) -> Watched:
-    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
+    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
     return Watched(launch([".", *kinds], folder, words).run, folder)
 
 

@@ -32,7 +32,7 @@ def train(fault: str, folder: Path, *arguments: str, stop: str = "stop_training"
     options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" or rules else []
     action = ("--on", f"{FAULTS[fault]}={stop}")
     job = (PYTHON, script("tensorflow_faults.py"), fault, *arguments)
-    words = [*LEADLINE, "run", *options, *action, "--", *job]
+    words = [PYTHON, *LEADLINE[1:], "run", *options, *action, "--", *job]
     return finish(words, folder, env=calm)
 
 

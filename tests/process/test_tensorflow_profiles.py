@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 def profiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ended]:
     folder = tmp_path_factory.mktemp(request.param)
     window = ("--profile", f"detailed:at={FIRST},for={STEPS}")
-    words = [*LEADLINE, "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
+    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
     ended = finish([*words, PYTHON, script("tensorflow_kinds.py"), ".", request.param], folder, env=environment(**CALM))
     assert ended.status == 0, ended.err
     return request.param, ended

@@ -27,7 +27,7 @@ MAX_FAILED = 10
 UNSTEADY = "unsteady: passed only when run alone"
 WORKERS = "3"
 """One more than CI has cores, because tests that start processes also wait."""
-_PARALLEL = ["-n", WORKERS, "--no-loadscope-reorder"]
+_PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder"]
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
 _RETRY_OPTION, _RECORD_OPTION = "--retry", "--record"
 _SHOWN = 60
@@ -75,10 +75,8 @@ class Record:
         """Distribute the units of ``tests/units.py``; none if another distribution was asked for."""
         if config.getoption("dist") != "loadscope" or not TESTS.is_relative_to(config.rootpath):
             return None
-        from xdist.scheduler import LoadScopeScheduling
-
-        sys.path.insert(1, str(TESTS))
         from units import unit_of
+        from xdist.scheduler import LoadScopeScheduling
 
         class Units(LoadScopeScheduling):
             def _split_scope(self, nodeid: str) -> str:
@@ -110,7 +108,7 @@ class RetryRecord(Record):
 
 
 def main(arguments: list[str]) -> int:
-    sys.path[0] = ""  # as with `python -m pytest`
+    sys.path[:1] = ["", str(TESTS)]  # as with `python -m pytest`, and for the plugin
     os.environ.setdefault("LATE_DYNAMO", "1")  # tests/late_dynamo.py
     os.environ.setdefault("FORK_STARTS", "1")  # tests/fork_server
     if arguments[:1] == [_RETRY_OPTION]:
@@ -162,7 +160,6 @@ def write_costs(record: Record, seconds: float) -> None:
 
 def write_durations(record: Record) -> None:
     """Write how long each unit took, so that the next run begins with the longest."""
-    sys.path.insert(1, str(TESTS))
     from units import DURATIONS, KEPT_SECONDS, unit_of
 
     seconds: dict[str, float] = defaultdict(float)

@@ -1,4 +1,4 @@
-"""Settings of all tests: hypothesis examples of the day under CI, forked starts, what each test costs, signals."""
+"""Settings of all tests: hypothesis examples of the day under CI, forked starts, the longest tests first, signals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from fork_server import client
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
-from metering import Meter
 from units import expected_seconds, unit_of
 
 if os.environ.get("CI"):
@@ -59,19 +58,6 @@ def pytest_collection_finish() -> None:
     """Exclude what exists now from garbage collection, and from searches of all objects, which would go through it."""
     gc.collect()
     gc.freeze()
-
-
-_meter = Meter()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to each report what the phase cost, for ``scripts/run_tests.py``."""
-    report = yield
-    report.processor_seconds, report.processes = _meter.lap()
-    report.slowness = _meter.slowness if report.when == "teardown" else 0.0
-    report.is_slow = item.get_closest_marker("slow") is not None
-    return report
 
 
 @pytest.hookimpl(tryfirst=True)

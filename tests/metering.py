@@ -1,4 +1,7 @@
-"""What a test costs: its processor time with that of the processes it waited for, and how many it started."""
+"""A pytest plugin that adds to each report what the phase of the test cost, for ``scripts/run_tests.py``.
+
+That is the processor time of the test and of the processes that it waited for, and how many processes it started.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,9 @@ import resource
 import statistics
 import sys
 import time
+from collections.abc import Generator
+
+import pytest
 
 REFERENCE_SECONDS = 0.0029
 """The loop of ``sample_speed`` on the machine for which the limits of ``tests/limits.toml`` hold."""
@@ -57,6 +63,22 @@ class Meter:
         return statistics.median(self._speeds)
 
 
+def pytest_runtest_logstart() -> None:
+    _meter.lap()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    report.processor_seconds, report.processes = _meter.lap()
+    report.slowness = _meter.slowness if report.when == "teardown" else 0.0
+    report.is_slow = item.get_closest_marker("slow") is not None
+    return report
+
+
 def _processor_seconds() -> float:
     spent = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in spent)
+
+
+_meter = Meter()

@@ -35,11 +35,40 @@ SETTINGS = {
 }
 """Settings of the tests of a framework, by what its server imports: a process without them is started."""
 _DECIDES_IMPORTS = (
-    "ARROW", "AUTOGRAPH", "COVERAGE", "CUDA", "GLIBC", "GOTO", "HIP_", "JAX", "JE_", "KERAS", "KMP", "LATE_DYNAMO",
-    "LD_", "LC_", "LANG",
-    "MALLOC", "MKL", "MXNET", "DMLC", "NCCL", "NUMEXPR", "NUMPY", "NPY", "NVIDIA", "OMP", "OPENBLAS",
-    "PYTHON", "PYTORCH", "TF_", "TORCH", "VECLIB", "XLA", "XGB",
-)  # fmt: skip
+    "ARROW",
+    "AUTOGRAPH",
+    "COVERAGE",
+    "CUDA",
+    "GLIBC",
+    "GOTO",
+    "HIP_",
+    "JAX",
+    "JE_",
+    "KERAS",
+    "KMP",
+    "LATE_DYNAMO",
+    "LD_",
+    "LC_",
+    "LANG",
+    "MALLOC",
+    "MKL",
+    "MXNET",
+    "DMLC",
+    "NCCL",
+    "NUMEXPR",
+    "NUMPY",
+    "NPY",
+    "NVIDIA",
+    "OMP",
+    "OPENBLAS",
+    "PYTHON",
+    "PYTORCH",
+    "TF_",
+    "TORCH",
+    "VECLIB",
+    "XLA",
+    "XGB",
+)
 _HARMLESS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LEADLINE_PYTHONPATH"})
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
@@ -240,8 +269,31 @@ def _start_or_fork(*arguments: Any) -> int:
     assert _fork_exec is not None
     if len(arguments) != 23:
         return _fork_exec(*arguments)
-    (words, programs, close_others, kept, folder, variables, stdin, _, _, stdout, _, stderr, _, failure,
-     restores, has_session, group, gid, groups, uid, umask, before, _) = arguments  # fmt: skip
+    (
+        words,
+        programs,
+        close_others,
+        kept,
+        folder,
+        variables,
+        stdin,
+        _,
+        _,
+        stdout,
+        _,
+        stderr,
+        _,
+        failure,
+        restores,
+        has_session,
+        group,
+        gid,
+        groups,
+        uid,
+        umask,
+        before,
+        _,
+    ) = arguments
     plain = gid is None and groups is None and uid is None and umask < 0 and before is None and programs
     environment = dict(os.environ) if variables is None else dict(os.fsdecode(each).split("=", 1) for each in variables)
     asked = _request(words, environment, os.fsdecode(folder) if folder else None) if plain else None

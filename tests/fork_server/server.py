@@ -19,20 +19,50 @@ from fork_server import child, imported, wire  # noqa: E402
 del sys.path[0]
 
 OWN = (
-    "actions", "agent", "analysis", "charts", "cli", "compaction", "config", "control", "dashboard", "exports",
-    "judge", "monitor", "process", "reader", "records", "remote", "reports", "rules", "serve", "statistics", "store",
-    "training", "trials",
-)  # fmt: skip
+    "actions",
+    "agent",
+    "analysis",
+    "charts",
+    "cli",
+    "compaction",
+    "config",
+    "control",
+    "dashboard",
+    "exports",
+    "judge",
+    "monitor",
+    "process",
+    "reader",
+    "records",
+    "remote",
+    "reports",
+    "rules",
+    "serve",
+    "statistics",
+    "store",
+    "training",
+    "trials",
+)
 """Packages of Leadline that the server imports with all their modules."""
 LATE = (
-    "torch.utils.data", "nanoarrow.ipc", "numpy.ma", "duckdb", "obstore.store", "tsdownsample",
+    "torch.utils.data",
+    "nanoarrow.ipc",
+    "numpy.ma",
+    "duckdb",
+    "obstore.store",
+    "tsdownsample",
     "uvicorn.protocols.http.h11_impl",
-)  # fmt: skip
+)
 """Imported after the others: what they import in functions."""
 ADAPTERS = {
-    "torch": ("torch",), "tensorflow": ("tensorflow", "keras"), "keras": (), "jax": ("jax",), "mxnet": ("mxnet",),
-    "xgboost": ("xgboost", "boosting"), "lightgbm": ("lightgbm",),
-}  # fmt: skip
+    "torch": ("torch",),
+    "tensorflow": ("tensorflow", "keras"),
+    "keras": (),
+    "jax": ("jax",),
+    "mxnet": ("mxnet",),
+    "xgboost": ("xgboost", "boosting"),
+    "lightgbm": ("lightgbm",),
+}
 """The adapter packages of each framework."""
 _PR_SET_PDEATHSIG, _PR_SET_NAME = 1, 15
 

@@ -131,14 +131,20 @@ def test_a_script_finds_what_a_started_one_finds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "program",
     [
-        "import sys; sys.exit(7)", "import sys; sys.exit('said')", "1 / 0", "raise KeyboardInterrupt",
-        "import os; os.kill(os.getpid(), 15)", "import os; os._exit(3)",
+        "import sys; sys.exit(7)",
+        "import sys; sys.exit('said')",
+        "1 / 0",
+        "raise KeyboardInterrupt",
+        "import os; os.kill(os.getpid(), 15)",
+        "import os; os._exit(3)",
         "import atexit; atexit.register(print, 'late')",
-        "import threading; threading.Timer(0.2, print, ['later']).start()", "import nothing_of_that_name",
-        "print('without an end', end='')", "import os; os.abort()",
+        "import threading; threading.Timer(0.2, print, ['later']).start()",
+        "import nothing_of_that_name",
+        "print('without an end', end='')",
+        "import os; os.abort()",
         "import ctypes; ctypes.CDLL(None).on_exit(ctypes.CDLL(None).putchar, None); raise SystemExit(65)",
     ],
-)  # fmt: skip
+)
 def test_a_script_ends_as_a_started_one(tmp_path: Path, program: str) -> None:
     file = tmp_path / "ending.py"
     file.write_text(program + "\n")

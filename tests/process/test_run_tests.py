@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -44,6 +45,15 @@ def there():
 def test_ends_badly(there, name): pass
 """
 """Its teardown fails once."""
+BUSY = """
+import subprocess, sys, time
+
+def test_busy():
+    began = time.process_time()
+    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 2: pass"])
+    while time.process_time() - began < 2:
+        pass
+"""
 DRAWN = """
 from hypothesis import given, strategies as st
 
@@ -151,6 +161,20 @@ def test_only_failed_tests_are_retried(tmp_path: Path, options: list[str], files
     status, said = tried(tmp_path, *options, **files)
     assert status != 0
     assert AGAIN not in said
+
+
+@pytest.mark.parametrize(("place", "is_over"), [("unit", True), ("process", False)])
+def test_a_unit_test_that_computes_for_seconds_fails_the_run(tmp_path: Path, place: str, is_over: bool) -> None:
+    (tmp_path / "tests" / place).mkdir(parents=True)
+    (tmp_path / "tests" / place / "test_busy.py").write_text(BUSY)
+    status, said = tried(tmp_path, "-n", "1")
+    assert summaries(said) == ["1 passed"]
+    assert status == is_over
+    assert ("1 allowed: tests/unit/test_busy.py::test_busy" in said) == is_over
+    document = json.loads((tmp_path / ".test-runs" / "durations.json").read_text())
+    cost = document["tests"][f"tests/{place}/test_busy.py::test_busy"]
+    assert cost["processor_seconds"] > 3
+    assert cost["processes"] == 1
 
 
 @pytest.mark.parametrize("options", [["-k", "first"], ["test_first.py", "-n", "1"], ["test_first.py::test_first_time"]])

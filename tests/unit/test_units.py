@@ -1,0 +1,50 @@
+"""Which tests run together in one worker, and which units come first."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import units
+
+SHARING = '@pytest.fixture(scope="module")\ndef run(): ...\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    for name, text in (("process/test_alone", ""), ("process/test_shared", SHARING), ("unit/test_quick", "")):
+        file = tmp_path / "tests" / f"{name}.py"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    browser = tmp_path / "tests" / "browser"
+    browser.mkdir()
+    (browser / "conftest.py").write_text(SHARING)
+    (browser / "test_page.py").write_text("")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("test", "unit"),
+    [
+        ("tests/process/test_alone.py::test_it[a-b::c]", "tests/process/test_alone.py::test_it"),
+        ("tests/process/test_shared.py::test_it", "tests/process/test_shared.py"),
+        ("tests/browser/test_page.py::test_it", "tests/browser/test_page.py"),
+        ("tests/unit/test_quick.py::test_it", "tests/unit/test_quick.py"),
+    ],
+)
+def test_tests_that_share_a_fixture_run_together(project: Path, test: str, unit: str) -> None:
+    assert units.unit_of(test, project) == unit
+
+
+def test_new_units_that_start_processes_are_expected_to_take_longer() -> None:
+    assert units.expected_seconds("tests/process/test_of_tomorrow.py") > units.expected_seconds(
+        "tests/unit/test_new.py"
+    )
+
+
+def test_the_recorded_units_exist() -> None:
+    root = Path(__file__).parents[2]
+    recorded = json.loads(units.DURATIONS.read_text())
+    assert recorded
+    assert [unit for unit in recorded if not (root / unit.partition("::")[0]).is_file()] == []

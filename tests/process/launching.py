@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ def environment(**changes: str) -> dict[str, str]:
     return clean | {"OMP_NUM_THREADS": "1"} | changes
 
 
-def command(options: tuple[str, ...] | list[str], *job: str, root: Path) -> list[str]:
+def command(options: Sequence[str], *job: str, root: Path) -> list[str]:
     """Return a ``leadline run`` command; the budget is off by default, because a busy machine inflates the overhead."""
     budget = () if "--budget" in options else ("--budget", "off")
     return [*LEADLINE, "run", "--out", str(root / "runs"), *budget, *options, "--", *job]

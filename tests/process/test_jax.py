@@ -9,11 +9,11 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from launching import LEADLINE, environment, finish, script
+from recorded import recorded
 
 import leadline
 from leadline.reader.run import Run
@@ -49,13 +49,18 @@ pytestmark = pytest.mark.slow
 
 @functools.cache
 def bare() -> dict[str, Any]:
-    return run_script("bare")
+    return recorded_script("bare")[0]
 
 
 @functools.cache
-def watched() -> tuple[TemporaryDirectory[str], dict[str, Any]]:
-    folder = TemporaryDirectory(prefix="leadline-jax-")
-    return folder, run_script(folder.name)
+def watched() -> tuple[dict[str, Any], Path]:
+    return recorded_script(".")
+
+
+def recorded_script(folder: str) -> tuple[dict[str, Any], Path]:
+    ended, place = recorded([PYTHON, script("jax_kinds.py"), folder], patience=1500, JAX_PLATFORMS="cpu")
+    assert ended.status == 0, ended.err
+    return dict(json.loads(ended.lines[-1])), place
 
 
 def run_script(folder: str, *styles: str, python: str = PYTHON, **changes: str) -> dict[str, Any]:
@@ -67,13 +72,13 @@ def run_script(folder: str, *styles: str, python: str = PYTHON, **changes: str) 
 
 
 def run_of(name: str) -> Run:
-    return leadline.open_run(str(Path(watched()[0].name) / name))
+    return leadline.open_run(str(watched()[1] / name))
 
 
 @pytest.mark.parametrize("preset", ["standard", "full"])
 @pytest.mark.parametrize("style", STYLES)
 def test_a_style_is_bit_identical_and_traced_as_often(style: str, preset: str) -> None:
-    _, results = watched()
+    results, _ = watched()
     (document,) = run_of(f"{style}-{preset}").worker_documents().values()
     assert document.off is None, document.off
     assert document.steps["train"] == STYLES[style]

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from launching import bare, environment, finish, script, watched
+from launching import environment, finish, script
+from recorded import recorded, recorded_run
 from safetensors.torch import load_file
 
 from leadline.reader.run import Run
@@ -93,8 +94,8 @@ CAPTURE = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 class Watched:
     """The runs of all kinds, and the diary that each kind wrote."""
 
-    def __init__(self, runs: Sequence[Run], diaries: Path) -> None:
-        self.runs, self._diaries = runs, diaries
+    def __init__(self, runs: Sequence[Run], folders: Sequence[Path]) -> None:
+        self.runs, self._folders = runs, folders
         self.series = [row for run in runs for row in run.series().to_pylist()]
         self.events_told = [row for run in runs for row in run.timeline().to_pylist()]
         self.documents = {name: document for run in runs for name, document in run.worker_documents().items()}
@@ -104,7 +105,7 @@ class Watched:
             self.values.setdefault((row["worker"], row["name"], row["statistic"]), {})[row["step"]] = row["value"]
 
     def diary(self, kind: str) -> dict[str, Any]:
-        return read_diary(self._diaries, kind)
+        return read_diary(next(folder for folder in self._folders if (folder / f"{kind}.json").exists()), kind)
 
     def worker(self, kind: str) -> str:
         return f"rank0-{self.diary(kind)['pid']}"
@@ -138,24 +139,22 @@ def read_diary(folder: Path, kind: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("bare")
-    ended = bare("kinds.py", ".", *KINDS, folder=folder)
+def unwatched() -> Path:
+    ended, folder = recorded([sys.executable, script("kinds.py"), ".", *KINDS])
     assert (ended.status, ended.err) == (0, "")
     return folder
 
 
 @pytest.fixture(scope="module")
-def watch(tmp_path_factory: pytest.TempPathFactory) -> Watched:
-    diaries, runs = tmp_path_factory.mktemp("watched"), []
-    for index, kinds in enumerate(GROUPS):
-        folder = diaries / f"group{index}"
-        folder.mkdir()
-        ended = watched(CAPTURE, script("kinds.py"), str(diaries), *kinds, folder=folder)
+def watch() -> Watched:
+    runs, folders = [], []
+    for kinds in GROUPS:
+        ended, folder = recorded_run(CAPTURE, script("kinds.py"), ".", *kinds)
         assert ended.status == 0, ended.err
         assert "Traceback" not in ended.err
         runs.append(ended.run)
-    return Watched(runs, diaries)
+        folders.append(folder)
+    return Watched(runs, folders)
 
 
 def test_all_kinds_are_listed(watch: Watched) -> None:

@@ -7,12 +7,12 @@ import json
 import math
 import re
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 import pytest
-from launching import LEADLINE, MXNET, Ended, environment, finish, needs_mxnet, script
+from launching import LEADLINE, MXNET, environment, finish, needs_mxnet, script
+from recorded import recorded
 
 import leadline
 from leadline.reader.run import Run
@@ -27,15 +27,12 @@ pytestmark = [pytest.mark.slow, needs_mxnet]
 class Trained:
     """All kinds of trainings in one process, with Leadline."""
 
-    def __init__(self, folder: Path, *options: str, kinds: tuple[str, ...] = ()) -> None:
-        truth = folder / "truth.json"
-        words = [MXNET, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
-        self.ended: Ended = finish(
-            [*words, MXNET, script("mxnet_kinds.py"), str(truth), *kinds], folder, env=environment()
-        )
+    def __init__(self, *options: str, kinds: tuple[str, ...] = ()) -> None:
+        words = [MXNET, *LEADLINE[1:], "run", "--out", "runs", "--no-default-rules", *options, "--"]
+        self.ended, folder = recorded([*words, MXNET, script("mxnet_kinds.py"), "truth.json", *kinds])
         assert self.ended.status == 0, self.ended.err
         self.digests: dict[str, str] = json.loads(self.ended.lines[-1])
-        self.told: dict[str, Any] = json.loads(truth.read_text())
+        self.told: dict[str, Any] = json.loads((folder / "truth.json").read_text())
 
     @property
     def run(self) -> Run:
@@ -47,28 +44,26 @@ class Trained:
 
 @functools.cache
 def bare_digests() -> dict[str, str]:
-    with TemporaryDirectory() as folder:
-        words = [MXNET, script("mxnet_kinds.py"), str(Path(folder) / "truth.json")]
-        ended = finish(words, Path(folder), env=environment())
-        assert ended.status == 0, ended.err
-        return dict(json.loads(ended.lines[-1]))
+    ended, _ = recorded([MXNET, script("mxnet_kinds.py"), "truth.json"])
+    assert ended.status == 0, ended.err
+    return dict(json.loads(ended.lines[-1]))
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
-    return Trained(tmp_path_factory.mktemp("everything"), "--budget", "off", *EVERYTHING)
+def trained() -> Trained:
+    return Trained("--budget", "off", *EVERYTHING)
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
-def test_presets_leave_every_bit(preset: str, tmp_path: Path) -> None:
-    trained = Trained(tmp_path, "--preset", preset, "--budget", "off")
+def test_presets_leave_every_bit(preset: str) -> None:
+    trained = Trained("--preset", preset, "--budget", "off")
     assert trained.digests == bare_digests()
     (document,) = trained.run.worker_documents().values()
     assert document.off is None, document.off
 
 
-def test_losses_that_are_read_a_step_later_are_the_same(trained: Trained, tmp_path: Path) -> None:
-    alone = Trained(tmp_path, "--preset", "light", "--budget", "off", "--capture", "losses:every=1")
+def test_losses_that_are_read_a_step_later_are_the_same(trained: Trained) -> None:
+    alone = Trained("--preset", "light", "--budget", "off", "--capture", "losses:every=1")
     assert losses_of(alone.run) == losses_of(trained.run)
 
 
@@ -145,12 +140,12 @@ def test_waits_for_batches_of_a_loader_are_a_phase(trained: Trained) -> None:
     assert modes[:12] == [*["train"] * 4, *["eval"] * 2] * 2  # only one kind has loaders
 
 
-def test_blocks_inside_a_hybridized_block_are_captured_if_they_are_asked_for_by_name(tmp_path: Path) -> None:
+def test_blocks_inside_a_hybridized_block_are_captured_if_they_are_asked_for_by_name() -> None:
     captured = [
         word for what in ("layers:regex=.", "weights:", "biases:") for word in ("--capture", f"{what},every=2,raw=true")
     ]
     captured = [word.replace(":,", ":") for word in captured]
-    trained = Trained(tmp_path, "--budget", "off", *captured, kinds=("hybridized", "static_shape"))
+    trained = Trained("--budget", "off", *captured, kinds=("hybridized", "static_shape"))
     run, bare = trained.run, bare_digests()
     assert trained.digests == {kind: bare[kind] for kind in trained.digests}
     for net, first, last, steps in (("0", "0", "1", (2, 4, 6)), ("1", "2", "3", (10, 12, 14))):

@@ -6,12 +6,13 @@ import json
 import math
 import socket
 import subprocess
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launching import LEADLINE, PATIENCE, Ended, environment, finish, script
+from launching import LEADLINE, PATIENCE, Ended, environment, script
+from recorded import recorded
 
 from leadline.reader.run import Run
 
@@ -73,8 +74,7 @@ class Watched(NamedTuple):
 class Trainings:
     """The trainings of all kinds, with Leadline and without; a group is trained when one of its kinds is needed."""
 
-    def __init__(self, make_folder: Callable[[str], Path]) -> None:
-        self._make_folder = make_folder
+    def __init__(self) -> None:
         self._bare: dict[tuple[str, ...], Path] = {}
         self._watched: dict[tuple[str, ...], Watched] = {}
 
@@ -82,20 +82,19 @@ class Trainings:
         """Return what a kind tells without Leadline: the digest of its weights, and the truth about each step."""
         group = group_of(kind)
         if group not in self._bare:
-            self._bare[group] = self._make_folder("bare")
-            launch(["--truth", ".", *group], self._bare[group])
+            self._bare[group] = launch(["--truth", ".", *group])[1]
         return told(self._bare[group], kind)
 
     def watched(self, kind: str) -> Watched:
         group = group_of(kind)
         if group not in self._watched:
-            self._watched[group] = watch(group, self._make_folder("watched"), EVERYTHING)
+            self._watched[group] = watch(group, EVERYTHING)
         return self._watched[group]
 
 
 @pytest.fixture(scope="module")
-def trainings(tmp_path_factory: pytest.TempPathFactory) -> Trainings:
-    return Trainings(tmp_path_factory.mktemp)
+def trainings() -> Trainings:
+    return Trainings()
 
 
 def group_of(kind: str) -> tuple[str, ...]:
@@ -106,17 +105,18 @@ def told(folder: Path, kind: str) -> dict[str, Any]:
     return dict(json.loads((folder / f"{kind}.json").read_text()))
 
 
-def watch(kinds: tuple[str, ...], folder: Path, options: tuple[str, ...]) -> Watched:
-    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *options, "--"]
-    return Watched(launch([".", *kinds], folder, words).run, folder)
+def watch(kinds: tuple[str, ...], options: tuple[str, ...]) -> Watched:
+    words = [PYTHON, *LEADLINE[1:], "run", "--out", "runs", "--no-default-rules", *options, "--"]
+    ended, folder = launch([".", *kinds], words)
+    return Watched(ended.run, folder)
 
 
-def launch(arguments: list[str], folder: Path, words: Sequence[str] = ()) -> Ended:
-    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+def launch(arguments: list[str], words: Sequence[str] = ()) -> tuple[Ended, Path]:
+    calm = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     job = [PYTHON, script("tensorflow_kinds.py"), *arguments]
-    ended = finish([*words, *job], folder, env=calm, patience=len(arguments) * PATIENCE)
+    ended, folder = recorded([*words, *job], patience=len(arguments) * PATIENCE, **calm)
     assert ended.status == 0, ended.err
-    return ended
+    return ended, folder
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -136,9 +136,9 @@ def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
 
 
 @pytest.mark.parametrize("preset", ["light", "standard", "full"])
-def test_presets_leave_every_bit(preset: str, trainings: Trainings, tmp_path: Path) -> None:
+def test_presets_leave_every_bit(preset: str, trainings: Trainings) -> None:
     kinds = ("convolution", "convolution_xla", "long")
-    trained = watch(kinds, tmp_path, ("--preset", preset))
+    trained = watch(kinds, ("--preset", preset))
     assert len(trained.run.worker_documents()) == len(kinds)
     for kind in kinds:
         assert told(trained.folder, kind)["digest"] == trainings.bare(kind)["digest"]

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script
+from recorded import recorded
 
 import leadline
 from leadline.config.presets import FIRST_STEPS
@@ -101,11 +102,9 @@ def note(folder: Path, kind: str) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def unwatched() -> Path:
     """Run all trainings without Leadline, one after the other in one process; return the folder."""
-    folder = tmp_path_factory.mktemp("unwatched")
-    words = [PYTHON, script("boosters.py"), str(folder), *OF_XGBOOST, *OF_LIGHTGBM]
-    ended = finish(words, folder, env=environment())
+    ended, folder = recorded([PYTHON, script("boosters.py"), ".", *OF_XGBOOST, *OF_LIGHTGBM])
     assert ended.status == 0, ended.err
     return folder
 
@@ -117,11 +116,10 @@ def document(run: Run) -> WorkerDocument:
 
 
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def watched() -> Path:
     """The same, each in a run of its own; the runs are below ``runs``."""
-    folder = tmp_path_factory.mktemp("watched")
-    words = [PYTHON, script("boosters_in_turn.py"), str(folder), *OF_XGBOOST, *OF_LIGHTGBM]
-    ended = finish(words, folder, env=environment(LEADLINE_ROOT=str(folder / "runs")), given=json.dumps(CAPTURE))
+    words = [PYTHON, script("boosters_in_turn.py"), ".", *OF_XGBOOST, *OF_LIGHTGBM]
+    ended, folder = recorded(words, given=json.dumps(CAPTURE), LEADLINE_ROOT="runs")
     assert ended.status == 0, ended.err
     return folder
 

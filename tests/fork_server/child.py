@@ -51,7 +51,7 @@ def run(request: dict[str, Any], descriptors: list[int], aside: imported.SetAsid
     _inherit(request)
     _set_environment(request, added)
     _tell_the_system(request["command"])
-    _open_streams(is_unbuffered="-u" in request["flags"])
+    _open_streams(is_unbuffered="-u" in request["flags"] or bool(request["environment"].get("PYTHONUNBUFFERED")))
     if sys.modules.get("numpy.random.mtrand") is not None:
         sys.modules["numpy.random.mtrand"].seed()
     sys.meta_path.insert(0, aside)

@@ -69,7 +69,8 @@ _DECIDES_IMPORTS = (
     "XLA",
     "XGB",
 )
-_HARMLESS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "LEADLINE_PYTHONPATH"})
+_HARMLESS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"})
+"""Those that ``child`` heeds."""
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 _posix_spawn, _posix_spawnp, _execve, _listdir = os.posix_spawn, os.posix_spawnp, os.execve, os.listdir

@@ -152,6 +152,15 @@ def test_a_script_ends_as_a_started_one(tmp_path: Path, program: str) -> None:
     assert (forked.status, forked.out, forked.err) == (started.status, started.out, started.err)
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_output_is_buffered_as_in_a_started_script(tmp_path: Path, unbuffered: str) -> None:
+    file = tmp_path / "printing.py"
+    file.write_text("import os\nprint('first')\nos.write(1, b'second')\n")
+    words = [sys.executable, str(file)]
+    forked, started = both(lambda _: finish(words, tmp_path, env=environment(PYTHONUNBUFFERED=unbuffered)), tmp_path)
+    assert forked.out == started.out == ("first\nsecond" if unbuffered else "secondfirst\n")
+
+
 def test_a_package_beside_the_script_comes_first(tmp_path: Path) -> None:
     (tmp_path / "numpy.py").write_text("print('mine')\n")
     (tmp_path / "importing.py").write_text("import numpy\n")

@@ -36,6 +36,7 @@ def test_arrays_and_numbers_are_recorded_at_their_steps(tmp_path: Path) -> None:
         hook.step()
     run = close_and_open(hook)
     assert run.steps(mode="train") == list(range(5))
+    assert "step_skipped" not in run.timeline()["name"].to_pylist()
     weights = run.tensor("weight")
     assert [weights.statistic("sum", step) for step in (0, 2, 4)] == [3.0, 9.0, 15.0]
     np.testing.assert_array_equal(weights.value(2), np.full(3, 3.0))

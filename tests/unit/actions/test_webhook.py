@@ -172,8 +172,20 @@ def test_a_redirect_that_keeps_the_request_is_followed() -> None:
     assert server.received[0].body == server.received[1].body
 
 
+def test_authorization_is_not_sent_to_another_host() -> None:
+    port = free_port()
+    moved = Reply(308, headers={"Location": f"http://localhost:{port}/there"})
+    with http_endpoint(moved, Reply(200), port=port) as server:
+        post(server, authorization="Bearer abc")
+    first, second = server.received
+    assert (first.headers["host"], second.headers["host"]) == (f"127.0.0.1:{port}", f"localhost:{port}")
+    assert "authorization" in first.headers
+    assert "authorization" not in second.headers
+    assert first.body == second.body
+
+
 @pytest.mark.parametrize("secret", ["header", "url"])
-def test_authorization_is_not_sent_to_another_host(secret: str) -> None:
+def test_authorization_is_not_sent_to_another_port(secret: str) -> None:
     with http_endpoint() as other, http_endpoint(Reply(308, headers={"Location": f"{other.url}/there"})) as server:
         if secret == "header":
             post(server, authorization="Bearer abc")

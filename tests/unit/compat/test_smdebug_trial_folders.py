@@ -32,6 +32,8 @@ from leadline.compat.smdebug.exceptions import (
 from leadline.compat.smdebug.trials import LocalTrial
 from leadline.errors import DamagedRunError
 
+PT1 = Path(__file__).parents[2] / "data" / "smdebug" / "pt1"
+
 
 def save(folder: Path, step: int, worker: str = "worker_0", **tensors: Any) -> None:
     mode = modes.EVAL if step % 2 else modes.TRAIN
@@ -129,6 +131,13 @@ def test_what_a_writer_wrote_is_what_a_reader_reads(tmp_path: Path) -> None:
     Path(writer.name()).write_bytes(Path(writer.name()).read_bytes()[:-3])
     with pytest.raises(ValueError, match="truncated"):
         list(FileReader(writer.name()).read_tensors())
+
+
+def test_modes_have_the_numbers_of_smdebug() -> None:
+    assert [mode.name for mode in sorted(modes, key=lambda mode: mode.value)] == ["TRAIN", "EVAL", "PREDICT", "GLOBAL"]
+    for step, stamp in ((2, (modes.TRAIN, 2)), (4, (modes.EVAL, 0))):  # of files that smdebug itself wrote
+        path = TensorFileLocation(step, "worker_0").get_file_location(str(PT1))
+        assert {tuple(read[3:]) for read in FileReader(path).read_tensors()} == {stamp}
 
 
 def test_a_damaged_event_file_costs_its_values_only(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
 import re
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from leadline.dashboard.page import RUN_PAGES
 from leadline.dashboard.security import (
@@ -100,14 +103,29 @@ def test_only_get_and_post_are_served(method: str) -> None:
 def test_a_large_body_is_refused_before_it_is_read() -> None:
     counter = Counter(Access())
     assert counter.client.post("/change", content=b"a" * (MAX_BODY_BYTES + 1), headers=OWN_PAGE).status_code == 413
-
-    def chunks() -> object:
-        for _ in range(MAX_BODY_BYTES // 1024 + 2):
-            yield b"a" * 1024
-
-    assert counter.client.post("/change", content=chunks(), headers=OWN_PAGE).status_code == 413  # type: ignore[arg-type]
     assert counter.client.post("/change", content=b"a" * MAX_BODY_BYTES, headers=OWN_PAGE).status_code == 200
     assert len(counter.changes) == 1
+
+
+@pytest.mark.parametrize(("excess", "status"), [(0, 200), (1, 413)])
+def test_a_body_of_unknown_length_is_limited_as_a_whole(excess: int, status: int) -> None:
+    """The test client would join the parts into one message."""
+    counter, sent = Counter(Access()), list[Message]()
+    sizes = [1024] * (MAX_BODY_BYTES // 1024) + [excess]
+    waiting = [{"type": "http.request", "body": b"a" * size, "more_body": True} for size in sizes]
+    waiting[-1]["more_body"] = False
+
+    async def receive() -> Message:
+        return waiting.pop(0)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    headers = Headers({"Host": "127.0.0.1:8321", **OWN_PAGE}).raw
+    scope = {"type": "http", "method": "POST", "path": "/change", "query_string": b"", "headers": headers}
+    asyncio.run(counter.client.app(scope, receive, send))
+    assert sent[0]["status"] == status
+    assert [len(change) for change in counter.changes] == ([] if excess else [MAX_BODY_BYTES])
 
 
 def test_read_only_refuses_every_change() -> None:

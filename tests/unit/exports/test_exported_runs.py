@@ -18,6 +18,7 @@ from leadline.cli import main
 from leadline.exports import perfetto
 from leadline.exports.perfetto import export_trace
 from leadline.exports.span import Span
+from leadline.exports.tensorboard_events import GrowingEvents
 from leadline.reader.run import Run
 from leadline.records.event import Event
 from leadline.store import layout
@@ -176,6 +177,19 @@ def test_numbers_become_tensorboard_scalars(export: Callable[..., Path], run: Pa
     events = list(loader.RawEventFileLoader(str(file)).Load())
     assert len(events) == 1 + 10  # the file version, and one loss for each step
     assert b"loss" in events[1]
+
+
+def test_a_step_of_a_growing_run_is_written_at_the_next_update(tmp_path: Path) -> None:
+    events, writer = GrowingEvents(str(tmp_path / "events")), RunWriter(tmp_path / "run")
+
+    def update(*parts: Capture, is_final: bool = False) -> int:
+        writer.write_all(parts)
+        return events.update(Run(writer.path), Span(), is_final=is_final)
+
+    assert update(Capture(0, {"loss": {"value": 1.0}})) == 0
+    assert update(Capture(0, {"accuracy": {"value": 0.5}})) == 2
+    assert update(Capture(1, {"loss": {"value": 1.0}})) == 0
+    assert update(is_final=True) == 1
 
 
 def test_an_empty_run_is_a_valid_trace(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 from pathlib import Path
 
 import psutil
@@ -10,7 +11,8 @@ import pytest
 
 from leadline.judge.judge import Judge
 from leadline.judge.rule_entry import Results, RuleResult
-from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses, WorkersClosedError
+from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, WorkersClosedError
+from leadline.reader.run import open_run
 from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, RunWriter
 
@@ -94,6 +96,19 @@ def test_a_process_that_crashed_is_not_reused(runs: list[str], tmp_path: Path) -
         assert results["exploding_tensor"].findings[0].step == 2
     assert len(children()) == 1
     worker_processes.close()
+
+
+def test_a_process_that_has_not_answered_is_not_reused(runs: list[str]) -> None:
+    worker_processes = WorkerProcesses(is_kept=True)
+    manifest = open_run(runs[0]).manifest
+    process = RuleProcess(runs[0], manifest, [BUILT_IN], WorkerLimits(), lambda alias, how: None, worker_processes)
+    process.start(is_over=True)
+    while not process.described:
+        select.select([process.descriptor], [], [])
+        process.receive()
+    process.ask(is_over=True, gone=())
+    process.close()
+    assert children() == set()
 
 
 def test_a_process_that_died_while_idle_is_replaced(runs: list[str]) -> None:

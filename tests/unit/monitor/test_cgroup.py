@@ -44,8 +44,9 @@ def test_cgroup_v2(tmp_path: Path) -> None:
 
 def test_the_strictest_limit_of_a_group_and_its_parents_applies(tmp_path: Path) -> None:
     write(tmp_path / "cgroup/pod", cpu__max="150000 100000", cpu__stat="usage_usec 9", memory__max=str(GIB))
-    write(tmp_path / "cgroup/pod/container", cpu__max="400000 100000", memory__max="max")
-    result = limits(tmp_path, "0::/pod/container")
+    write(tmp_path / "cgroup/pod/container", cpu__max="400000 100000", memory__max=str(4 * GIB))
+    write(tmp_path / "cgroup/pod/container/own", cpu__max="max 100000", memory__max="max")
+    result = limits(tmp_path, "0::/pod/container/own")
     assert result.cpu is not None
     assert result.memory is not None
     assert (result.cpu.cores, result.memory.limit_bytes) == (1.5, GIB)

@@ -90,6 +90,18 @@ def test_a_growing_file_is_uploaded_piece_by_piece_and_becomes_one_object(writer
     assert store.contents() == local(writer.path)
 
 
+def test_every_piece_begins_where_the_one_before_it_ends(writer: RunWriter) -> None:
+    store = Store()
+    uploader = Uploader(writer.path, store)
+    end = 0
+    for step in range(4):
+        writer.write_all(captures([step]))
+        uploader.sync()
+        assert [name for name in store.take() if name.startswith(SEGMENT)] == [chunk(SEGMENT, end)]
+        end = os.path.getsize(os.path.join(writer.path, SEGMENT))
+    assert store.contents() == local(writer.path)
+
+
 def test_a_segment_that_a_later_one_follows_is_one_object(tmp_path: Path) -> None:
     store, writer = Store(), RunWriter(tmp_path / "one", segment_batches=2)
     uploader = Uploader(writer.path, store)

@@ -74,6 +74,31 @@ def test_rows_of_several_layouts_share_one_sequence_without_a_gap(tmp_path: Path
     assert len(rows) == 12
 
 
+def test_only_the_last_batch_of_a_flush_completes_its_step(tmp_path: Path) -> None:
+    waiting: list[Writer] = []
+
+    def put_once() -> None:  # just before a flush, in its thread: the flush takes both rows
+        while waiting:
+            writer = waiting.pop()
+            writer.put_row(LOSS, stamp(7), bytes(8))
+            writer.put_row(PAIR, stamp(7), bytes(16))
+            writer.finish_step(stamp(7))
+
+    writer = open_writer(tmp_path, before_flush=put_once)
+    waiting.append(writer)
+    wait_until(lambda: writer.rows == 2)
+    assert writer.close()
+    assert [batch.column("complete_step")[0].as_py() for batch in batches(tmp_path)] == [-1, 7]
+
+
+def test_an_urgent_row_wakes_the_writer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("leadline.store.writer.FLUSH_SECONDS", 3600.0)
+    writer = open_writer(tmp_path)
+    writer.put_row(LOSS, stamp(0), bytes(8), is_urgent=True)
+    wait_until(lambda: writer.rows == 1)
+    assert writer.close()
+
+
 def test_a_layout_that_was_freed_lends_its_id_to_no_other(tmp_path: Path, writer: Writer) -> None:
     for step in range(50):  # of an optimizer that was freed: the next one's layout may take its place in memory
         own = SeriesLayout((TensorInfo(f"loss{step}", ("losses",)),), ((0, "value"),))

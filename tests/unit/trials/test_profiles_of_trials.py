@@ -36,6 +36,8 @@ def test_steps_and_phases_of_a_timeline(prof: Run) -> None:
     assert [row["duration_ns"] for row in steps] == [61698_000, 5820_000, 15446_000, 10213_000, 7689_000]
     assert steps[0]["start_ns"] == START_NS + 4977610_000
     assert {row["phase"] for row in steps} == {"train"}  # the script set no mode
+    (document,) = prof.worker_documents().values()
+    assert (document.steps, document.step) == ({"train": 5}, 4)
     forward = [row for row in rows if row["name"] == "forward"]
     assert [row["duration_ns"] for row in forward] == [61672_000, 5814_000, 15441_000, 10193_000, 7684_000]
     others = [row for row in rows if row["name"] == "Forward-SubModuleInternal"]

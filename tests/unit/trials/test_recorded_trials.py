@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,22 @@ def test_reductions(recorded: tuple[Run, dict[str, Any]]) -> None:
             assert sorted(stored) == sorted(reductions), name
             for reduction, value in reductions.items():
                 assert run.tensor(name).statistic(leadline_statistic(reduction), mode_step, mode=mode) == value
+
+
+def test_the_time_of_a_step_is_that_of_its_last_record() -> None:
+    rows = leadline.open_trial(DATA / "pt1").tensor("CrossEntropyLoss_output_0").statistics("value").to_pylist()
+    assert [row["step"] for row in rows] == [0, 2, 4, 6, 8]
+    for row in rows:
+        (file,) = DATA.glob(f"pt1/events/{row['step']:012}/*.tfevents")
+        assert row["time_ns"] / 10**9 == max(record_times(file.read_bytes()))
+
+
+def record_times(data: bytes) -> Iterator[float]:
+    """Yield the time of each record of an event file: the first field of its message, in seconds."""
+    at = 0
+    while at < len(data):
+        yield struct.unpack_from("<d", data, at + 13)[0]
+        at += struct.unpack_from("<Q", data, at)[0] + 16
 
 
 def test_shapes_of_reduced_tensors() -> None:

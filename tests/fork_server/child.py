@@ -52,8 +52,8 @@ def run(request: dict[str, Any], descriptors: list[int], aside: imported.SetAsid
     _set_environment(request, added)
     _tell_the_system(request["command"])
     _open_streams(is_unbuffered="-u" in request["flags"] or bool(request["environment"].get("PYTHONUNBUFFERED")))
-    if sys.modules.get("numpy.random.mtrand") is not None:
-        sys.modules["numpy.random.mtrand"].seed()
+    if (random := aside.module("numpy.random.mtrand")) is not None:
+        random.seed()
     sys.meta_path.insert(0, aside)
     _set_path(request["environment"].get("PYTHONPATH", ""))
     if server is not None:

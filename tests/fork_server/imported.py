@@ -52,6 +52,10 @@ class SetAside:
         self._waiting = dict(self._all)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._all))
 
+    def module(self, name: str) -> Any:
+        """Return a module that was imported, wherever it is now; None if it was not."""
+        return self._all.get(name)
+
     def leave_to_the_system(self) -> None:
         """Spare the end of this process from deallocating these modules, which takes longer than its start."""
         for name in self._all:

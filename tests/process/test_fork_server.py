@@ -25,7 +25,7 @@ TRAININGS = {
     "torch": ("healthy.py",),
     "tensorflow": ("tensorflow_faults.py", "nan", "healthy"),
     "jax": ("jax_faults.py", "nan", "healthy"),
-    "mxnet": ("mxnet_faults.py", "loss_not_decreasing"),
+    "mxnet": ("mxnet_faults.py",),
     "trees": ("tree_faults.py", "overfit", "xgboost", "--healthy"),
 }
 """A training of each framework for which there is a server."""

@@ -6,6 +6,7 @@ import atexit
 import ctypes
 import io
 import logging
+import mmap
 import os
 import runpy
 import signal
@@ -50,7 +51,7 @@ def run(request: dict[str, Any], descriptors: list[int], aside: imported.SetAsid
     server = _take_descriptors(request["numbers"], descriptors, server)
     _inherit(request)
     _set_environment(request, added)
-    _tell_the_system(request["command"])
+    _tell_the_system(request["command"], request["environment"])
     _open_streams(is_unbuffered="-u" in request["flags"] or bool(request["environment"].get("PYTHONUNBUFFERED")))
     if (random := aside.module("numpy.random.mtrand")) is not None:
         random.seed()
@@ -114,22 +115,25 @@ def _set_environment(request: dict[str, Any], added: dict[str, str]) -> None:
     sys.dont_write_bytecode = bool(request["environment"].get("PYTHONDONTWRITEBYTECODE"))
 
 
-def _tell_the_system(command: list[str]) -> None:
-    """Set the name and the command line that ``/proc`` shows."""
+def _tell_the_system(command: list[str], environment: dict[str, str]) -> None:
+    """Set the name, the command line and the environment that ``/proc`` shows."""
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_NAME, os.path.basename(command[0]).encode()[:15], 0, 0, 0)
-    fields = _memory_fields()
-    start, end = fields[48], fields[49]
-    line = b"\0".join(os.fsencode(word) for word in command) + b"\0"
-    line = line[: end - start - 1]
-    ctypes.memset(start, 0, end - start)
-    ctypes.memmove(start, line, len(line))
-    libc.sbrk.restype = ctypes.c_void_p
-    addresses = [fields[number] for number in (26, 27, 45, 46, 47)] + [libc.sbrk(0)]
-    addresses += [fields[28], start, start + len(line), fields[50], fields[51], 0]
-    layout = struct.pack("12QII", *addresses, 0, 0xFFFFFFFF)  # struct prctl_mm_map
-    libc.prctl(_PR_SET_MM, ctypes.c_ulong(_PR_SET_MM_MAP), layout, ctypes.c_ulong(len(layout)), ctypes.c_ulong(0))
     sys.orig_argv = list(command)
+    words = b"".join(os.fsencode(word) + b"\0" for word in command)
+    variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in environment.items())
+    shown = mmap.mmap(-1, len(words) + len(variables), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    shown.write(words + variables)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(shown))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(shown))  # it stays
+    middle, end = start + len(words), start + len(words) + len(variables)
+    fields = _memory_fields()
+    libc.sbrk.restype = ctypes.c_void_p
+    addresses = [fields[number] for number in (26, 27, 45, 46, 47)] + [libc.sbrk(0), fields[28]]
+    layout = struct.pack("12QII", *addresses, start, middle, middle, end, 0, 0, 0xFFFFFFFF)  # struct prctl_mm_map
+    if libc.prctl(_PR_SET_MM, ctypes.c_ulong(_PR_SET_MM_MAP), layout, ctypes.c_ulong(len(layout)), ctypes.c_ulong(0)):
+        os.write(2, b"fork server: the kernel does not let a process set its command line\n")
+        os._exit(1)
 
 
 def _memory_fields() -> dict[int, int]:

@@ -30,7 +30,7 @@ HELD = {
 }
 """Settings of every server, as of a rule worker; a process that asks for other values is started."""
 SETTINGS = {
-    "jax,flax,optax": {"JAX_PLATFORMS": "cpu"},
+    "jax": {"JAX_PLATFORMS": "cpu"},
     "tensorflow,keras": {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
 }
 """Settings of the tests of a framework, by what its server imports: a process without them is started."""
@@ -210,8 +210,7 @@ def _start_server(interpreter: str) -> tuple[socket.socket, dict[str, str]] | No
     ours, theirs = socket.socketpair()
     clean = {name: value for name, value in _environment.items() if not name.startswith(("LEADLINE", "PYTHONPATH"))}
     clean |= {"OMP_NUM_THREADS": "1", **HELD, **SETTINGS.get(frameworks, {})}
-    room = "." * 16384  # becomes the command line of the forked processes
-    words = [interpreter, os.path.join(os.path.dirname(__file__), "server.py"), frameworks, "9", room]
+    words = [interpreter, os.path.join(os.path.dirname(__file__), "server.py"), frameworks, "9"]
     actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 9)]
     if theirs.fileno() == 9:
         theirs.set_inheritable(True)

@@ -1,4 +1,4 @@
-"""The process that imports, waits and forks: ``server.py FRAMEWORKS DESCRIPTOR ROOM``."""
+"""The process that imports, waits and forks: ``server.py FRAMEWORKS DESCRIPTOR``."""
 
 from __future__ import annotations
 

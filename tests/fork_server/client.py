@@ -134,6 +134,15 @@ def is_installed() -> bool:
     return _owner == os.getpid()
 
 
+def as_started(words: Sequence[str]) -> list[str]:
+    """Return a command as the kernel starts it: with the interpreter that the first line of a script names."""
+    with suppress(OSError), open(words[0], "rb") as file:
+        if file.read(2) == b"#!":
+            interpreter = os.fsdecode(file.readline()).strip()
+            return [interpreter, *words] if os.path.dirname(interpreter) == os.path.dirname(words[0]) else list(words)
+    return list(words)
+
+
 def program_of(words: Sequence[str]) -> dict[str, Any] | None:
     """Return what a command runs, if a forked process can run it."""
     options = list(words[1:])
@@ -142,7 +151,7 @@ def program_of(words: Sequence[str]) -> dict[str, Any] | None:
     flags = list(words[1 : len(words) - len(options)])
     if len(options) >= 2 and options[0] == "-m" and options[1].partition(".")[0] == "leadline":
         return {"flags": flags, "module": options[1], "arguments": options[2:]}
-    if options and options[0].endswith(".py") and not options[0].startswith("-"):
+    if options and not options[0].startswith("-"):
         return {"flags": flags, "script": options[0], "arguments": options[1:]}
     return None
 
@@ -153,7 +162,7 @@ def _request(
     """Return the server and the request for a command; None: it must be started."""
     if os.getpid() != _owner or _starts_for_real or not words:
         return None
-    command = [os.fsdecode(word) for word in words]
+    command = as_started([os.fsdecode(word) for word in words])
     program = program_of(command)
     if program is None:
         return None
@@ -162,17 +171,25 @@ def _request(
     if server is None:
         return None
     where = folder or os.getcwd()
-    if "script" in program and not os.path.isfile(os.path.join(where, program["script"])):
+    if "script" in program and not _is_text(os.path.join(where, program["script"])):
         return None
+    launches = "module" in program or not program["script"].endswith(".py")
     return server, {
         **program,
         "command": command,
         "environment": variables,
         "folder": where,
         "parent": _owner,
-        "has_server": "module" in program or "LEADLINE_NODE" not in variables,
+        "has_server": launches or "LEADLINE_NODE" not in variables,
         **_inherited(),
     }
+
+
+def _is_text(path: str) -> bool:
+    """Return whether a file is a script, and no folder or archive that the interpreter would run, too."""
+    with suppress(OSError), open(path, "rb") as file:
+        return b"\0" not in file.read(4096)
+    return False
 
 
 def _inherited() -> dict[str, Any]:
@@ -297,7 +314,7 @@ def _start_or_fork(*arguments: Any) -> int:
     plain = gid is None and groups is None and uid is None and umask < 0 and before is None and programs
     environment = dict(os.environ) if variables is None else dict(os.fsdecode(each).split("=", 1) for each in variables)
     asked = _request(words, environment, os.fsdecode(folder) if folder else None) if plain else None
-    if asked is None or os.fsdecode(programs[0]) != asked[1]["command"][0]:
+    if asked is None or os.fsdecode(programs[0]) != os.fsdecode(words[0]):
         counts["started"] += 1
         return _fork_exec(*arguments)
     server, request = asked
@@ -314,7 +331,7 @@ def _start_or_fork(*arguments: Any) -> int:
 def _spawn(search: bool, path: str, words: Sequence[Any], environment: Mapping[Any, Any], **options: Any) -> int:
     known = {"file_actions", "setsigmask", "setsigdef", "setsid", "setpgroup"}
     asked = _request(words, environment, None) if options.keys() <= known else None
-    if asked is None or path != asked[1]["command"][0]:
+    if asked is None or path != words[0]:
         counts["started"] += 1
         return (_posix_spawnp if search else _posix_spawn)(path, words, environment, **options)
     server, request = asked

@@ -46,6 +46,7 @@ OWN = (
 """Packages of Leadline that the server imports with all their modules."""
 LATE = (
     "torch.utils.data",
+    "torch.distributed.run",
     "nanoarrow.ipc",
     "numpy.ma",
     "duckdb",

@@ -53,7 +53,8 @@ def fill(place: Path) -> None:
 def test_a_disk_that_fills_up_does_not_affect_the_training(tmp_path: Path, small_disk: Path, unwatched: Ended) -> None:
     with started(RAW, script("healthy.py"), *STEPS, folder=tmp_path) as running:
         wait_for((tmp_path / "paused").exists, "the pause")
-        wait_for(lambda: running.flushed_steps() == 50, "the flush of the last step before the pause")
+        wait_for(lambda: running.flushed_steps() == 50, "the report of the last step before the pause")
+        wait_for(lambda: running.has_recorded(50, "0.weight"), "the flush of the last step before the pause")
         fill(small_disk)
         (tmp_path / "go").touch()
         ended = running.wait()

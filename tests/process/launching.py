@@ -147,6 +147,17 @@ class Running:
         documents = [read_document(str(path)) or {} for path in paths]
         return max((document.get("steps", {}).get("train", 0) for document in documents), default=0)
 
+    def has_recorded(self, steps: int, *tensors: str) -> bool:
+        """Return whether the losses and some tensors of the first steps can be read.
+
+        What a worker reports may be ahead of what it has written: it trains on while its writer writes.
+        """
+        run = only_run(self.folder / "runs")
+        names = (*run.tensor_names(collection="losses"), *tensors)
+        if len(names) == len(tensors) or not set(names) <= set(run.tensor_names()):
+            return False
+        return all(set(range(steps)) <= set(run.tensor(name).steps()) for name in names)
+
     def wait(self) -> Ended:
         out, err = self.process.communicate(timeout=PATIENCE)
         return Ended(self.process.returncode, out, err, self.folder / "runs")

@@ -55,6 +55,7 @@ def test_a_disk_that_fills_up_does_not_affect_the_training(tmp_path: Path, small
         wait_for((tmp_path / "paused").exists, "the pause")
         wait_for(lambda: running.flushed_steps() == 50, "the report of the last step before the pause")
         wait_for(lambda: running.has_recorded(50, "0.weight"), "the flush of the last step before the pause")
+        wait_for(lambda: list(small_disk.glob("*/rules/summary.json")), "the judge")  # it cannot start on a full disk
         fill(small_disk)
         (tmp_path / "go").touch()
         ended = running.wait()

@@ -115,7 +115,10 @@ def test_the_training_is_killed_in_a_pause(tmp_path: Path) -> None:
     with started(RAW, script("healthy.py"), *PAUSED, folder=tmp_path) as running:
         wait_until_paused(tmp_path)
         wait_for(lambda: running.flushed_steps() == 50, "the report of the last step before the pause")
-        wait_for(lambda: running.has_recorded(50, "0.weight", "gradient/3.bias"), "the flush of the last step before the pause")
+        wait_for(
+            lambda: running.has_recorded(50, "0.weight", "gradient/3.bias"),
+            "the flush of the last step before the pause",
+        )
         end(running.job())
         ended = running.wait()
     assert ended.status == 128 + 9

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
+from leadline.records.clocks import wall_offset_ns
 from leadline.records.documents import DroppedData, WorkerDocument
 from leadline.records.event import Event
 from leadline.records.incarnations import WorkerStart
@@ -283,8 +284,7 @@ class Writer:
         self._append(self._timeline, 0, self._open_timeline, len(events), columns, events[0].step)
 
     def _flush_phases(self) -> None:
-        offset_ns = time.time_ns() - time.perf_counter_ns()
-        left = len(self._phases)
+        offset_ns, left = wall_offset_ns(), len(self._phases)
         while left:
             steps = [self._phases.popleft() for _ in range(min(left, _MAX_STEPS))]
             left -= len(steps)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any, Final, Protocol
 
+from leadline.records.clocks import wall_offset_ns
 from leadline.training.timeline.step_clock import StepClock
 from leadline.training.timeline.step_timeline import StepTimeline
 
@@ -82,7 +82,7 @@ class DeferredCalls:
     def make(self) -> None:
         """Make the calls in order, each at its time and with the overhead of then; only under the guard's lock."""
         calls, timeline, clock, overhead = self.calls, self._timeline, self._clock, self._overhead
-        past = _Past(time.time_ns() - overhead.clock())
+        past = _Past(wall_offset_ns(overhead.clock))
         before = timeline.clock, timeline.own, clock.wall_clock
         timeline.clock, timeline.own, clock.wall_clock = past.clock, past, past.wall_clock
         timeline.is_in_past = True

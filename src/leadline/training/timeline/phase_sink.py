@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from leadline.records import phases
+from leadline.records.clocks import wall_offset_ns
 from leadline.records.event import Event
 
 _MAX_HELD: Final = 4096
@@ -62,8 +63,7 @@ def timed_event(
     Args:
         start_ns: When it began, in ``time.perf_counter_ns``.
     """
-    wall_ns = time.time_ns() - time.perf_counter_ns() + start_ns
-    return Event(name, step, wall_ns, duration_ns, phase, thread, args or {})
+    return Event(name, step, wall_offset_ns() + start_ns, duration_ns, phase, thread, args or {})
 
 
 def initialization_spans(

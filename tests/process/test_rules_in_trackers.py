@@ -12,8 +12,8 @@ from launching import LEADLINE, PATIENCE, Ended, environment, finish, script, sh
 from test_loggers import OFFLINE, PYTHON
 
 NAME = "leadline/between"
-EVENTS = [["board", NAME, 3, [1.0]], ["board", NAME, 9, [0.0]]]
-METRICS = [[NAME, "1.0", 3], [NAME, "0.0", 9]]
+EVENTS = [["board", NAME, 3, [1.0]], ["board", NAME, 11, [0.0]]]
+METRICS = [[NAME, "1.0", 3], [NAME, "0.0", 11]]
 KINDS: dict[str, dict[str, list[Any]]] = {
     "tensorboard": {"tensorboard": EVENTS},
     "tensorboardx": {"tensorboard": EVENTS},

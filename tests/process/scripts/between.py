@@ -7,7 +7,7 @@ class Between(Rule, frozen=True, kw_only=True):
     """Fires from step ``first`` on, and is clear after ``last``."""
 
     first: int = 3
-    last: int = 8
+    last: int = 10
 
     def needs(self) -> Needs:
         return Needs.of("losses", "value")

@@ -99,9 +99,13 @@ def test_a_rule_whose_data_was_captured_less_often_is_decided(ended: Ended) -> N
 def test_sampling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
     assert set(cost) == {"seconds", "step_share", "compile_seconds", "bytes", "sampled"}
-    average = round(STEPS / sampled(ended)["captures"])
+    record = sampled(ended)
+    average = round(STEPS / record["captures"])
+    # a busy machine makes steps slow, so that the budget may allow two of three captures
+    often = f"at {record['captures']} of {record['requests']} requested steps"
+    interval = f"every {average} steps on average, 1 requested" if average > 1 else often
     page = " ".join(leadline("show", ended.run.path).split())  # without line breaks
-    assert re.search(rf"\bweights\b[\w, ]* every {average} steps on average, 1 requested", page)
+    assert re.search(rf"\bweights\b[\w, ]* {interval}", page), page
     assert f"overhead {latency(cost['seconds'])} ({spoken(cost['step_share'])} of step time)" in page
     (listed,) = json.loads(leadline("ls", str(ended.root), "--json"))
     assert listed["cost"] == cost["step_share"]

@@ -167,7 +167,9 @@ def test_a_stop_request_of_a_rule_after_the_end_does_not_affect_the_script(run: 
         await_end()
         write(complete=True)
     """
-    done = launch(run, "sh", "-c", f"sleep 2; echo kept > {tmp_path}/kept", judge=judge(tmp_path, run, body))
+    # it goes on for longer than the grace period after the answer
+    job = f'until [ "$(ls {run}/control/acks)" ]; do sleep 0.05; done; sleep 1; echo kept > {tmp_path}/kept'
+    done = launch(run, "sh", "-c", job, judge=judge(tmp_path, run, body))
     assert (done.returncode, status(run)["status"], status(run)["stopped_by"]) == (0, "Completed", None)
     assert (tmp_path / "kept").read_text() == "kept\n"
     (answer,) = (run / "control" / "acks").iterdir()

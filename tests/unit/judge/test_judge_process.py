@@ -65,8 +65,8 @@ def test_a_judge_that_is_killed_takes_its_rule_workers_with_it_and_is_replaced(
 ) -> None:
     writer.write_all([Capture(step, {"loss": {"value": float("nan")}}) for step in range(3)])
     wait_until(lambda: judged_steps(writer) == 2)
+    wait_until(lambda: len(psutil.Process(judge.pid).children()) == 2)  # one of them may start after the first steps
     workers = psutil.Process(judge.pid).children()
-    assert len(workers) == 2
     judge.kill()
     judge.wait()
     _, alive = psutil.wait_procs(workers, timeout=PATIENCE_SECONDS)

@@ -74,8 +74,9 @@ def test_a_stop_that_lets_the_script_finish_ends_the_loop_instead(run: Path) -> 
 def test_without_such_a_loop_it_stops_the_script(run: Path) -> None:
     write_request(str(run), Stop("1", reason="why", by="user", time_ns=time.time_ns(), let_script_finish=True))
     context = StepContext(str(run), lambda: "rank0-1")
-    with pytest.raises(TrainingStopped, match="why"):
+    with pytest.raises(TrainingStopped, match="why") as raised:
         ControlRequests(context).handle_pending(finish(context, "train", 2))
+    assert raised.value.code == 10
 
 
 def test_a_stop_names_the_train_step_that_was_finished(run: Path) -> None:

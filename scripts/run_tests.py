@@ -122,7 +122,8 @@ def main(arguments: list[str]) -> int:
         write_durations(record)
     if status == pytest.ExitCode.TESTS_FAILED and record.is_whole and 0 < len(record.failed) <= MAX_FAILED:
         status = run_again(record, arguments)
-    return int(status) or int(exceed_limits(record))
+    is_over = exceed_limits(record)  # said also if a test failed
+    return int(status) or int(is_over)
 
 
 def run_again(record: Record, arguments: list[str]) -> int:

@@ -38,7 +38,7 @@ def draw(folder: Path, *options: str, others: str = "", **environment: str) -> t
     """Return the profile and drawn examples of a test run that imports another module, and the run's output."""
     folder.mkdir()
     shutil.copy(CONFTEST, folder)
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text(f"[pytest]\npythonpath = {CONFTEST.parent}\n")
     (folder / "of_our_own.py").write_text(others)
     (folder / "test_draws.py").write_text(f"import of_our_own\n{DRAWS}")
     ours = ("CI", "HYPOTHESIS_SEED")

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import client
 from launching import Ended, script, watched
 
 from leadline.reader.run import Run
@@ -51,7 +53,8 @@ def traced(folder: Path, kind: str, rank: int = 0) -> dict[str, float]:
 @pytest.fixture(scope="module", params=KINDS)
 def training(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Ended, Path]:
     folder = tmp_path_factory.mktemp(request.param)
-    ended = watched((), script("timed.py"), request.param, str(folder), folder=folder)
+    with client.real_starts() if request.param == KINDS[0] else nullcontext():  # one shows how long imports take
+        ended = watched((), script("timed.py"), request.param, str(folder), folder=folder)
     assert ended.status == 0, ended.err
     return request.param, ended, folder
 
@@ -80,7 +83,7 @@ def test_the_phases_add_up_to_the_step(training: tuple[str, Ended, Path]) -> Non
 
 
 def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) -> None:
-    _, ended, _ = training
+    kind, ended, _ = training
     found = sorted((row for row in rows(ended.run) if row["name"] == "step"), key=lambda row: row["start_ns"])
     train = [row["step"] for row in found if row["phase"] == "train"]
     assert len(train) == STEPS == len(set(train))
@@ -93,7 +96,7 @@ def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) ->
     ends = [begun[name]["start_ns"] + begun[name]["duration_ns"] for name in ("imports", "setup")]
     assert abs(begun["setup"]["start_ns"] - ends[0]) < 5e6
     assert abs(begun["first_step"]["start_ns"] - ends[1]) < 5e6
-    assert begun["imports"]["duration_ns"] > 1e8  # mostly the import of PyTorch
+    assert begun["imports"]["duration_ns"] > (1e8 if kind == KINDS[0] else 0)  # mostly the import of PyTorch
 
 
 def test_the_longest_phase_is_the_bottleneck_of_the_training(training: tuple[str, Ended, Path]) -> None:

@@ -31,6 +31,8 @@ _PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder"]
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
 _RETRY_OPTION, _RECORD_OPTION = "--retry", "--record"
 _SHOWN = 60
+_LOAD = 1.5
+"""How much longer than alone a test may take beside others."""
 
 
 @dataclass
@@ -178,7 +180,7 @@ def exceed_limits(record: Record) -> bool:
     over = []
     for test, cost in record.costs.items():
         limit = limit_of(test, cost, limits)
-        if limit is not None and cost.processor_seconds > limit * max(1.0, record.slowness):
+        if limit is not None and cost.processor_seconds > limit * max(1.0, record.slowness) * _LOAD:
             over.append(f"{cost.processor_seconds:6.1f} s of processor time, {limit:g} allowed: {test}")
     if over:
         factor = f", on a machine {record.slowness:.2f} times as slow as the reference" if record.slowness > 1 else ""

@@ -21,6 +21,8 @@ from pathlib import Path
 
 from launching import PATIENCE, SCRIPTS, Ended, command, environment, finish
 
+import leadline
+
 PROJECT = Path(__file__).parents[2]
 KEPT = PROJECT / ".test-runs" / "recorded"
 _ENDED = "ended.json"
@@ -64,9 +66,9 @@ def _locked(place: Path) -> Iterator[None]:
 def _sources() -> str:
     """Return a digest of what every training depends on, and remove what was kept for an earlier one."""
     digest = hashlib.sha256()
-    for folder in (PROJECT / "src" / "leadline", SCRIPTS, PROJECT / "tests" / "fork_server"):
+    for folder in (Path(leadline.__file__).parent, SCRIPTS, PROJECT / "tests" / "fork_server"):
         for file in sorted(folder.rglob("*.py")):
-            digest.update(f"{file.relative_to(PROJECT)}\n".encode() + file.read_bytes())
+            digest.update(f"{file.relative_to(folder)}\n".encode() + file.read_bytes())
     found = digest.hexdigest()[:16]
     for other in KEPT.iterdir() if KEPT.is_dir() else ():
         if other.name != found:

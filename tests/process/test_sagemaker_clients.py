@@ -131,7 +131,7 @@ def test_raw_boto3(clients: object, server: Server, store: Store) -> None:
     )
     job = ended(sagemaker, "raw")
     rows = [*job["DebugRuleEvaluationStatuses"], *job["ProfilerRuleEvaluationStatuses"]]
-    assert job["TrainingJobStatus"] == "Stopped"
+    assert job["TrainingJobStatus"] == "Stopped", job
     assert {row["RuleConfigurationName"]: row["RuleEvaluationStatus"] for row in rows} == FOUND
     assert store.read("out/raw/rule-output/ProfilerReport/profiler-output/profiler-report.html")
     check_tensors(f"{ROOT}/raw/debug-output")
@@ -189,7 +189,7 @@ def test_the_aws_cli(exports: str, server: Server, store: Store, tmp_path: Path)
     ended(server.client(), "by-cli")
     job = aws("describe-training-job", "--training-job-name", "by-cli")
     rows = [*job["DebugRuleEvaluationStatuses"], *job["ProfilerRuleEvaluationStatuses"]]
-    assert job["TrainingJobStatus"] == "Stopped"
+    assert job["TrainingJobStatus"] == "Stopped", job
     assert {row["RuleConfigurationName"]: row["RuleEvaluationStatus"] for row in rows} == FOUND
     assert store.read("out/by-cli/rule-output/ProfilerReport/profiler-output/profiler-report.html")
     check_tensors(f"{ROOT}/by-cli/debug-output")

@@ -31,8 +31,8 @@ _PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder"]
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
 _RETRY_OPTION, _RECORD_OPTION = "--retry", "--record"
 _SHOWN = 60
-_LOAD = 1.5
-"""How much longer than alone a test may take beside others."""
+_LOAD = 3.0
+"""How much longer than alone a test may take: beside others, and as the first of its worker that needs something."""
 
 
 @dataclass

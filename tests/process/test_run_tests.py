@@ -48,13 +48,13 @@ def test_ends_badly(there, name): pass
 BUSY = """
 import subprocess, sys
 
-COUNT = "total = 0\\nfor number in range(100_000_000): total += number & 7"
+COUNT = "total = 0\\nfor number in range(160_000_000): total += number & 7"
 
 def test_busy():
     subprocess.run([sys.executable, "-c", COUNT])
     exec(COUNT)
 """
-"""It takes some four seconds on the reference."""
+"""It takes some six seconds on the reference."""
 DRAWN = """
 from hypothesis import given, strategies as st
 

@@ -1,6 +1,7 @@
 """Units of tests: what one worker runs in one go, and how long each took in the last complete run.
 
-Tests of a file that share a fixture of the module form one unit; in other files each function is one. Longest first,
+Tests of a file that share a fixture of the module, or what a function keeps, form one unit; in other files each test
+function is one. Longest first,
 on all workers, so that none is idle at the end.
 """
 
@@ -14,7 +15,9 @@ from pathlib import Path
 DURATIONS = Path(__file__).with_name("durations.json")
 """Seconds by unit, of those that take at least ``KEPT_SECONDS``."""
 KEPT_SECONDS = 2.0
-_SHARED = re.compile(r"""scope=["'](module|session|package|class)["']|^class Test""", re.M)
+_SHARED = re.compile(
+    r"""scope=["'](module|session|package|class)["']|^class Test|^@(functools\.)?cache$|\brecorded(_run)?\(""", re.M
+)
 _STARTING = ("tests/browser/", "tests/detection/", "tests/fault/", "tests/process/")
 _UNKNOWN_SECONDS = 10.0
 """For a new unit of tests that start processes."""

@@ -10,10 +10,20 @@ import units
 
 SHARING = '@pytest.fixture(scope="module")\ndef run(): ...\n'
 
+KEEPING = "@cache\ndef watched(): ...\n"
+RECORDING = "ended, folder = recorded([sys.executable])\n"
+FILES = (
+    ("process/test_alone", ""),
+    ("process/test_shared", SHARING),
+    ("process/test_keeping", KEEPING),
+    ("process/test_recording", RECORDING),
+    ("unit/test_quick", ""),
+)
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    for name, text in (("process/test_alone", ""), ("process/test_shared", SHARING), ("unit/test_quick", "")):
+    for name, text in FILES:
         file = tmp_path / "tests" / f"{name}.py"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
@@ -29,6 +39,8 @@ def project(tmp_path: Path) -> Path:
     [
         ("tests/process/test_alone.py::test_it[a-b::c]", "tests/process/test_alone.py::test_it"),
         ("tests/process/test_shared.py::test_it", "tests/process/test_shared.py"),
+        ("tests/process/test_keeping.py::test_it", "tests/process/test_keeping.py"),
+        ("tests/process/test_recording.py::test_it", "tests/process/test_recording.py"),
         ("tests/browser/test_page.py::test_it", "tests/browser/test_page.py"),
         ("tests/unit/test_quick.py::test_it", "tests/unit/test_quick.py"),
     ],

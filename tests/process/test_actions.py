@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -138,6 +140,20 @@ def test_everything_at_once(tmp_path: Path) -> None:
 
 
 # --- at the end -----------------------------------------------------------------------------------------------
+
+
+def test_a_stop_that_the_job_took_before_the_agent_read_it_is_a_stop(tmp_path: Path) -> None:
+    """An agent that is kept waiting, as on a busy machine, finds request and end of the job at once."""
+    with started(following("stop_training"), script("exploding.py"), "loss", "60", folder=tmp_path) as running:
+        wait_for(lambda: running.flushed_steps() > 10, "the first steps")
+        job = Path("/proc", str(running.job()), "stat")
+        os.kill(running.agent, signal.SIGSTOP)
+        wait_for(lambda: job.read_text().rpartition(")")[2].split()[0] == "Z", "the end of the job")
+        os.kill(running.agent, signal.SIGCONT)
+        ended = running.wait()
+    said = ended.show()
+    assert (ended.status, said["status"], said["stopped_by"]) == (10, "Stopped", "rule:exploding_tensor"), ended.err
+    assert outcomes(ended)["stop_training"]["state"] == "done"
 
 
 def test_a_finding_at_the_last_step_is_delivered_though_the_training_is_over(tmp_path: Path) -> None:

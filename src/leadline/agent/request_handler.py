@@ -20,7 +20,7 @@ from leadline.records.documents import ManifestDocument
 from leadline.records.formatting import counted, duration
 from leadline.records.request import TRAINING_ENDED, Answer, ControlRequest, ExecuteCommand, SetInterval, Stop
 from leadline.store import layout
-from leadline.store.control import RequestReader, acknowledge
+from leadline.store.control import RequestReader, acknowledge, read_acknowledgements
 from leadline.store.incarnations import read_incarnations
 
 
@@ -132,6 +132,11 @@ class RequestHandler:
         for request in self._inbox.take():
             self._handle(request, now)
 
+    def was_taken(self, request: Stop) -> bool:
+        """Return whether a worker has accepted a stop; it may have ended by it since."""
+        answers = read_acknowledgements(self._documents.run, {request.id}).get(request.id, ())
+        return any(answer.answer.is_accepted for answer in answers)
+
     def _handle(self, request: ControlRequest, now: float) -> None:
         match request:
             case Stop() if self.stop.request is None and self.accepts_stop:
@@ -143,12 +148,12 @@ class RequestHandler:
 
     def _begin_stop(self, request: Stop, now: float) -> None:
         self._workers.poll()
-        if request.is_by_rule and not self._workers.may_train():
+        may_stop = self._workers.may_train() or self.was_taken(request)
+        if request.is_by_rule and not may_stop:
             # a finding at the very end: the script may be saving its model
             self._acknowledge(request, Answer("refused", TRAINING_ENDED))
             return
-        can_stop_itself = self._can_notice_stop and self._workers.may_train()
-        self.stop.begin(request, now, can_stop_itself=can_stop_itself)
+        self.stop.begin(request, now, can_stop_itself=self._can_notice_stop and may_stop)
         self._documents.set_status(status="Stopping", stopped_by=request.by or "user")
         if not request.is_by_rule:
             self._terminal.message(f"stop requested by {request.by or 'user'}", "warning")

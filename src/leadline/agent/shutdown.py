@@ -18,7 +18,7 @@ from leadline.records import describe
 from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
-from leadline.store.control import read_acknowledgements, read_actions
+from leadline.store.control import read_actions
 from leadline.store.run_state import read_nodes, recorded_bytes, recorded_end
 
 _JUDGE_POLL_SECONDS: Final = 0.01
@@ -173,9 +173,7 @@ class Shutdown:
         stop = self._parts.requests.stop
         if stop.request is None:
             return False
-        answers = read_acknowledgements(self._parts.documents.run).get(stop.request.id, ())
-        was_taken = any(answer.answer.is_accepted for answer in answers)
-        return was_taken or code == STOPPED or stop.has_used_force
+        return self._parts.requests.was_taken(stop.request) or code == STOPPED or stop.has_used_force
 
     def _await_judge(self) -> None:
         """Wait until the judge has evaluated everything, as long as it makes progress."""

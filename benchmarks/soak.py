@@ -1,7 +1,7 @@
 """Memory growth over many small steps in one process.
 
 Usage: soak.py [--steps 100000] [--preset standard] [--capture ITEM …] [--objects]
-Memory is measured after each fifth of the steps; one-time allocations are complete after the first. With ``--objects``
+Memory is measured after each fifth of the steps; one-time allocations are complete after the second. With ``--objects``
 the memory of Python objects is traced instead, which excludes memory kept by the allocator, and is slow.
 """
 
@@ -68,7 +68,7 @@ def main() -> None:
         result = {
             "steps": options.steps,
             "held_bytes": held,
-            "growth_bytes": held[-1] - held[0],
+            "growth_bytes": held[-1] - held[1],
             "step_us": round(seconds / options.steps * 1e6, 1),
             "own_us": round(overhead / options.steps * 1e6, 1),
             "files": len(files),

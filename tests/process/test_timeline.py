@@ -21,9 +21,9 @@ KINDS = ("loader_bound", "python_bound", "computing", "checkpointing", "accumula
 STEPS = 12
 SLOW_SECONDS = 0.03
 FIRST = 2
+"""Earlier steps include one-time work, such as finding names and compiling."""
 LONGER = 3.0
 """Overhead is processor time; beside other processes of the tests it takes up to so many times as long."""
-"""Earlier steps include one-time work, such as finding names and compiling."""
 
 pytestmark = pytest.mark.slow
 
@@ -78,8 +78,7 @@ def test_the_phases_add_up_to_the_step(training: tuple[str, Ended, Path]) -> Non
         assert known + expected["other"] + found["own"] <= 1.1 * found["step"]
         assert known + expected["other"] + LONGER * found["own"] >= 0.9 * found["step"]
     elif kind in ("loader_bound", "computing", "accumulating"):
-        # the rest is spent between the phases: zero_grad, the loop itself
-        assert known + LONGER * found["own"] >= 0.9 * found["step"]
+        assert known + expected["between"] + LONGER * found["own"] >= 0.9 * found["step"]
 
 
 def test_steps_are_contiguous_and_complete(training: tuple[str, Ended, Path]) -> None:

@@ -67,7 +67,8 @@ def train_on(batch, model, optimizer, micro=1):
 def update(optimizer):
     with named("optimizer"):
         optimizer.step()
-    optimizer.zero_grad()
+    with named("between"):
+        optimizer.zero_grad()
 
 
 def loader_bound(folder):

@@ -108,6 +108,7 @@ class MailEndpoint(Controller):
 
     def __init__(self, *, user: str = "bob", password: str | None = None, refuses: str | None = None) -> None:
         self.mails: list[EmailMessage] = []
+        self._connections: list[Any] = []
         self._refuses = refuses
         self._login = None if password is None else (user.encode(), password.encode())
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -116,6 +117,17 @@ class MailEndpoint(Controller):
 
     def _create_server(self) -> Any:
         return self.loop.create_server(self._factory_invoker, sock=self._socket)
+
+    def factory(self) -> Any:
+        self._connections.append(super().factory())
+        return self._connections[-1]
+
+    def cancel_tasks(self, stop_loop: bool = True) -> None:
+        """Close the connections that are left first: the loop would leave their sockets to the garbage collector."""
+        for connection in self._connections:
+            if connection.transport is not None:
+                connection.transport.abort()
+        self.loop.call_soon(super().cancel_tasks, stop_loop)
 
     def _authenticate(self, server: Any, session: Any, envelope: Any, mechanism: str, given: Any) -> Any:
         return AuthResult(success=(given.login, given.password) == self._login, handled=False)

@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 import pytest
+from children import running_children
 from recording_actions import ACTIONS, REFUSED, Reports, closing, finding, spec, wait_until
 
 from leadline.judge import action_queue, action_transports
@@ -30,7 +31,7 @@ def is_readable(descriptor: int) -> bool:
 
 def action_workers() -> list[psutil.Process]:
     """Return the action workers that this process started; a test process may have other children."""
-    return [child for child in psutil.Process().children() if "leadline.judge.action_worker" in child.cmdline()]
+    return running_children("leadline.judge.action_worker")
 
 
 class QueueRig:

@@ -6,8 +6,8 @@ import os
 import select
 from pathlib import Path
 
-import psutil
 import pytest
+from children import running_children
 
 from leadline.judge.judge import Judge
 from leadline.judge.rule_entry import Results, RuleResult
@@ -67,7 +67,7 @@ def judged(run: str, worker_processes: WorkerProcesses, *specs: RuleSpec) -> dic
 
 
 def children() -> set[int]:
-    return {each.pid for each in psutil.Process().children() if "leadline.judge.rule_worker" in each.cmdline()}
+    return {each.pid for each in running_children("leadline.judge.rule_worker")}
 
 
 def test_a_process_is_reused_for_the_next_run_without_any_state(runs: list[str], tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
+from children import running_children
 
 from leadline.errors import UnknownNameError
 from leadline.judge.engines.engine import Judged, LocalEngine, Task, make_engine
@@ -69,7 +69,7 @@ def judged(runs: Sequence[str], rules: Sequence[RuleSpec], workers: int = 2) -> 
 
 
 def rule_workers() -> list[int]:
-    return [each.pid for each in psutil.Process().children() if "leadline.judge.rule_worker" in each.cmdline()]
+    return [each.pid for each in running_children("leadline.judge.rule_worker")]
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4])

@@ -243,11 +243,7 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
             f"there is no run at {state.uri}; leadline ls {state.uri.rpartition('/')[0]} lists the runs"
         )
     check_format(manifest, state.uri)
-    status = RunStatus.from_dict(stored_document(store, layout.STATUS))
-    incarnations = Incarnations.from_dict(stored_document(store, layout.INCARNATIONS))
-    terms = [stored.name for stored in store.folder(layout.TERMS)[1]]
-    term = Term.from_dict(stored_document(store, max(terms))) if terms else Term()
-    found = StoredState(status.status, incarnations, term, status.stopped_by)
+    found = _recorded_state(store)
     if found.status in JOB_ENDED or found.is_being_resumed:
         return found
     own = layout.node_sign(state.node)
@@ -265,13 +261,23 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
         )
     started = written.get(layout.INCARNATIONS, written[layout.MANIFEST])
     if now - started < _SILENT_SECONDS and all(sign < started for sign in given):  # no agent has begun yet
-        return replace(found, is_joint=not incarnations.number or any(sign >= started for sign in others))
+        return replace(found, is_joint=not found.incarnations.number or any(sign >= started for sign in others))
     is_joint = any(sign >= started for sign in (*given, *others))
     is_silent = is_joint and now - max([started, *others]) >= _SILENT_SECONDS
     if not is_silent and _is_alive(store, own, is_joint=is_joint):
-        return replace(found, is_joint=is_joint)
+        # what gave a sign may be a node that resumed the run meanwhile
+        return replace(_recorded_state(store), is_joint=is_joint)
     store.delete([own])
     return replace(found, status="Interrupted")
+
+
+def _recorded_state(store: ObjectStore) -> StoredState:
+    """Return what the documents of a run tell of its job."""
+    status = RunStatus.from_dict(stored_document(store, layout.STATUS))
+    incarnations = Incarnations.from_dict(stored_document(store, layout.INCARNATIONS))
+    terms = [stored.name for stored in store.folder(layout.TERMS)[1]]
+    term = Term.from_dict(stored_document(store, max(terms))) if terms else Term()
+    return StoredState(status.status, incarnations, term, status.stopped_by)
 
 
 def _is_sign(stored: StoredObject, least: bytes = RESUMING + b"+") -> bool:

@@ -24,6 +24,9 @@ if checkpoint.exists():
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     first = state["step"]
+(folder / f"started-{rank}-{first}").touch()
+while len(list(folder.glob(f"started-*-{first}"))) < 2:  # as a collective operation waits for the other rank
+    time.sleep(0.02)
 for step in range(first, steps):
     if step % 5 == 0:
         torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step}, checkpoint)

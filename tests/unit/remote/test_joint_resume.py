@@ -15,7 +15,7 @@ from leadline.config import joint_resume
 from leadline.config.joint_resume import resume_joint
 from leadline.errors import RunExistsError, RunNotFoundError, RunNotWritableError
 from leadline.remote import claim
-from leadline.remote.claim import RunInterruptedError, RunOverError, enter_uploaded_run
+from leadline.remote.claim import RunInterruptedError, RunOverError, RunResumedError, enter_uploaded_run
 from leadline.remote.exchange import Exchange
 from leadline.remote.object_store import ObjectStore
 from leadline.remote.upload import Upload
@@ -193,6 +193,24 @@ def test_a_running_job_is_not_resumed(job: Job, monkeypatch: pytest.MonkeyPatch)
             job.resume("b")
     finally:
         release_lock(lock, os.path.join(job.path("b"), layout.node_lock("b")))
+
+
+def test_a_node_does_not_join_what_another_resumes_while_it_looks_for_signs(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All machines were lost, and two nodes are started at once: the sign that one sees is that of the other."""
+    job.end(status="InProgress")
+    Store(job.backend).put(layout.node_sign("a"), b"1700000000000000000")
+
+    def resumed_meanwhile(*_: Any, **__: Any) -> bool:
+        job.end(status="Interrupted")
+        job.resume("a")
+        return True
+
+    monkeypatch.setattr(claim, "_is_alive", resumed_meanwhile)
+    manifest = RunWriter(job.folder / "manifest" / "one").manifest
+    with pytest.raises(RunResumedError, match="one was resumed by other nodes"):
+        enter_uploaded_run(job.path("b"), ROOT, manifest, Store(job.backend), node="b")
 
 
 def test_what_cannot_be_resumed_is_refused(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:

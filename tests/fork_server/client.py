@@ -226,6 +226,9 @@ def _start_server(interpreter: str) -> tuple[socket.socket, dict[str, str]] | No
         return None
     ours, theirs = socket.socketpair()
     clean = {name: value for name, value in _environment.items() if not name.startswith(("LEADLINE", "PYTHONPATH"))}
+    places = _environment.get("PYTHONPATH", "").split(os.pathsep)
+    sources = [place for place in places if os.path.isfile(os.path.join(place, "leadline", "__init__.py"))]
+    clean |= {"PYTHONPATH": os.pathsep.join(sources)} if sources else {}  # other sources, as of scripts/mutants
     clean |= {"OMP_NUM_THREADS": "1", **HELD, **SETTINGS.get(frameworks, {})}
     words = [interpreter, os.path.join(os.path.dirname(__file__), "server.py"), frameworks, "9"]
     actions = [(os.POSIX_SPAWN_DUP2, theirs.fileno(), 9)]

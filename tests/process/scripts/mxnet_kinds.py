@@ -100,8 +100,8 @@ def wide(kind):
             loss = loss_function(net(x), y)
         loss.backward()
         truth.append({"kind": kind, "step": steps_so_far, "values": {"loss": float(loss.asnumpy().mean())}})
-        trainer.step(512)
         loss[:] = -1  # what the script does with its loss afterwards is not captured
+        trainer.step(512)
         steps_so_far += 1
     return [net]
 

@@ -18,6 +18,7 @@ FAULTS = {
     "dead_relu": "dead_relu",
     "unscaled": "unscaled_input",
     "wrong_loss": "loss_input",
+    "pixels": "loss_input",
     "overfit": "overfit",
 }
 NAN_STEP = 7
@@ -43,6 +44,8 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     assert {finding["rule"] for finding in findings} == {FAULTS[fault]}
     if fault.startswith("nan"):
         assert min(finding["step"] for finding in findings) == NAN_STEP
+    if fault == "pixels":
+        assert "is given labels from 0 to 255" in findings[0]["message"]
     assert ended.status == STOPPED, ended.err
     assert "the script went on" not in ended.out
 

@@ -71,6 +71,11 @@ class StoredState:
     """Whether further nodes can take part."""
 
     @property
+    def incarnation(self) -> int:
+        """The incarnation that has begun, or that a node has claimed."""
+        return max(self.incarnations.number, self.term.incarnation)
+
+    @property
     def is_being_resumed(self) -> bool:
         """Whether a node has claimed the next incarnation, and not begun it yet."""
         return self.term.incarnation > self.incarnations.number
@@ -244,8 +249,17 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
         )
     check_format(manifest, state.uri)
     found = _recorded_state(store)
-    if found.status in JOB_ENDED or found.is_being_resumed:
-        return found
+    while found.status not in JOB_ENDED and not found.is_being_resumed:
+        seen = _watched_state(store, state, found, is_here=is_here)
+        latest = _recorded_state(store)
+        if latest.incarnation == found.incarnation:
+            return seen
+        found, is_here = latest, True  # another node has resumed the run meanwhile
+    return found
+
+
+def _watched_state(store: ObjectStore, state: UploadState, found: StoredState, *, is_here: bool) -> StoredState:
+    """Return what the signs of nodes tell of a job whose end was not recorded."""
     own = layout.node_sign(state.node)
     written = {stored.name: stored.modified_seconds for stored in store.folder()[1]}
     listed = store.folder(layout.NODES)[1]
@@ -260,13 +274,13 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
             f"another machine of the run at {state.uri} is named {state.node}; set LEADLINE_NODE_NAME to another name"
         )
     started = written.get(layout.INCARNATIONS, written[layout.MANIFEST])
-    if now - started < _SILENT_SECONDS and all(sign < started for sign in given):  # no agent has begun yet
-        return replace(found, is_joint=not found.incarnations.number or any(sign >= started for sign in others))
     is_joint = any(sign >= started for sign in (*given, *others))
+    if now - started < _SILENT_SECONDS and all(sign < started for sign in given):  # no agent has begun yet
+        is_joint = is_joint or not found.incarnations.number or _is_alive(store, own, is_joint=True)
+        return replace(found, is_joint=is_joint)
     is_silent = is_joint and now - max([started, *others]) >= _SILENT_SECONDS
     if not is_silent and _is_alive(store, own, is_joint=is_joint):
-        # what gave a sign may be a node that resumed the run meanwhile
-        return replace(_recorded_state(store), is_joint=is_joint)
+        return replace(found, is_joint=is_joint)
     store.delete([own])
     return replace(found, status="Interrupted")
 

@@ -61,6 +61,14 @@ def wrong_loss():
     fit(network(L.Dense(16, activation="relu")), from_logits=not IS_FAULTY)
 
 
+def pixels():
+    """The labels are pixels, which were not divided by 255."""
+    model = keras.Sequential([keras.Input((12,)), L.Dense(16, activation="relu"), L.Dense(12, activation="sigmoid")])
+    model.compile("adam", "binary_crossentropy")
+    labels = generator.integers(0, 256, X.shape) / (1 if IS_FAULTY else 255)
+    model.fit(X, labels, batch_size=BATCH, epochs=40 if IS_FAULTY else 4, shuffle=False, verbose=0)
+
+
 def overfit():
     labels = generator.integers(0, 3, len(Y)) if IS_FAULTY else Y
     split = 4 * BATCH if IS_FAULTY else len(X) // 2

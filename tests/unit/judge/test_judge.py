@@ -125,6 +125,12 @@ def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path,
     assert read_document(f"{writer.path}/{layout.rule_status('mine')}")["status"] == "Error"
 
 
+def test_a_rule_may_take_memory_up_to_the_limit(tmp_path: Path) -> None:
+    spec = mine(tmp_path, f"return Fired(str(len(bytearray({LARGE.memory_bytes // 2}))))")
+    found = result(judge_run(run_of(tmp_path, spec).end().path, limits=LARGE), "mine")
+    assert (found.status, found.findings[0].message) == ("IssuesFound", str(LARGE.memory_bytes // 2)), found.why
+
+
 def test_a_rule_whose_worker_was_killed_is_evaluated_again(tmp_path: Path) -> None:
     flag = str(tmp_path / "killed")
     kill_once = f"os.path.exists({flag!r}) or (open({flag!r}, 'w').close(), os.kill(os.getpid(), 9))"

@@ -76,6 +76,8 @@ class Job:
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
     monkeypatch.setattr(joint_resume, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(claim, "_WATCH_SECONDS", 0.5)
+    monkeypatch.setattr(claim, "_WATCH_POLL_SECONDS", 0.02)
     return Job(tmp_path)
 
 
@@ -157,8 +159,6 @@ def test_a_node_that_cannot_begin_takes_its_claim_back(job: Job, monkeypatch: py
 
 
 def test_a_running_job_is_not_resumed(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim, "_WATCH_SECONDS", 0.5)
-    monkeypatch.setattr(claim, "_WATCH_POLL_SECONDS", 0.02)
     monkeypatch.setattr(claim, "_SILENT_SECONDS", 0.0)  # it was started long ago
     job.end(status="InProgress")
     manifest, store, samples = (

@@ -104,7 +104,7 @@ class _TrainingLoop:
             results = original(booster, feval)
             frame = sys._getframe(1)
             if self._is_training_loop(frame):
-                scored, self._scored = [*self._scored, *results], []
+                scored = [*self._scored, *results]
                 self._rounds.end_scoring(booster)
                 self._rounds.end_round(
                     booster, LightGBMBooster(booster), lambda: _scores(scored, booster), is_last=_is_last(frame)

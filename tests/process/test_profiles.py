@@ -133,16 +133,18 @@ def test_every_kind_of_window_requested_from_a_running_job(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_profile_windows_release_their_memory(tmp_path: Path) -> None:
-    """The first windows load libraries; later ones keep no more memory than PyTorch's own profiler does."""
-    peer = bare("profiled.py", "peer", "160", "1000000", "--profiler", folder=tmp_path)
-    requests = [f"detailed:at={at},for=2" for at in range(10, 130, 10)]
+    """The first windows load libraries; a later one keeps nothing once it is written.
+
+    A window of operators keeps about 7 MB until then. Windows that wait for others follow each other directly.
+    """
+    requests = [f"detailed:at={at},for=9" for at in range(10, 130, 10)]
     requests += [f"cprofile:at={at},for=2" for at in range(15, 135, 10)]
     options = [word for request in requests for word in ("--profile", request)]
-    ended = watched(options, script("profiled.py"), "watched", "160", folder=tmp_path)
-    assert (peer.status, ended.status) == (0, 0), peer.err + ended.err
+    ended = watched(options, script("profiled.py"), "watched", "160", "1000000", "--paced", folder=tmp_path)
+    assert ended.status == 0, ended.err
     assert len(windows(ended.run)) == 24
-    memory, peer_memory = (read(tmp_path, name)["memory"] for name in ("watched", "peer"))
-    assert memory[155] - memory[45] < peer_memory[155] - peer_memory[45] + (8 << 20)
+    memory = read(tmp_path, "watched")["memory"]
+    assert memory[155] - memory[45] < 8 << 20
 
 
 @pytest.mark.slow

@@ -1,7 +1,7 @@
 """Training of a small residual network that waits at a given step and writes its results.
 
-profiled.py OUT STEPS [WAIT_AT [--compile | --ranks | --profiler]]: from step WAIT_AT on it continues only once OUT.go
-exists. With ``--profiler`` it runs PyTorch's own profiler for 2 steps from each 10th step to step 130.
+profiled.py OUT STEPS [WAIT_AT [--compile | --ranks | --paced]]: from step WAIT_AT on it continues only once OUT.go
+exists. With ``--paced`` each step waits until all profiles are written.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import sys
+import threading
 import time
 
 import torch
@@ -67,11 +68,8 @@ def main(out: str, steps: int, wait_at: int, *how: str) -> None:
                 time.sleep(0.3)
                 if "--ranks" not in how:
                     break  # continue slowly: requests are handled at step boundaries
-            if "--profiler" in how and step % 10 == 0 and 0 < step < 130:
-                profiler = torch.profiler.profile(profile_memory=True)
-                profiler.start()
-            if "--profiler" in how and step % 10 == 2 and 10 < step < 130:
-                profiler.stop()
+            while "--paced" in how and any(thread.name == "leadline-profiles" for thread in threading.enumerate()):
+                time.sleep(0.01)
             optimizer.zero_grad()
             loss = nn.functional.cross_entropy(model(x), y)
             loss.backward()

@@ -72,6 +72,8 @@ class ProfileWindows:
         self._end_windows: list[ProfileWindow] = []
         """Windows of the process' end; they may open several times, since the last step is known only afterwards."""
         self._open: dict[str, _Open] = {}
+        self._detailed_end = -1
+        """The step before which the last detailed window ended."""
         self._writer = BackgroundWriter()
 
     def add(self, window: ProfileWindow, next_step: int) -> str:
@@ -185,6 +187,10 @@ class ProfileWindows:
                 opened.recording.end(opened.first_step, "train")
 
     def _should_open(self, window: ProfileWindow, step: int) -> bool:
+        if window.kind == "detailed" and step == self._detailed_end:
+            # a step may end within a region that torch.compile made; PyTorch writes the end of the region into freed
+            # memory if it began in another session of the profiler, see leadline.frameworks.torch.timing.operators
+            return False
         if window.step is not None:
             return self._train_step(step) >= window.step
         begin_ns = window.time_ns
@@ -212,6 +218,8 @@ class ProfileWindows:
 
     def _close(self, slot: str, step: int, ended: str = "train") -> None:
         opened = self._open.pop(slot)
+        if opened.window.kind == "detailed":
+            self._detailed_end = step
         finish = opened.recording.end(step, ended)
         window = opened.window.id
         folder = os.path.join(self._context.run, layout.profile(self._context.worker, window))

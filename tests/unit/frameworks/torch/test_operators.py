@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.autograd.profiler import record_function
 
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
@@ -188,6 +190,42 @@ def test_a_script_that_uses_the_profiler_is_not_disturbed(loop: Loop, tmp_path: 
         with pytest.raises(ProfileUnavailableError, match="profiling itself"):
             make_recording(loop).begin(0)
         loop.step()
+
+
+def alternate_sessions(annotations: int = 50, rounds: int = 5) -> None:
+    """Let annotations begin in one session of the profiler and end in the next: ours and the script's in turn."""
+    loop = Loop()
+    for _ in range(rounds):
+        opened = [record_function("epoch") for _ in range(annotations)]
+        recording = make_recording(loop)
+        recording.begin(0)
+        for annotation in opened:
+            annotation.__enter__()
+        loop.step(recording)
+        finish = recording.end(1, "train")
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], acc_events=True) as profile:
+            loop.step()
+            for annotation in opened:
+                annotation.__exit__(None, None, None)
+                annotation.__enter__()
+            loop.step()
+        recording = make_recording(loop)
+        recording.begin(0)
+        loop.step(recording)
+        for annotation in opened:
+            annotation.__exit__(None, None, None)
+        for write in (finish, recording.end(1, "train")):
+            with tempfile.TemporaryDirectory() as folder:
+                write(folder)
+                assert any(row["operator"] == "aten::linear" for row in read_calls(folder, "w", "d").to_pylist())
+        assert sum(event.name == "epoch" for event in profile.events()) == annotations
+
+
+def test_annotations_may_span_the_ends_of_windows() -> None:
+    # in a separate process: PyTorch would write into freed memory
+    script = "import test_operators as t; t.alternate_sessions()"
+    done = subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent, check=False, capture_output=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_memory_is_recorded_on_request(loop: Loop, tmp_path: Path) -> None:

@@ -133,6 +133,22 @@ def test_only_windows_of_one_slot_wait_for_each_other(profiling: WindowsFixture)
     assert profiling.document("p")["notes"][0] == "began at step 4: another window was open"
 
 
+def test_a_detailed_window_does_not_begin_where_another_ends(profiling: WindowsFixture) -> None:
+    """Compiled code around the end of the step would begin in one session of PyTorch's profiler and end in another."""
+    for step, name in ((2, "d1"), (4, "d2")):
+        profiling.windows.add(ProfileWindow("detailed", step=step, steps=2, id=name), 0)
+    profiling.windows.add(ProfileWindow("cprofile", step=7, id="p"), 0)
+    profiling.walk(0, 10)
+    assert [line for line in profiling.log if "enters" not in line] == [
+        "d1 begins 2",
+        "d1 ends 4",
+        "d2 begins 5",
+        "d2 ends 7",
+        "p begins 7",
+        "p ends 8",
+    ]
+
+
 def test_a_window_by_time_begins_and_ends_at_steps(profiling: WindowsFixture) -> None:
     profiling.windows.add(ProfileWindow("detailed", after_seconds=2.0, seconds=3.0, id="d"), 0)
     for step in range(10):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import time
@@ -46,6 +47,7 @@ class OperatorRecording:
     def begin(self, step: int) -> None:
         if torch.autograd._profiler_enabled():
             raise ProfileUnavailableError("the script is profiling itself with torch.profiler")
+        _end_annotations()
         activities = [torch.profiler.ProfilerActivity.CPU]
         if torch.cuda.is_initialized():
             activities.append(torch.profiler.ProfilerActivity.CUDA)
@@ -80,11 +82,13 @@ class OperatorRecording:
         profile, self._profile = self._profile, None
         if os.getpid() != self._pid:
             return lambda folder: ()  # a fork: the profiler is the parent's
+        _end_annotations()
         try:
             profile.stop()
         except RuntimeError as error:  # the script stopped it
             self.notes.append(f"the script stopped the profiler: {error}")
             return lambda folder: ()
+        profile.action_map.clear()  # refers to the profile: its events would be kept until a full garbage collection
         steps = self._steps
         return lambda folder: _write(profile, steps, folder)
 
@@ -136,6 +140,21 @@ class OperatorRecording:
         while entered != id(module):
             entered, mark = open_marks.pop()
             mark.__exit__(None, None, None)
+
+
+def _end_annotations() -> None:
+    """End all open ``record_function`` annotations for the profiler; their own end then does nothing.
+
+    An annotation points into the session of PyTorch's profiler in which it began (2.13). Its end writes there if any
+    session runs, even if its own has stopped and freed the memory. So none may stay open from one session to the next,
+    of ours or of the script: neither ``Optimizer.step``, whose hook ends our windows, nor an epoch of the script.
+    """
+    kind = torch.autograd.profiler.record_function
+    # its instances refer to it; to look through gc.get_objects() takes three times as long in a large process
+    for annotation in gc.get_referrers(kind):
+        record = getattr(annotation, "record", None) if type(annotation) is kind else None
+        if record is not None:
+            torch.ops.profiler._record_function_exit._RecordFunction(record)
 
 
 @contextmanager

@@ -89,6 +89,8 @@ def documents(run: Path) -> dict[str, Any]:
     summary = found["rules/summary.json"]
     del summary["time"]
     summary["rules"] = [rule for rule in summary["rules"] if rule["name"] not in TIMED]
+    announced = [each for each in summary["announcements"] if each["rule"] not in TIMED]
+    summary["announcements"] = [{key: each[key] for key in each if key != "id"} for each in announced]
     return found
 
 

@@ -99,9 +99,15 @@ def test_a_daemon_is_captured_and_judged_to_its_end(tmp_path: Path) -> None:
         wait_for((tmp_path / "paused").exists, "the pause")
         assert show(done.run.path)["status"] == "InProgress"
         (tmp_path / "go").touch()
-    said: dict[str, Any] = wait_for(lambda: judged(done.run.path), "the verdicts")
+    wait_for(lambda: judged(done.run.path), "the verdicts")
+    said: dict[str, Any] = wait_for(lambda: with_finding(done.run.path), "the finding")
     assert (said["status"], said["exit_status"], said["steps"]) == ("Completed", 0, {"train": 60})
     assert rule(said, "exploding_tensor")["findings"][0]["step"] == 30
+
+
+def with_finding(path: str) -> dict[str, Any] | None:
+    said = show(path)
+    return said if rule(said, "exploding_tensor")["findings"] else None
 
 
 def judged(path: str) -> dict[str, Any] | None:

@@ -78,9 +78,7 @@ def test_losses_and_explicit_captures_are_not_delayed(ended: Ended) -> None:
     run = ended.run
     (loss,) = run.tensor_names(collection="losses")
     assert captured(run, loss, "value") == list(range(STEPS))
-    assert captured(
-        run, "0.weight", "nonfinite_count"
-    )  # how often depends on the load; unit tests have a clock of theirs
+    assert captured(run, "0.weight", "nonfinite_count")  # how often depends on the load
     assert set(range(0, STEPS, 5)) <= set(captured(run, "gradient/0.weight", "max"))
 
 

@@ -221,6 +221,7 @@ def alternate_sessions(annotations: int = 50, rounds: int = 5) -> None:
         assert sum(event.name == "epoch" for event in profile.events()) == annotations
 
 
+@pytest.mark.slow
 def test_annotations_may_span_the_ends_of_windows() -> None:
     # in a separate process: PyTorch would write into freed memory
     script = "import test_operators as t; t.alternate_sessions()"

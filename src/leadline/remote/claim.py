@@ -252,9 +252,9 @@ def stored_state(store: ObjectStore, state: UploadState, *, is_here: bool) -> St
     while found.status not in JOB_ENDED and not found.is_being_resumed:
         seen = _watched_state(store, state, found, is_here=is_here)
         latest = _recorded_state(store)
-        if latest.incarnation == found.incarnation:
+        if latest.status not in JOB_ENDED and latest.incarnation == found.incarnation:
             return seen
-        found, is_here = latest, True  # another node has resumed the run meanwhile
+        found, is_here = latest, True  # it has ended meanwhile, or another node has resumed it
     return found
 
 

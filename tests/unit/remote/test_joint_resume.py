@@ -213,6 +213,20 @@ def test_a_node_does_not_join_what_another_resumes_while_it_looks_for_signs(
         enter_uploaded_run(job.path("b"), ROOT, manifest, Store(job.backend), node="b")
 
 
+def test_a_node_does_not_join_what_ends_while_it_looks_for_signs(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    job.end(status="InProgress")
+    Store(job.backend).put(layout.node_sign("a"), b"1700000000000000000")
+
+    def ended_meanwhile(*_: Any, **__: Any) -> bool:
+        job.end(status="Completed", exit_status=0)
+        return True
+
+    monkeypatch.setattr(claim, "_is_alive", ended_meanwhile)
+    manifest = RunWriter(job.folder / "manifest" / "one").manifest
+    with pytest.raises(RunOverError, match=r"one has ended \(Completed\)"):
+        enter_uploaded_run(job.path("b"), ROOT, manifest, Store(job.backend), node="b")
+
+
 def test_what_cannot_be_resumed_is_refused(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(RunNotFoundError, match="there is no run at s3://bucket/runs/one"):
         resume_joint(job.path("c"), URI, max_bytes=1 << 30, node="c", store=Store(MemoryStore()))

@@ -1,8 +1,7 @@
 """Units of tests: what one worker runs in one go, and how long each took in the last complete run.
 
 Tests of a file that share a fixture of the module, or what a function keeps, form one unit; in other files each test
-function is one. Longest first,
-on all workers, so that none is idle at the end.
+function is one. Longest first, on all workers, so that none is idle at the end.
 """
 
 from __future__ import annotations

@@ -255,12 +255,11 @@ def test_a_training_started_by_a_command_gets_its_own_run(watch: Any, tmp_path: 
 
 def test_a_variable_is_resolved_by_the_shell_alone(watch: Any, tmp_path: Path) -> None:
     secret = "s3cret-of-the-user"
-    command = 'test "$TOKEN" = "' + secret[::-1] + '"; sleep 5'
+    command = 'test "$TOKEN" = "' + secret[::-1] + '"; sleep 5; true'  # the shell would become its last command
     watched = watch(command, TOKEN=secret)
     request = watched.ask(command)
     wait_for(lambda: (watched.run / layout.command_output(request)).exists(), "the command")
-    shells = [line for line in _words() if command in line]
-    assert shells
+    wait_for(lambda: [line for line in _words() if command in line], "the shell")
     assert not any(secret in line for line in _words())
     for path in watched.run.rglob("*"):
         assert not path.is_file() or secret.encode() not in path.read_bytes()

@@ -121,7 +121,9 @@ class _TimelineCopy:
 
     def _append(self, count: int) -> None:
         target = os.path.join(self._folder, layout.horovod_copy(self._ordinal))
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+        descriptor = os.open(
+            target, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE
+        )
         with open(self._path, "rb") as source, os.fdopen(descriptor, "wb") as copy:
             source.seek(self._copied_bytes)
             while count > 0 and (chunk := source.read(min(count, _CHUNK_BYTES))):

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from leadline.analysis.time_breakdown import time_breakdown
 from leadline.reader.run import Run
+from leadline.reader.tables import is_finding
 from leadline.records.decoding import Document
 from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
@@ -106,7 +107,8 @@ def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:
 def findings_of(path: str, alias: str) -> list[dict[str, Any]]:
     """Return the findings of a rule, in their latest version."""
     findings: dict[int, dict[str, Any]] = {}
-    for line in read_lines(os.path.join(path, layout.rule_findings(alias))):
+    lines = read_lines(os.path.join(path, layout.rule_findings(alias))) if layout.is_file_name(alias) else ()
+    for line in filter(is_finding, lines):
         findings[line["id"]] = format_finding(line)
     return [findings[finding_id] for finding_id in sorted(findings)]
 

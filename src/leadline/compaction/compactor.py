@@ -96,7 +96,7 @@ class Compactor:
         """
         make_folder(os.path.join(self.folder, layout.COMPACT))
         path = os.path.join(self.folder, layout.COMPACT_LOCK)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
             yield True

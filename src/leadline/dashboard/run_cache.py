@@ -16,6 +16,7 @@ from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import Run
 from leadline.remote import mirror
 from leadline.store import layout
+from leadline.store.run_files import refuse_links
 
 _MAX_OPEN = 8
 _FRESH_SECONDS = 0.5
@@ -63,6 +64,8 @@ class RunCache:
     def __init__(self, root: str) -> None:
         self.root = os.path.realpath(root)
         self._slots: OrderedDict[str, _Slot] = OrderedDict()
+        self._checked: set[str] = set()
+        """The run directories in which no folder is a link."""
         self._lock = threading.Lock()
         self._compactions = Compactions()
 
@@ -78,6 +81,9 @@ class RunCache:
             nearest = self.nearest(name)
             hint = f"; did you mean {nearest!r}?" if nearest else ""
             raise RunNotFoundError(f"there is no run named {name[:_MAX_NAME]!r} in this runs directory{hint}")
+        if path not in self._checked:
+            refuse_links(path)
+            self._checked.add(path)
         mirror.complete(path)
         return path
 

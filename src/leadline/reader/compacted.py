@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from leadline.reader.rollups import Columns, Key, RollupSchema, select
 from leadline.reader.tables import TIMELINE
 from leadline.store import layout
+from leadline.store.run_files import opened_path, subfolders
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -65,7 +66,8 @@ class Part:
             raise DamagedPartError(path) from error  # a footer has no checksum and fails in many ways
 
     def _open(self) -> None:
-        self._file = pq.ParquetFile(self.path, memory_map=False, page_checksum_verification=True)
+        with opened_path(self.path) as opened:
+            self._file = pq.ParquetFile(opened, memory_map=False, page_checksum_verification=True)
         stored = self._file.metadata.metadata or {}
         encoded = stored[METADATA]
         if stored[CHECKSUM] != str(zlib.crc32(encoded)).encode():
@@ -240,10 +242,7 @@ def compact_folders(run: str) -> list[str]:
 
 def streams_of(run: str, part: str) -> list[str]:
     """Return the streams of a part of a run: its workers or nodes."""
-    try:
-        return sorted(entry.name for entry in os.scandir(os.path.join(run, part)) if entry.is_dir())
-    except (FileNotFoundError, NotADirectoryError):
-        return []
+    return subfolders(os.path.join(run, part))
 
 
 def _modified_ns(path: str) -> int:

@@ -14,6 +14,7 @@ from leadline.remote.mirror import mirror_run
 from leadline.remote.root_mirror import mirror_root
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.run_files import refuse_links
 from leadline.store.run_state import check_format
 from leadline.trials.cache import imported_run, is_trial
 from leadline.trials.remote_trial import fetch_trial, is_remote_trial
@@ -35,6 +36,7 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
         root: The runs directory.
     Raises:
         RunNotFoundError: There is no such run; the nearest name is suggested.
+        DamagedRunError: A folder of the run is a symbolic link.
         ConfigurationError: It is no valid URI, or a trial of which nothing can be read.
         StoreError: It is the URI of an object store that cannot be read.
     """
@@ -57,7 +59,10 @@ def find_run(place: str | os.PathLike[str] | None = None, root: str | os.PathLik
 def _fetched(path: str, folder: str, root: str) -> str:
     """Return a run directory; where only the documents of a remote run are here, the rest is fetched."""
     is_remote = is_uri(root) and os.path.dirname(path) == os.path.abspath(folder)
-    return mirror_run(f"{root}/{os.path.basename(path)}") if is_remote else path
+    if is_remote:
+        return mirror_run(f"{root}/{os.path.basename(path)}")
+    refuse_links(path)
+    return path
 
 
 def find_runs(place: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> list[str]:

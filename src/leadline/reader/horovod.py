@@ -6,6 +6,7 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from io import BufferedReader
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ import pyarrow as pa
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.folder_watch import names_in
+from leadline.store.run_files import open_regular
 
 HOROVOD: Final = pa.schema(
     [
@@ -48,7 +50,7 @@ def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
     ordinal = 1
     while os.path.exists(path := os.path.join(folder, layout.horovod_copy(ordinal))):
         clock = read_document(os.path.join(folder, layout.horovod_clock(ordinal))) or {}
-        with open(path, "rb") as file:
+        with BufferedReader(open_regular(path)) as file:
             events = list(parse_events(file))
         offset_ns = _clock_offset_ns(events, clock)
         for row in join_pairs(events):

@@ -14,6 +14,7 @@ from leadline.reader.traces import read_rows
 from leadline.records.profile_window import train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.run_files import subfolders
 
 MAX_TRACE_BYTES: Final = 4 << 20
 """The largest compressed trace that is read for rules; uncompressed it takes a hundred times as much."""
@@ -150,8 +151,8 @@ class DetailedWindows:
 
     def read_new(self) -> Iterator[OperatorTimes]:
         """Yield the completely written windows that were not returned yet."""
-        for worker in _names(self._folder):
-            for name in _names(os.path.join(self._folder, worker)):
+        for worker in subfolders(self._folder):
+            for name in subfolders(os.path.join(self._folder, worker)):
                 folder = os.path.join(self._folder, worker, name)
                 if folder not in self._returned and self._is_read(folder, worker):
                     self._returned.add(folder)
@@ -168,10 +169,3 @@ class DetailedWindows:
             is_detailed = document.get("kind") == "detailed"
             self._read[folder] = read_operator_times(folder, worker, document) if is_detailed else None
         return True
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    except FileNotFoundError:
-        return []

@@ -19,6 +19,7 @@ from leadline.reader.traces import read_rows
 from leadline.records.profile_window import TIMERS, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.run_files import subfolders
 
 CALLS: Final = pa.schema(
     [
@@ -64,8 +65,8 @@ _BY: Final = ("phase", "operator", "module", "device")
 def read_windows(run: str) -> list[RecordedWindow]:
     """Return the completely written windows of a run directory, ordered by start."""
     windows, profiles = [], os.path.join(run, layout.PROFILES)
-    for worker in _names(profiles):
-        for window_name in _names(os.path.join(profiles, worker)):
+    for worker in subfolders(profiles):
+        for window_name in subfolders(os.path.join(profiles, worker)):
             folder = os.path.join(profiles, worker, window_name)
             document = read_document(os.path.join(folder, layout.WINDOW))
             if isinstance(document, dict):
@@ -160,7 +161,7 @@ class ProfileQueries:
         """
         documents = []
         profiles = os.path.join(self.path, layout.PROFILES)
-        for worker in _names(profiles):
+        for worker in subfolders(profiles):
             folder = os.path.join(profiles, worker)
             paths = (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("out-of-memory-"))
             documents += [document for document in map(read_document, paths) if isinstance(document, dict)]
@@ -301,13 +302,6 @@ def _step_range(step: int | tuple[int, int] | None) -> tuple[int, int] | None:
 def _between(table: pa.Table, column: str, bounds: tuple[int, int]) -> pa.Table:
     inside = pc.and_(pc.greater_equal(table[column], bounds[0]), pc.less(table[column], bounds[1]))
     return table.filter(inside)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return sorted(name for name in os.listdir(folder) if os.path.isdir(os.path.join(folder, name)))
-    except FileNotFoundError:
-        return []
 
 
 def read_calls(folder: str, worker: str, window: str) -> pa.Table:

@@ -288,7 +288,7 @@ def _is_recursive(frame: Any) -> bool:
 
 def _sessions(window: RecordedWindow) -> Iterator[dict[str, Any]]:
     for name in window.document["files"]:
-        document = read_document(os.path.join(window.folder, name))
+        document = read_document(os.path.join(window.folder, layout.file_name(name)))
         if isinstance(document, dict):
             yield {**document, "worker": window.worker, "window": window.id}
 

@@ -11,6 +11,8 @@ import pyarrow as pa
 
 from leadline.errors import DamagedRunError
 from leadline.records.profile_window import train_steps
+from leadline.store import layout
+from leadline.store.run_files import opened_path
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +40,16 @@ class RecordedWindow:
 
 
 def read_table(window: RecordedWindow, name: str) -> pa.Table:
-    path = os.path.join(window.folder, name)
+    """Return a table of a window.
+
+    Raises:
+        DamagedRunError: It cannot be read.
+    """
+    path = os.path.join(window.folder, layout.file_name(name))
     try:
-        with pa.OSFile(path) as file, pa.ipc.open_stream(file) as reader:
+        with opened_path(path) as opened, pa.OSFile(opened) as file, pa.ipc.open_stream(file) as reader:
             table = reader.read_all()
-    except (OSError, pa.ArrowInvalid) as error:
+    except (OSError, pa.ArrowException) as error:
         raise DamagedRunError(f"{path} cannot be read: {error}") from None
     labels = {"worker": [window.worker] * len(table), "window": [window.id] * len(table)}
     columns = {name: table[name] for name in table.column_names if name not in ("sequence", "crc32")}

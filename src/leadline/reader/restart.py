@@ -67,7 +67,7 @@ def _remove_compacted(run: str) -> None:
     path = os.path.join(run, layout.COMPACT_LOCK)
     if not os.path.exists(path):
         return
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         shutil.rmtree(os.path.join(run, layout.COMPACT), ignore_errors=True)

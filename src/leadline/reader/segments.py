@@ -16,6 +16,7 @@ import pyarrow as pa
 from leadline.records.metric import Channel
 from leadline.records.series import SeriesLayout
 from leadline.store import codec
+from leadline.store.run_files import open_regular, read_at_most
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -154,7 +155,7 @@ class SegmentTail:
                 return None
             if size < self.offset:
                 raise DamageError("was truncated")
-            with open(self.path, "rb", buffering=0) as file:
+            with open_regular(self.path) as file:
                 batches = self._read(file, size, limit_bytes) if self._has_schema(file, size) else None
         except FileNotFoundError:
             return None
@@ -171,7 +172,7 @@ class SegmentTail:
 
     def read_info(self) -> SegmentInfo | None:
         """Return the metadata without reading any batch; None if they are incomplete or cannot be read."""
-        with suppress(DamageError, OSError), open(self.path, "rb", buffering=0) as file:
+        with suppress(DamageError, OSError), open_regular(self.path) as file:
             self._has_schema(file, os.fstat(file.fileno()).st_size)
         return self.info
 
@@ -258,7 +259,8 @@ def _read_messages(file: FileIO, offset: int, length: int, size: int) -> tuple[l
         DamageError: No message begins at the offset.
     """
     while True:
-        data = _read_bytes(file, offset, length)
+        file.seek(offset)
+        data = read_at_most(file, length)
         source = pa.BufferReader(data)
         messages: list[pa.Message] = []
         ends: list[int] = []
@@ -276,16 +278,6 @@ def _read_messages(file: FileIO, offset: int, length: int, size: int) -> tuple[l
         if messages or len(data) < length or not length < needed <= size - offset:
             return messages, ends
         length = needed
-
-
-def _read_bytes(file: FileIO, offset: int, length: int) -> bytes:
-    """Return bytes of a file, fewer only at its end."""
-    file.seek(offset)
-    parts = []
-    while length > 0 and (part := file.read(length)):
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)
 
 
 class _EndOfFile(BytesIO):

@@ -14,9 +14,12 @@ from leadline.reader.trace_steps import TraceSlice, TraceSteps, read_steps
 from leadline.reader.xspace import Space, SpaceEvent, SpaceLine, parse_space
 from leadline.store import layout
 from leadline.store.documents import read_document
+from leadline.store.run_files import read_regular
 
 _OPERATOR: Final = re.compile(r"(?:([^\s:]*)/)?[^\s:/]+:(\w+)")
 """The name of an operator of TensorFlow: ``gradient_tape/sequential/dense/MatMul:MatMul``."""
+_MAX_BYTES: Final = 256 << 20
+"""The largest XSpace that is read."""
 _EAGER: Final = "EagerLocalExecute: "
 _INPUT: Final = {"IteratorGetNextOp::DoCompute": "IteratorGetNext", "IteratorGetNextSync": "IteratorGetNext"}
 """Operators whose events have other names: they wait for the next batch of ``tf.data``."""
@@ -76,8 +79,7 @@ def read_space_slices(folder: str) -> list[TraceSlice]:
 def _rows(folder: str) -> Iterator[tuple[_Call, dict[str, Any]]]:
     path = os.path.join(folder, layout.SPACE)
     try:
-        with open(path, "rb") as file:
-            space = parse_space(file.read())
+        space = parse_space(read_regular(path, _MAX_BYTES))
     except (OSError, ValueError) as error:
         raise DamagedRunError(f"{path} cannot be read: {error}") from None
     names = read_document(os.path.join(folder, layout.TRACE_STEPS)) or {}

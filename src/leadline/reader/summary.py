@@ -17,6 +17,7 @@ from leadline.records.names import JOB_ENDED, JOB_STATUSES
 from leadline.records.outcome import Level, RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode
 from leadline.store import layout
+from leadline.store.run_files import read_regular
 from leadline.store.run_state import document_paths, read_rule_summary
 
 DAMAGED: Final = "Damaged"
@@ -101,7 +102,6 @@ _START: Final = msgspec.json.Decoder(RunStart)
 _STATUS: Final = msgspec.json.Decoder(_Status)
 _WORKER: Final = msgspec.json.Decoder(_Worker)
 _RULES: Final = msgspec.json.Decoder(_Rules)
-_CHUNK_BYTES: Final = 1 << 16
 _ATTEMPTS: Final = 5
 
 
@@ -201,20 +201,11 @@ def _read_worker(path: str) -> _Worker | None:
 
 
 def _contents(path: str) -> bytes | None:
-    """Read a file with as few system calls as possible; None if it cannot be read."""
+    """Read a file; None if it cannot be read, or is none that Leadline wrote."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # opening a pipe would block
+        return read_regular(path)
     except OSError:
         return None
-    try:
-        chunks = [os.read(descriptor, _CHUNK_BYTES)]
-        while len(chunks[-1]) == _CHUNK_BYTES:
-            chunks.append(os.read(descriptor, _CHUNK_BYTES))
-        return b"".join(chunks)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _changed_ns(path: str) -> int | None:

@@ -17,6 +17,7 @@ from leadline.reader.segments import Range, SegmentInfo
 from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.documents import read_lines
+from leadline.store.run_files import subfolders
 
 STATISTICS: Final = pa.schema(
     [
@@ -197,12 +198,8 @@ def _rows(ranges: Sequence[Range]) -> pa.Table:
 
 def findings_table(run: str) -> pa.Table:
     """Return the latest version of every finding, as ``FINDINGS``."""
-    try:
-        aliases = sorted(entry.name for entry in os.scandir(os.path.join(run, layout.RULES)) if entry.is_dir())
-    except FileNotFoundError:
-        aliases = []
     findings: dict[tuple[str, int], dict[str, Any]] = {}
-    for alias in aliases:
+    for alias in subfolders(os.path.join(run, layout.RULES)):
         for line in read_lines(os.path.join(run, layout.rule_findings(alias))):
             if is_finding(line):
                 findings[alias, line["id"]] = {

@@ -19,6 +19,7 @@ from leadline.remote.mirror import fill
 from leadline.remote.object_store import StoreError
 from leadline.store import layout
 from leadline.store.folder_watch import FolderWatch
+from leadline.store.run_files import open_regular, read_at_most
 
 _PREFIX_BYTES: Final = 8
 _MAX_HEADER_BYTES: Final = 256 << 20
@@ -120,7 +121,7 @@ class StoredTensor:
                 f"{self.name} at step {self.step} has type {self.dtype}; read {self.path} with its framework"
             )
         try:
-            with open(self.path, "rb") as file:
+            with open_regular(self.path) as file:
                 data = os.pread(file.fileno(), self.nbytes, self.offset)
         except OSError as error:
             raise DamagedRunError(f"{self.path} cannot be read: {error.strerror}") from error
@@ -176,13 +177,13 @@ def read_header(path: str, worker: str) -> list[StoredTensor]:
     Raises:
         ValueError: The file is not a complete safetensors file.
     """
-    with open(path, "rb") as file:
+    with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         prefix = file.read(_PREFIX_BYTES)
         length = struct.unpack("<Q", prefix)[0] if len(prefix) == _PREFIX_BYTES else 0
         if not 0 < length <= min(size, _MAX_HEADER_BYTES):
             raise ValueError("it is truncated")
-        header = json.loads(file.read(length))
+        header = json.loads(read_at_most(file, length))
     texts = frozenset(json.loads(header.get("__metadata__", {}).get(layout.TEXTS, "[]")))
     tensors = []
     for key, entry in header.items():

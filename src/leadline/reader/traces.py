@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,12 +15,15 @@ from leadline.errors import DamagedRunError
 from leadline.reader.space_calls import has_space, read_space_rows, read_space_slices
 from leadline.reader.trace_steps import TraceSlice, TraceSteps, read_steps
 from leadline.store import layout
+from leadline.store.run_files import open_regular
 
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER: Final = "Optimizer."
 _LOADER: Final = "enumerate(DataLoader)"
 _OVERHEAD: Final = "overhead"
 """The phase of Leadline's own computations."""
+_MAX_BYTES: Final = 256 << 20
+"""The longest trace that is read, unpacked: a window of a large model has some ten megabytes."""
 _HOST: Final = ("cpu_op", "user_annotation")
 _MEMORY: Final = "[memory]"
 _DEVICE: Final = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -91,10 +95,16 @@ def _slice(event: Mapping[str, Any], row: Mapping[str, Any], track: str) -> Trac
 def _read(folder: str) -> tuple[Mapping[str, Any], TraceSteps]:
     path = os.path.join(folder, layout.TRACE)
     try:
-        with gzip.open(path, "rt") as file:
-            return json.load(file), TraceSteps(read_steps(folder))
-    except (OSError, ValueError, EOFError) as error:
+        with open_regular(path) as file, gzip.open(file) as unpacked:
+            text = unpacked.read(_MAX_BYTES + 1)
+        if len(text) > _MAX_BYTES:
+            raise ValueError(f"it unpacks to more than {_MAX_BYTES:,} bytes")
+        trace = json.loads(text)
+    except (OSError, ValueError, EOFError, zlib.error, RecursionError) as error:
         raise DamagedRunError(f"{path} cannot be read: {error}") from None
+    if not isinstance(trace, dict):
+        raise DamagedRunError(f"{path} cannot be read: it is no Chrome trace")
+    return trace, TraceSteps(read_steps(folder))
 
 
 def read_rows(folder: str) -> Iterator[dict[str, Any]]:

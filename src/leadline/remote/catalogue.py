@@ -25,6 +25,7 @@ from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.records.plan import CapturePlan
 from leadline.remote.object_store import ObjectMissingError, ObjectStore
+from leadline.remote.objects import is_safe
 from leadline.store import layout
 from leadline.store.documents import encode, read_document, to_json
 from leadline.store.run_state import read_rule_summary, read_status, read_workers
@@ -90,6 +91,11 @@ def _reduced_worker(worker: WorkerDocument) -> WorkerDocument:
     )
 
 
+def is_run_name(name: str) -> bool:
+    """Return whether a name in a store can be that of a run: of a folder, and not of one of Leadline's own."""
+    return is_safe(name) and "/" not in name and not name.startswith(".")
+
+
 def record_change(root: ObjectStore, name: str, time_ns: int) -> None:
     """Record that a run has begun, or has another entry.
 
@@ -106,7 +112,8 @@ def changes_since(root: ObjectStore, time_ns: int) -> dict[str, str]:
         StoreError: They could not be listed.
     """
     found = root.after(_CHANGES, f"{_CHANGES}/{max(0, time_ns):020d}")
-    return {change: change.rpartition("/")[2].partition(".")[2] for change in found}
+    names = {change: change.rpartition("/")[2].partition(".")[2] for change in found}
+    return {change: name for change, name in names.items() if is_run_name(name)}
 
 
 def publish(root: ObjectStore, name: str, entry: Entry) -> None:
@@ -128,8 +135,9 @@ def entry_tags(root: ObjectStore) -> dict[str, str]:
     Raises:
         StoreError: They could not be listed.
     """
-    names = ((stored.name.rpartition("/")[2], stored.tag) for stored in root.folder(_ENTRIES)[1])
-    return {name.removesuffix(_SUFFIX): tag for name, tag in names}
+    entries = ((stored.name.rpartition("/")[2], stored.tag) for stored in root.folder(_ENTRIES)[1])
+    tags = {name.removesuffix(_SUFFIX): tag for name, tag in entries}
+    return {name: tag for name, tag in tags.items() if is_run_name(name)}
 
 
 def fetch_entries(root: ObjectStore, tags: Mapping[str, str]) -> dict[str, Entry]:
@@ -151,7 +159,7 @@ def fetch_entries(root: ObjectStore, tags: Mapping[str, str]) -> dict[str, Entry
 def _fetch(root: ObjectStore, name: str) -> Entry:
     try:
         entry = json.loads(root.get(f"{_ENTRIES}/{name}{_SUFFIX}"))
-    except (ObjectMissingError, ValueError):  # it was deleted since it was listed, or is damaged
+    except (ObjectMissingError, ValueError, RecursionError):  # it was deleted since it was listed, or is damaged
         return {}
     return entry if isinstance(entry, dict) else {}
 

@@ -23,6 +23,7 @@ from leadline.store import layout
 from leadline.store.documents import encode, make_folder, read_document, write_document
 from leadline.store.folder_watch import names_in
 from leadline.store.incarnations import read_incarnations
+from leadline.store.run_files import read_regular
 from leadline.store.terms import Term, latest_term, proposed_term, read_term, withdraw_term
 
 PULSE_SECONDS: Final = 2.0
@@ -112,8 +113,7 @@ class Exchange:
             write_document(os.path.join(self._run, layout.OTHERS), sorted(self._others))
 
     def _is_claim_here(self, name: str) -> bool:
-        with open(os.path.join(self._run, layout.WORKERS, name), "rb") as file:
-            return file.read() == self._node.encode()
+        return read_regular(os.path.join(self._run, layout.WORKERS, name)) == self._node.encode()
 
     def fetch(self) -> None:
         """Fetch what is new of the other nodes; documents are written after the data that they refer to.
@@ -181,8 +181,7 @@ class Exchange:
     def _is_written(self, name: str, content: bytes) -> bool:
         """Return whether a file has this content: one that is rewritten in place must not be replaced."""
         try:
-            with open(os.path.join(self._run, name), "rb") as file:
-                return file.read() == content
+            return read_regular(os.path.join(self._run, name)) == content
         except FileNotFoundError:
             return False
 
@@ -276,8 +275,7 @@ class Exchange:
             except ObjectMissingError:
                 continue
         for name in sorted(here - listed):
-            with open(os.path.join(self._run, name), "rb") as file:
-                self._store.put(name, file.read())
+            self._store.put(name, read_regular(os.path.join(self._run, name)))
 
 
 def _is_request(name: str) -> bool:

@@ -21,14 +21,16 @@ from typing import Final
 from leadline.errors import ConfigurationError, LeadlineError, RunNotFoundError
 from leadline.records.decoding import Document
 from leadline.remote.fetching import FileFetcher, safe_path
-from leadline.remote.object_store import ObjectStore, StoredObject
-from leadline.remote.objects import StoredFile, by_file, document_order, is_data, is_uploaded
-from leadline.remote.ranges import fetch_header, fetch_range, is_ranged
+from leadline.remote.object_store import ObjectStore, StoredObject, StoreError
+from leadline.remote.objects import StoredFile, by_file, document_order, is_data, is_safe, is_uploaded
+from leadline.remote.ranges import fetch_header, fetch_range, is_here, is_ranged
 from leadline.store import layout
 from leadline.store.cache import cache_folder
 from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, write_document
 
 _MIRRORS: Final = "mirrors"
+_KEPT: Final = ".kept"
+"""The folder, beside the mirrors of a root, of mirrors whose runs the store has no more."""
 _CACHE_BYTES: Final = "LEADLINE_CACHE_BYTES"
 _DEFAULT_CACHE_BYTES: Final = 10 << 30
 _IN_USE_SECONDS: Final = 600.0
@@ -60,10 +62,17 @@ def root_folder(uri: str) -> str:
 
 
 def uri_of(run: str) -> str:
-    """Return the URI of which a folder is a mirror; "": it is none."""
+    """Return the URI of which a folder is a mirror; "": it is none.
+
+    Only folders of the cache are mirrors, in the places that their URIs have there: a copy of one is a run like any
+    other, and what a run from elsewhere says about itself is not followed.
+    """
     if not os.path.exists(os.path.join(run, layout.MIRROR)):
         return ""
-    return _read_state(run).uri
+    uri, (place, name) = _read_state(run).uri, os.path.split(os.path.realpath(run))
+    root, _, name_in_store = uri.rpartition("/")
+    is_in_place = name == name_in_store and place == os.path.realpath(root_folder(root))
+    return uri if is_in_place else ""
 
 
 def mirror_run(uri: str) -> str:
@@ -76,10 +85,45 @@ def mirror_run(uri: str) -> str:
     root, _, name = uri.rpartition("/")
     if root.endswith(":/"):
         raise RunNotFoundError(f"{uri} names a bucket and no run; leadline ls {uri} lists the runs in it")
+    if not is_safe(name) or name.startswith("."):
+        raise RunNotFoundError(f"{uri} names no run: {name!r} cannot be the name of one")
     folder = os.path.join(root_folder(root), name)
-    _refresh(folder, uri)
+    try:
+        _refresh(folder, uri)
+    except RunNotFoundError as error:
+        copy = set_aside(folder)
+        if not copy:
+            raise
+        raise RunNotFoundError(f"{error}; what was fetched of it is kept at {copy}") from None
     _evict(folder)
     return folder
+
+
+def set_aside(folder: str) -> str:
+    """Move a mirror of which the store has no run any more out of the way, and return where it is.
+
+    It may be the last copy, or the store another one than before, so that it is not removed; one that has the
+    documents of lists only is. Where the run appears again, the mirror returns.
+
+    Returns:
+        The run directory, which is no mirror; "": there was nothing to keep.
+    """
+    with exclusive(folder):
+        if not os.path.isdir(folder):
+            kept = _kept(folder)
+            return kept if layout.is_run(kept) else ""
+        if not _read_state(folder).tags:
+            shutil.rmtree(folder, ignore_errors=True)
+            return ""
+        kept = _kept(folder)
+        make_folder(os.path.dirname(kept))
+        shutil.rmtree(kept, ignore_errors=True)  # an earlier state of the same run
+        os.rename(folder, kept)
+    return kept
+
+
+def _kept(folder: str) -> str:
+    return os.path.join(os.path.dirname(folder), _KEPT, os.path.basename(folder))
 
 
 def fill(path: str, start: int, end: int) -> None:
@@ -90,10 +134,12 @@ def fill(path: str, start: int, end: int) -> None:
     Raises:
         StoreError: The store cannot be read.
     """
-    if not os.path.exists(path + layout.HOLES):
+    if not os.path.exists(path + layout.HOLES) or is_here(path, start, end):
         return
     folder = os.path.dirname(os.path.dirname(os.path.dirname(path)))
-    fetch_range(ObjectStore(uri_of(folder)), path, os.path.relpath(path, folder), start, end)
+    if not (uri := uri_of(folder)):
+        raise StoreError(f"{folder} is a copy of a mirror, into which it was not fetched; open the run at its URI")
+    fetch_range(ObjectStore(uri), path, os.path.relpath(path, folder), start, end)
 
 
 def fill_all(folder: str) -> None:
@@ -126,8 +172,7 @@ def complete(run: str) -> None:
 
     A store that is away leaves it as it is.
     """
-    state = _read_state(run)
-    if state.uri and not state.tags:
+    if uri_of(run) and not _read_state(run).tags:
         refresh(run)
 
 
@@ -137,6 +182,8 @@ def write_documents(folder: str, uri: str, documents: Mapping[str, object]) -> N
         make_folder(folder)
         write_document(os.path.join(folder, layout.MIRROR), MirrorState(uri))
         for name, document in documents.items():
+            if not is_safe(name) or not is_uploaded(name):  # nothing that an upload has written
+                continue
             path = safe_path(folder, name)
             make_folder(os.path.dirname(path))
             write_document(path, document)
@@ -147,24 +194,25 @@ def refresh(run: str) -> None:
 
     Why that failed is in ``last_error``.
     """
-    if not os.path.exists(os.path.join(run, layout.MIRROR)):
+    if not (uri := uri_of(run)):
         return
-    state = _read_state(run)
     with _lock:
         if time.monotonic() - _refreshed.get(run, float("-inf")) < FRESH_SECONDS:
             return
     try:
-        _refresh(run, state.uri)
+        _refresh(run, uri)
     except LeadlineError as error:
         with _lock:
             _refreshed[run] = time.monotonic()
-        if state.error != str(error):
-            write_document(os.path.join(run, layout.MIRROR), replace(_read_state(run), error=str(error)))
+        with exclusive(run):
+            state = _read_state(run)
+            if state.error != str(error) and os.path.isdir(run):
+                write_document(os.path.join(run, layout.MIRROR), replace(state, error=str(error)))
 
 
 def last_error(run: str) -> str:
     """Return why a mirror could not be brought up to date; "": it was, or it is none."""
-    return _read_state(run).error if os.path.exists(os.path.join(run, layout.MIRROR)) else ""
+    return _read_state(run).error if uri_of(run) else ""
 
 
 def send(run: str, name: str, document: object) -> None:
@@ -201,10 +249,17 @@ def _refresh(folder: str, uri: str, *, has_data: bool = True) -> None:
     with exclusive(folder):
         objects = store.objects()
         if not any(stored.name == layout.MANIFEST for stored in objects):
-            shutil.rmtree(folder, ignore_errors=True)
             raise RunNotFoundError(f"there is no run at {uri}; leadline ls {uri.rpartition('/')[0]} lists the runs")
+        if not os.path.isdir(folder) and layout.is_run(kept := _kept(folder)):
+            make_folder(os.path.dirname(folder))
+            os.rename(kept, folder)
         make_folder(folder)
-        _Refresh(store, folder, objects).run(has_data=has_data)
+        try:
+            _Refresh(store, folder, objects).run(has_data=has_data)
+        except (FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise StoreError(
+                f"{uri}: {os.path.relpath(error.filename or folder, folder)} is both a file and a folder in the store"
+            ) from None
     if has_data:
         with _lock:
             _refreshed[folder] = time.monotonic()
@@ -215,7 +270,7 @@ def exclusive(folder: str) -> Iterator[None]:
     """Hold the lock of a mirror, which is outside of it."""
     make_folder(cache_folder(_MIRRORS))
     path = os.path.join(cache_folder(_MIRRORS), f"{hashlib.sha256(folder.encode()).hexdigest()[:16]}.lock")
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, PRIVATE_FILE)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -227,7 +282,9 @@ class _Refresh:
     """One refresh of a mirror."""
 
     def __init__(self, store: ObjectStore, folder: str, objects: list[StoredObject]) -> None:
-        self._store, self._folder, self._objects = store, folder, objects
+        self._store, self._folder = store, folder
+        self._objects = _files_of_runs(objects)
+        self._left_out = next((stored.name for stored in objects if not is_safe(stored.name)), "")
         self._files, self._state = FileFetcher(store, folder), _read_state(folder)
 
     def run(self, *, has_data: bool) -> None:
@@ -237,7 +294,7 @@ class _Refresh:
             contents = dict(zip((item.name for item in changed), pool.map(self._files.content, changed), strict=True))
             if has_data:
                 if changed:
-                    self._objects = self._store.objects()
+                    self._objects = _files_of_runs(self._store.objects())
                 files = {name: stored for name, stored in by_file(self._objects).items() if is_data(name)}
                 list(pool.map(self._fetch, files, files.values()))
         for name in sorted(contents, key=document_order):
@@ -245,7 +302,8 @@ class _Refresh:
                 self._files.write(name, content)
         self._remove_deleted(has_data=has_data)
         tags = self._state.tags | {item.name: item.tag for item in changed if contents[item.name] is not None}
-        state = MirrorState(self._store.uri, {name: tags[name] for name in tags if name in self._names()})
+        error = f"{self._left_out!r} was left out: it is no name of a file in a run" if self._left_out else ""
+        state = MirrorState(self._store.uri, {name: tags[name] for name in tags if name in self._names()}, error)
         if state != self._state:
             write_document(os.path.join(self._folder, layout.MIRROR), state)
         else:
@@ -280,12 +338,18 @@ class _Refresh:
                 os.unlink(path)
 
 
+def _files_of_runs(objects: list[StoredObject]) -> list[StoredObject]:
+    """Return the objects that can be files which an upload has written."""
+    return [stored for stored in objects if is_safe(stored.name) and is_uploaded(stored.name)]
+
+
 def _evict(keep: str) -> None:
     """Remove the mirrors that were not used for longest, until the cache is below its limit."""
     given = os.environ.get(_CACHE_BYTES, "")
     limit = int(given) if given.isdecimal() else _DEFAULT_CACHE_BYTES
     mirrors = []
     for folder, folders, names in os.walk(cache_folder(_MIRRORS)):
+        folders[:] = [name for name in folders if name != _KEPT]
         if layout.MIRROR in names:
             folders.clear()
             used_at = os.path.getmtime(os.path.join(folder, layout.MIRROR))

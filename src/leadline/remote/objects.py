@@ -16,6 +16,8 @@ from leadline.store import layout
 
 _CHUNK: Final = re.compile(r"(.+)\.from-(\d{15})")
 DATA: Final = (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM, layout.PROFILES)
+_MAX_NAME: Final = 255
+"""The longest name of a file, in bytes."""
 _LOCAL: Final = (layout.UPLOAD, layout.RESERVE, layout.MIRROR)
 _LOCAL_SUFFIXES: Final = (".part", ".lock", ".held", ".draft", ".alive", layout.HOLES)
 
@@ -23,6 +25,14 @@ _LOCAL_SUFFIXES: Final = (".part", ".lock", ".held", ".draft", ".alive", layout.
 def chunk(name: str, offset: int) -> str:
     """The object with the bytes of a file from an offset."""
     return f"{name}.from-{offset:015d}"
+
+
+def is_safe(name: str) -> bool:
+    """Return whether the name of an object can be that of a file within a run directory."""
+    parts = name.split("/")
+    return all(part not in ("", ".", "..") and len(part.encode(errors="replace")) <= _MAX_NAME for part in parts) and (
+        "\0" not in name
+    )
 
 
 def is_data(name: str) -> bool:

@@ -52,16 +52,19 @@ def fetch_header(store: ObjectStore, files: FileFetcher, name: str, stored: Stor
         file.truncate(size)
 
 
+def is_here(path: str, start: int, end: int) -> bool:
+    """Return whether a range of a segment was fetched."""
+    here = [known for known in read_lines(path + layout.HOLES) if isinstance(known, list) and len(known) == 2]
+    return start == end or any(first <= start and end <= last for first, last in here)
+
+
 def fetch_range(store: ObjectStore, path: str, name: str, start: int, end: int) -> None:
-    """Write a range of a segment into its file, unless it is here.
+    """Write a range of a segment into its file.
 
     Raises:
         StoreError: The store cannot be read.
         OSError: The file cannot be written.
     """
-    here = [known for known in read_lines(path + layout.HOLES) if isinstance(known, list)]
-    if start == end or any(first <= start and end <= last for first, last in here):
-        return
     content = store.get(name, start, end)
     with open(path, "r+b") as file:
         file.seek(start)

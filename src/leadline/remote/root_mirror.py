@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -14,10 +13,27 @@ from typing import Final
 
 from leadline.errors import LeadlineError
 from leadline.records.decoding import Document
-from leadline.remote.catalogue import changes_since, entry_of, entry_tags, fetch_entries, publish, write_index
-from leadline.remote.mirror import FRESH_SECONDS, fetch_documents, refresh, root_folder, uri_of, write_documents
+from leadline.remote.catalogue import (
+    changes_since,
+    entry_of,
+    entry_tags,
+    fetch_entries,
+    is_run_name,
+    publish,
+    write_index,
+)
+from leadline.remote.mirror import (
+    FRESH_SECONDS,
+    fetch_documents,
+    refresh,
+    root_folder,
+    set_aside,
+    uri_of,
+    write_documents,
+)
 from leadline.remote.object_store import ObjectStore
 from leadline.store.documents import make_folder, read_document, write_document
+from leadline.store.run_files import subfolders
 
 _PARALLEL: Final = 16
 _ROOT_PAUSE: Final = 4.0
@@ -69,9 +85,9 @@ def mirror_root(uri: str) -> str:
         listing = Listing(now_ns, tuple(sorted(names)), changes, tags)
     listed = _mirror_entries(root, folder, known, listing)
     _fetch_documents(folder, uri, [name for name in names if name not in listed])
-    for name in os.listdir(folder):
-        if name not in names and name != _LISTING:
-            shutil.rmtree(os.path.join(folder, name))
+    for name in subfolders(folder):
+        if name not in names and is_run_name(name):
+            set_aside(os.path.join(folder, name))
     return folder
 
 
@@ -96,7 +112,7 @@ def rebuild_catalogue(uri: str) -> int:
 
 
 def _run_names(root: ObjectStore) -> set[str]:
-    return {name for path in root.folder()[0] if not (name := path.rpartition("/")[2]).startswith(".")}
+    return {name for path in root.folder()[0] if is_run_name(name := path.rpartition("/")[2])}
 
 
 def _fetch_documents(folder: str, uri: str, names: Iterable[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from leadline.remote.objects import DATA, StoredFile, by_file, chunk, document_o
 from leadline.store import layout
 from leadline.store.disk_bound import Removed, RunFile, trim
 from leadline.store.documents import replace_file
+from leadline.store.run_files import open_regular, read_at_most
 
 _MAX_CHUNKS: Final = 100
 _MIN_WHOLE_BYTES: Final = 1 << 20
@@ -156,12 +158,13 @@ class Uploader:
                     state = os.lstat(path)
                 except FileNotFoundError:  # it was replaced or removed meanwhile
                     continue
-                yield name, (state.st_size, state.st_mtime_ns, state.st_ino)
+                if stat.S_ISREG(state.st_mode):  # nothing that a link leads to leaves the machine
+                    yield name, (state.st_size, state.st_mtime_ns, state.st_ino)
 
     def _document(self, name: str) -> bytes | None:
         """Return a document; None: it was removed, or is being rewritten in place at this moment."""
         try:
-            with open(os.path.join(self._run, name), "rb") as file:
+            with open_regular(os.path.join(self._run, name)) as file:
                 content = file.read()
             if name.endswith(".json"):
                 json.loads(content)
@@ -208,9 +211,9 @@ class Uploader:
 
     def _bytes(self, name: str, offset: int, end: int) -> bytes:
         try:
-            with open(os.path.join(self._run, name), "rb") as file:
+            with open_regular(os.path.join(self._run, name)) as file:
                 file.seek(offset)
-                return file.read(end - offset)
+                return read_at_most(file, end - offset)
         except FileNotFoundError:
             return b""
 

@@ -21,7 +21,7 @@ from leadline.store import layout
 from leadline.store.documents import make_subfolder, read_document, read_lines, write_document
 from leadline.store.folder_watch import FolderWatch
 
-T = TypeVar("T")
+T = TypeVar("T", ControlRequest, Acknowledgement)
 
 
 def new_request_id() -> str:
@@ -138,8 +138,13 @@ def _read(
             continue
         path = os.path.join(folder, name)
         try:
-            records.append(decode(read_document(path)))
+            record = decode(read_document(path))
         except (TypeError, KeyError, ValueError):
+            on_invalid(path)
+            continue
+        if record.id == request:  # its answers are files of that name
+            records.append(record)
+        else:
             on_invalid(path)
     return records
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
 from leadline.records.decoding import Document
+from leadline.store.run_files import DOCUMENT_BYTES, IrregularFileError, open_regular, read_at_most, read_regular
 
 PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
@@ -104,15 +105,14 @@ def write_document(path: str, value: Any) -> None:
 
 
 def read_document(path: str) -> Any | None:
-    """Return a document; None if it does not exist yet or is being rewritten in place.
+    """Return a document; None if it does not exist yet, is being rewritten in place, or is nothing that Leadline wrote.
 
     Raises:
         OSError: It exists but cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            return json.loads(file.read())
-    except (FileNotFoundError, ValueError):
+        return json.loads(read_regular(path))
+    except (FileNotFoundError, NotADirectoryError, IrregularFileError, ValueError, RecursionError):
         return None
 
 
@@ -133,7 +133,7 @@ def read_with_retries(path: str) -> dict[str, Any] | None:
 
 def append_line(path: str, value: Any) -> None:
     """Append one JSON line in a single write, so that lines of several processes do not mix."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
         _write_all(descriptor, encode(value) + b"\n")
     finally:
@@ -141,17 +141,17 @@ def append_line(path: str, value: Any) -> None:
 
 
 def read_lines(path: str) -> list[Any]:
-    """Return all complete lines of a JSON-lines file; an incomplete last line is ignored."""
+    """Return all complete lines of a JSON-lines file up to ``DOCUMENT_BYTES``; an incomplete last line is ignored."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except FileNotFoundError:
+        with open_regular(path) as file:
+            data = read_at_most(file, DOCUMENT_BYTES)
+    except (FileNotFoundError, NotADirectoryError, IrregularFileError):
         return []
     lines = []
     for line in data.split(b"\n")[:-1]:
         try:
             lines.append(json.loads(line))
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
     return lines
 
@@ -160,7 +160,8 @@ class InPlaceDocument:
     """A document rewritten within its allocated blocks, so that it can be updated even on a full disk."""
 
     def __init__(self, path: str, value: Any) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._descriptor = os.open(path, flags, PRIVATE_FILE)
         self._size = 4 * _PAGE
         self.write(value)
 

@@ -6,7 +6,7 @@ import os
 from functools import lru_cache
 from typing import Final
 
-from leadline.errors import UnknownNameError
+from leadline.errors import DamagedRunError, UnknownNameError
 from leadline.statistics.definitions import is_vector
 
 FORMAT: Final = 1
@@ -87,24 +87,42 @@ HOLES: Final = ".holes"
 FOLDERS: Final = (CONTROL, ACKS, WORKERS, NODES, TENSORS, SERIES, TIMELINE, SYSTEM, RULES)
 
 
+def is_file_name(name: str) -> bool:
+    """Return whether a name can be that of a file in a folder."""
+    return "/" not in name and "\0" not in name and name not in ("", ".", "..")
+
+
+def file_name(name: str) -> str:
+    """Return a name that becomes a part of a path.
+
+    The names of rules, workers and requests are read from documents, which may come from anywhere.
+
+    Raises:
+        DamagedRunError: It is none, and might lead out of the run.
+    """
+    if not is_file_name(name):
+        raise DamagedRunError(f"{name[:80]!r} cannot be the name of a file in a run; it must have no '/'")
+    return name
+
+
 def worker_document(worker: str) -> str:
     """The document of a worker."""
-    return f"{WORKERS}/{worker}.json"
+    return f"{WORKERS}/{file_name(worker)}.json"
 
 
 def worker_exit(worker: str) -> str:
     """The exit status of a worker: its last byte; empty while the process runs, and for good if it was killed."""
-    return f"{WORKERS}/{worker}.exit"
+    return f"{WORKERS}/{file_name(worker)}.exit"
 
 
 def worker_claim(worker: str, incarnation: int) -> str:
     """The file that the one process creates which continues a worker's streams in an incarnation: its node's name."""
-    return f"{WORKERS}/{worker}.{incarnation}"
+    return f"{WORKERS}/{file_name(worker)}.{incarnation}"
 
 
 def node_document(node: str) -> str:
     """The document of a node, written by its agent."""
-    return f"{NODES}/{node}.json"
+    return f"{NODES}/{file_name(node)}.json"
 
 
 def term(number: int) -> str:
@@ -114,42 +132,42 @@ def term(number: int) -> str:
 
 def node_lock(node: str) -> str:
     """The lock held by the agent of a node."""
-    return f"{NODES}/{node}.lock"
+    return f"{NODES}/{file_name(node)}.lock"
 
 
 def node_sign(node: str) -> str:
     """A file that the agent of a node touches every few seconds: the node is alive."""
-    return f"{NODES}/{node}.alive"
+    return f"{NODES}/{file_name(node)}.alive"
 
 
 def node_processes(node: str) -> str:
     """The processes of a node that joined the run by themselves, one JSON line each."""
-    return f"{NODES}/{node}.jsonl"
+    return f"{NODES}/{file_name(node)}.jsonl"
 
 
 def report_page(product: str) -> str:
     """A report as an HTML page: ``reports/profiling.html``."""
-    return f"{REPORTS}/{product}.html"
+    return f"{REPORTS}/{file_name(product)}.html"
 
 
 def report_notebook(product: str) -> str:
     """The notebook that recreates a report."""
-    return f"{REPORTS}/{product}.ipynb"
+    return f"{REPORTS}/{file_name(product)}.ipynb"
 
 
 def doctor_report(process: str) -> str:
     """The results of one process of a doctor run."""
-    return f"{DOCTOR_REPORTS}/{process}.json"
+    return f"{DOCTOR_REPORTS}/{file_name(process)}.json"
 
 
 def segment(part: str, stream: str, ordinal: int) -> str:
     """An Arrow segment of a stream: ``series/<worker>/000001.arrow``."""
-    return f"{part}/{stream}/{ordinal:06d}.arrow"
+    return f"{part}/{file_name(stream)}/{ordinal:06d}.arrow"
 
 
 def tensor_segment(worker: str, ordinal: int) -> str:
     """A safetensors segment; the suffix ``.part`` is added while it is written."""
-    return f"{TENSORS}/{worker}/{ordinal:06d}.safetensors"
+    return f"{TENSORS}/{file_name(worker)}/{ordinal:06d}.safetensors"
 
 
 def tensor_key(mode: str, step: int, name: str) -> str:
@@ -187,22 +205,22 @@ def parse_vector_name(name: str) -> tuple[str, str] | None:
 
 def request(identifier: str) -> str:
     """A control request."""
-    return f"{CONTROL}/{identifier}.json"
+    return f"{CONTROL}/{file_name(identifier)}.json"
 
 
 def acknowledgement(identifier: str, worker: str) -> str:
     """A worker's acknowledgement of a control request."""
-    return f"{ACKS}/{identifier}.{worker}.json"
+    return f"{ACKS}/{file_name(identifier)}.{file_name(worker)}.json"
 
 
 def profile(worker: str, window: str) -> str:
     """The folder of a profile window."""
-    return f"{PROFILES}/{worker}/{window}"
+    return f"{PROFILES}/{file_name(worker)}/{file_name(window)}"
 
 
 def horovod(worker: str) -> str:
     """The folder of Horovod's timelines."""
-    return f"{PROFILES}/{worker}/horovod"
+    return f"{PROFILES}/{file_name(worker)}/horovod"
 
 
 def horovod_copy(ordinal: int) -> str:
@@ -217,7 +235,7 @@ def horovod_clock(ordinal: int) -> str:
 
 def command_output(identifier: str) -> str:
     """The output of a command that a request ran."""
-    return f"{COMMANDS}/{identifier}.log"
+    return f"{COMMANDS}/{file_name(identifier)}.log"
 
 
 def module_annotation(module: str) -> str:
@@ -232,7 +250,7 @@ def loading_marker(process: int) -> str:
 
 def out_of_memory(worker: str, ordinal: int) -> str:
     """The memory usage at an out-of-memory error."""
-    return f"{PROFILES}/{worker}/out-of-memory-{ordinal}.json"
+    return f"{PROFILES}/{file_name(worker)}/out-of-memory-{ordinal}.json"
 
 
 def callstacks(ordinal: int) -> str:
@@ -242,17 +260,17 @@ def callstacks(ordinal: int) -> str:
 
 def rule_status(alias: str) -> str:
     """The status of a rule."""
-    return f"{RULES}/{alias}/status.json"
+    return f"{RULES}/{file_name(alias)}/status.json"
 
 
 def rule_findings(alias: str) -> str:
     """A rule's episodes, one JSON line for each event."""
-    return f"{RULES}/{alias}/findings.jsonl"
+    return f"{RULES}/{file_name(alias)}/findings.jsonl"
 
 
 def compact_part(part: str, stream: str, first: int, last: int) -> str:
     """The file that compaction passes ``first`` to ``last`` derived from a stream."""
-    return f"{COMPACT}/{part}/{stream}/{first:06d}-{last:06d}.parquet"
+    return f"{COMPACT}/{part}/{file_name(stream)}/{first:06d}-{last:06d}.parquet"
 
 
 def parse_compact_part(name: str) -> tuple[int, int] | None:

@@ -12,7 +12,7 @@ from leadline.store.documents import PRIVATE_FILE, append_line, make_folder, rea
 
 SIGN_SECONDS: Final = 3.0
 """How often an agent gives a sign of life."""
-_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+_FLAGS: Final = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 def node_name() -> str:

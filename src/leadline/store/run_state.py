@@ -25,6 +25,7 @@ from leadline.records.version import __version__
 from leadline.store import layout
 from leadline.store.control import read_requests
 from leadline.store.documents import make_folder, read_document, read_lines, read_with_retries, write_document
+from leadline.store.run_files import IrregularFileError, read_regular, subfolders
 
 if TYPE_CHECKING:
     from leadline.records.manifest import Manifest
@@ -167,9 +168,8 @@ def _was_stopped(run: str) -> bool:
 def read_exit_status(run: str, worker: str) -> int | None:
     """Return the exit status that a worker recorded; None: it runs, was killed, or could not record one."""
     try:
-        with open(os.path.join(run, layout.worker_exit(worker)), "rb") as file:
-            codes = file.read()
-    except FileNotFoundError:
+        codes = read_regular(os.path.join(run, layout.worker_exit(worker)))
+    except (FileNotFoundError, NotADirectoryError, IrregularFileError):
         return None
     return codes[-1] if codes else None
 
@@ -200,7 +200,8 @@ def read_rule_summary(run: str) -> RuleSummary | None:
 
 
 def _summarized(run: str, rule: RuleDocument) -> SummarizedRule:
-    findings = read_lines(os.path.join(run, layout.rule_findings(rule.name)))
+    has_name = layout.is_file_name(rule.name)
+    findings = read_lines(os.path.join(run, layout.rule_findings(rule.name))) if has_name else []
     first = next((line for line in findings if isinstance(line, dict)), {}) if rule.findings else {}
     return SummarizedRule.from_dict({**first, **rule.fields()})
 
@@ -210,6 +211,8 @@ def read_rule(run: str, alias: str) -> RuleDocument | None:
 
     A damaged document is replaced by what the rule summary tells.
     """
+    if not layout.is_file_name(alias):
+        return None
     path = os.path.join(run, layout.rule_status(alias))
     document = read_document(path)
     if _is_rule(document):
@@ -245,11 +248,7 @@ def damage_of_trial(run: str) -> list[str]:
 
 
 def _rule_names(run: str) -> list[str]:
-    try:
-        with os.scandir(os.path.join(run, layout.RULES)) as entries:
-            return sorted(entry.name for entry in entries if entry.is_dir())
-    except FileNotFoundError:
-        return []
+    return subfolders(os.path.join(run, layout.RULES))
 
 
 def _is_status(document: Any) -> bool:
@@ -296,6 +295,6 @@ def document_paths(run: str, folder: str) -> dict[str, str]:
     """Return the paths of the documents in a folder of a run, by name."""
     try:
         names = sorted(name for name in os.listdir(os.path.join(run, folder)) if name.endswith(".json"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
     return {name.removesuffix(".json"): os.path.join(run, folder, name) for name in names}

@@ -269,7 +269,7 @@ def _unique_groups(captures: Sequence[TensorCapture]) -> list[list[TensorCapture
 
 
 def _write_parts(path: str, flags: int, parts: list[memoryview], size: int) -> None:
-    descriptor = os.open(path, flags, PRIVATE_FILE)
+    descriptor = os.open(path, flags | os.O_NOFOLLOW, PRIVATE_FILE)
     try:
         written = os.writev(descriptor, parts[:_MAX_PARTS]) if len(parts) > 1 else 0
         for part in parts:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError
+from leadline.store.run_files import read_regular
 
 COLLECTIONS: Final = "collections"
 EVENTS: Final = "events"
@@ -25,7 +27,13 @@ _PROFILE_FOLDERS: Final = frozenset({"pevents", "cprofile", "pyinstrument"})
 _INDEX_NAME: Final = re.compile(r"(\d{12})_(\w[\w.-]*)\.json", re.ASCII)
 _EVENT_NAME: Final = re.compile(r"(\d{12})_(\w[\w.-]*)\.tfevents", re.ASCII)
 _COLLECTIONS_SUFFIX: Final = "_collections.json"
+MAX_BYTES: Final = 64 << 20
+"""The largest file of a trial that is read at once; an index file of ten thousand tensors has two megabytes."""
 _MODES: Final = frozenset({"TRAIN", "EVAL", "PREDICT", "GLOBAL"})
+
+
+DAMAGE: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError, struct.error)
+"""What reading a damaged file of a trial raises: its values may be of any type and size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +169,7 @@ def read_collections(folder: str, damage: list[str]) -> Collections:
             for name, entry in document["collections"].items():
                 known = collections.entries.setdefault(str(name), dict(entry))
                 known["tensor_names"] = sorted({*known["tensor_names"], *map(str, entry["tensor_names"])})
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             damage.append(
                 f"{os.path.relpath(path, folder)} cannot be read ({reason(error)}); its collections are missing"
             )
@@ -189,7 +197,7 @@ def read_index(folder: str, damage: list[str]) -> list[IndexFile]:
         place = os.path.relpath(path, folder)
         try:
             found.append(parse_index(place, read_json(path)))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             damage.append(f"{place} cannot be read ({reason(error)}); its step is left out")
     indexed = {os.path.basename(path).removesuffix(".json") for path in paths}
     events = [os.path.basename(path) for path in files_below(os.path.join(folder, EVENTS))]
@@ -243,8 +251,10 @@ def read_json(path: str) -> Any:
         OSError: It cannot be read.
         ValueError: It is not JSON.
     """
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
+    try:
+        return json.loads(read_regular(path, MAX_BYTES))
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
 
 
 def reason(error: Exception) -> str:

@@ -13,8 +13,9 @@ from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.store.codec import CALLS, FUNCTIONS, BatchEncoder
 from leadline.store.documents import make_folder, write_document
+from leadline.store.run_files import read_regular
 from leadline.store.segments import Segment
-from leadline.trials.folder import FRAMEWORK, files_below, reason
+from leadline.trials.folder import DAMAGE, FRAMEWORK, MAX_BYTES, files_below, reason
 from leadline.trials.marshal_data import read_marshaled
 from leadline.trials.timeline import StepNumbers
 
@@ -61,7 +62,7 @@ def import_python_profiles(
             place = os.path.relpath(path, folder)
             try:
                 slices.setdefault(process, []).append(_read(path, numbers))
-            except (OSError, ValueError, TypeError) as error:
+            except DAMAGE as error:
                 damage.append(f"{place} cannot be read ({reason(error)}); left out")
     if sampled:
         damage.append(f"{FRAMEWORK}: {counted(sampled, 'profile')} of pyinstrument left out; only cProfile's are read")
@@ -77,8 +78,7 @@ def _read(path: str, numbers: StepNumbers) -> _Slice:
         raise ValueError("its folder is not named <mode>-<step>-<phase>-<time>_<mode>-<step>-<phase>-<time>")
     mode, step, point, start_us, end_mode, _, _, end_us = match.groups()
     step_mode = numbers.mode(mode)
-    with open(path, "rb") as file:
-        statistics = read_marshaled(file.read())
+    statistics = read_marshaled(read_regular(path, MAX_BYTES))
     if not isinstance(statistics, dict):
         raise ValueError("it does not contain statistics of functions")
     part = "start" if mode == "prestepzero" and end_mode != "posthookclose" else "loop"

@@ -11,8 +11,9 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from leadline.records.formatting import counted
+from leadline.store.run_files import open_regular
 from leadline.trials.event_file import RecordedTensor, read_tensor
-from leadline.trials.folder import IndexFile, Record, reason
+from leadline.trials.folder import DAMAGE, IndexFile, Record, reason
 
 _REDUCTION: Final = "smdebug/reductions/"
 _NORMS: Final = {"abs_l1": "l1", "abs_l2": "l2"}
@@ -81,7 +82,7 @@ def read_record(folder: str, index: IndexFile, name: str) -> RecordedTensor | No
     record = next((record for record in reversed(index.records) if record.name == name), None)
     if record is None:
         return None
-    with open(os.path.join(folder, index.events), "rb") as file:
+    with open_regular(os.path.join(folder, index.events)) as file:
         return _read_record(file, record, os.fstat(file.fileno()).st_size)
 
 
@@ -93,12 +94,12 @@ def _read_records(folder: str, index: IndexFile) -> tuple[list[RecordedTensor], 
     problems: Counter[str] = Counter()
     first = ""
     try:
-        with open(os.path.join(folder, index.events), "rb") as file:
+        with open_regular(os.path.join(folder, index.events)) as file:
             size = os.fstat(file.fileno()).st_size
             for record in index.records:
                 try:
                     found.append(_read_record(file, record, size))
-                except (ValueError, OverflowError) as error:
+                except DAMAGE as error:
                     first = first or f"byte {record.offset:,}: {record.name}: {error}"
                     problems["record"] += 1
     except OSError as error:

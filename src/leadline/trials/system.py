@@ -8,14 +8,16 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from io import BufferedReader, TextIOWrapper
 from typing import Any, Final
 
 from leadline.records.formatting import counted
 from leadline.records.metric import Channel
 from leadline.store import layout
+from leadline.store.run_files import open_regular
 from leadline.store.segments import SegmentFolder
 from leadline.store.stream_writer import StreamWriter
-from leadline.trials.folder import SYSTEM, files_below, reason
+from leadline.trials.folder import DAMAGE, SYSTEM, files_below, reason
 
 _BATCH_ROWS: Final = 512
 _SEGMENT_BATCHES: Final = 256
@@ -87,13 +89,13 @@ def _samples(folder: str, damage: list[str]) -> Iterator[_Sample]:
             continue
         place, bad, first = os.path.relpath(path, folder), 0, ""
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with TextIOWrapper(BufferedReader(open_regular(path)), encoding="utf-8", errors="replace") as file:
                 for number, line in enumerate(file, 1):
                     if not line.strip():
                         continue
                     try:
                         yield _parse(json.loads(line))
-                    except (ValueError, KeyError, TypeError) as error:
+                    except DAMAGE as error:
                         bad, first = bad + 1, first or f"line {number:,}: {reason(error)}"
         except OSError as error:
             damage.append(f"{place} cannot be read ({reason(error)})")

@@ -15,7 +15,7 @@ from leadline.records.phases import BACKWARD, DATA, FORWARD, STEP
 from leadline.store import layout
 from leadline.store.segments import SegmentFolder
 from leadline.store.stream_writer import StreamWriter
-from leadline.trials.folder import FRAMEWORK, files_below, read_json, reason
+from leadline.trials.folder import DAMAGE, FRAMEWORK, files_below, read_json, reason
 
 _BATCH_ROWS: Final = 512
 _SEGMENT_BATCHES: Final = 256
@@ -143,7 +143,7 @@ def _read(path: str, place: str, damage: list[str]) -> list[_TraceEvent]:
     except StopIteration:
         damage.append(f"{place} does not tell the time at which it starts; left out")
         return []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except DAMAGE as error:
         damage.append(f"{place} cannot be read ({reason(error)}); left out")
         return []
     events, bad, first = list[_TraceEvent](), 0, ""
@@ -152,7 +152,7 @@ def _read(path: str, place: str, damage: list[str]) -> list[_TraceEvent]:
     for number, entry in enumerate(entries):
         try:
             event = _parse(entry, start_us, phases, begun)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             bad, first = bad + 1, first or f"event {number:,}: {reason(error)}"
             continue
         if event is not None:

@@ -79,8 +79,8 @@ def test_links_outside_the_run_are_not_followed(
     (elsewhere / "profiling.html").write_text("secret")
     os.symlink(elsewhere, root / "one" / "reports")
     client = open_dashboard(root)
-    assert client.get("/runs/one/reports/profiling.html").status_code == 404
+    assert client.get("/runs/one/reports/profiling.html").status_code == 409
     answer = post_from_page(client, "/runs/one/reports/profiling")
-    assert answer.status_code == 500
+    assert answer.status_code == 409
     assert "is a symbolic link" in answer.text
     assert os.listdir(elsewhere) == ["profiling.html"]

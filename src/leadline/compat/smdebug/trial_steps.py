@@ -15,6 +15,7 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.errors import DamagedRunError
 from leadline.trials.folder import (
     COLLECTIONS,
+    DAMAGE,
     END,
     INDEX,
     Collections,
@@ -103,7 +104,7 @@ class TrialSteps:
         index = self._index[step, worker]
         try:
             found = read_record(self.folder, index, name)
-        except (OSError, ValueError) as error:
+        except DAMAGE as error:
             raise DamagedRunError(f"{index.events}: {name} cannot be read: {reason(error)}") from None
         if found is None:
             raise DamagedRunError(f"{index.path}: {name} is not in the index file")
@@ -139,7 +140,7 @@ class TrialSteps:
         place = os.path.relpath(path, self.folder)
         try:
             index = parse_index(place, read_json(path), is_whole=False)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except DAMAGE as error:
             self.damage.append(f"{place} cannot be read ({reason(error)}); its step is left out")
             return
         self._files.add(path)

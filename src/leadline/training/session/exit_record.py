@@ -25,7 +25,7 @@ class ExitRecord:
     """
 
     def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         self._path, self._descriptor = path, os.open(path, flags, PRIVATE_FILE)
         library = ctypes.CDLL(None)
         on_exit = getattr(library, "on_exit", None)

@@ -34,7 +34,8 @@ from leadline.reader.profiles import read_windows
 from leadline.reader.recorded_window import RecordedWindow, read_table
 from leadline.records.phases import DATA, FORWARD, HOST
 from leadline.store import layout
-from leadline.trials.folder import files_below
+from leadline.store.run_files import read_regular
+from leadline.trials.folder import MAX_BYTES, files_below
 from leadline.trials.marshal_data import read_marshaled
 from leadline.trials.remote_trial import fetch_trial
 
@@ -129,11 +130,10 @@ def _of_files(folder: str) -> Iterator[StepPythonProfileStats]:
 
 
 def _read_file(path: str) -> Statistics:
-    with open(path, "rb") as file:
-        try:
-            found: Statistics = read_marshaled(file.read())
-        except ValueError as error:
-            raise SMDebugValueError(f"{path} cannot be read: {error}") from None
+    try:
+        found: Statistics = read_marshaled(read_regular(path, MAX_BYTES))
+    except ValueError as error:
+        raise SMDebugValueError(f"{path} cannot be read: {error}") from None
     return found
 
 

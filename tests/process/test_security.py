@@ -146,7 +146,7 @@ def test_files_that_are_no_regular_ones_are_not_read(tmp_path: Path, home: Path)
         open_regular("/dev/zero")
     with pytest.raises(IrregularFileError, match="is a folder"):
         open_regular(str(tmp_path / "folder"))
-    with pytest.raises(IrregularFileError, match="has 1,099,511,627,776 bytes, more than the 16,777,216 that are read"):
+    with pytest.raises(IrregularFileError, match="has 1,099,511,627,776 bytes, more than the 8,388,608 that are read"):
         read_regular(str(tmp_path / "sparse"))
     for name in ("pipe", "link", "zero", "folder", "sparse"):
         assert read_document(str(tmp_path / name)) is None

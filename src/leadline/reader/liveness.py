@@ -148,9 +148,17 @@ def _is_silent(run: str) -> bool:
     latest = 0.0
     for part in (layout.WORKERS, layout.NODES, layout.SYSTEM, layout.SERIES):
         for folder, _, names in os.walk(os.path.join(run, part)):
-            latest = max([latest, *(os.path.getmtime(os.path.join(folder, name)) for name in names)])
-    latest = max(latest, os.path.getmtime(os.path.join(run, layout.STATUS)))
+            latest = max([latest, *(_modified(os.path.join(folder, name)) for name in names)])
+    latest = max(latest, _modified(os.path.join(run, layout.STATUS)))
     return time.time() - latest > SILENT_SECONDS
+
+
+def _modified(path: str) -> float:
+    """Return when a file was modified; 0.0 if it is not there."""
+    try:
+        return os.lstat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0
 
 
 def _is_gone(node: str | None, pid: int | None, known_at_ns: int | None = None) -> bool:

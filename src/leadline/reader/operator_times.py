@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from leadline.errors import LeadlineError
 from leadline.reader.trace_steps import read_steps
 from leadline.reader.traces import read_rows
-from leadline.records.profile_window import train_steps
+from leadline.records.profile_window import is_window_document, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.run_files import subfolders
@@ -164,7 +164,7 @@ class DetailedWindows:
         """Read a window once it is completely written; return whether it has been read."""
         if folder not in self._read:
             document = read_document(os.path.join(folder, layout.WINDOW))
-            if not isinstance(document, dict):
+            if not is_window_document(document):
                 return False
             is_detailed = document.get("kind") == "detailed"
             self._read[folder] = read_operator_times(folder, worker, document) if is_detailed else None

@@ -16,7 +16,7 @@ from leadline.reader.horovod import read_horovod
 from leadline.reader.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
 from leadline.reader.recorded_window import RecordedWindow, read_table
 from leadline.reader.traces import read_rows
-from leadline.records.profile_window import TIMERS, train_steps
+from leadline.records.profile_window import TIMERS, is_window_document, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.run_files import subfolders
@@ -69,9 +69,9 @@ def read_windows(run: str) -> list[RecordedWindow]:
         for window_name in subfolders(os.path.join(profiles, worker)):
             folder = os.path.join(profiles, worker, window_name)
             document = read_document(os.path.join(folder, layout.WINDOW))
-            if isinstance(document, dict):
+            if is_window_document(document):
                 windows.append(RecordedWindow(folder, worker, document))
-    return sorted(windows, key=lambda window: int(window.document["start_ns"]))
+    return sorted(windows, key=lambda window: window.document["start_ns"])
 
 
 class ProfileQueries:
@@ -91,7 +91,7 @@ class ProfileQueries:
         for window in read_windows(self.path):
             document, (first, end) = window.document, train_steps(window.document)
             counts = {"first_step": first, "end_step": end, "steps": document["end_step"] - document["first_step"]}
-            rows.append({"worker": window.worker, **{name: document[name] for name in stored}, **counts})
+            rows.append({"worker": window.worker, **{name: document.get(name) for name in stored}, **counts})
         return pa.Table.from_pylist(rows, WINDOWS)
 
     def operators(
@@ -234,7 +234,7 @@ class ProfileQueries:
         chosen = [
             recorded
             for recorded in self._select_windows((kind,), window, worker, step=steps, time_ns=time_ns)
-            if (kind != "cprofile" or recorded.document["timer"] == timer) and recorded.document["part"] == part
+            if (kind != "cprofile" or recorded.document.get("timer") == timer) and recorded.document.get("part") == part
         ]
         query = ProfileQuery(steps, time_ns, mode, phase, between)
         if kind == "cprofile":

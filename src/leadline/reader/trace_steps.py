@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from leadline.records.profile_window import train_step_of
+from leadline.errors import DamagedRunError, LeadlineError
+from leadline.records.profile_window import is_step, is_window_document, train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -31,12 +33,29 @@ class TraceSlice:
 
 def read_steps(folder: str) -> list[dict[str, Any]]:
     """Return the steps of a window, each with ``step`` (the train step), ``mode, start_ns, end_ns, marks``."""
-    steps = list((read_document(os.path.join(folder, layout.TRACE_STEPS)) or {}).get("steps", []))
+    document = read_document(os.path.join(folder, layout.TRACE_STEPS))
+    stored = document.get("steps") if isinstance(document, dict) else None
+    steps = [{"marks": {}, **step} for step in stored if is_step(step)] if isinstance(stored, list) else []
     window = read_document(os.path.join(folder, layout.WINDOW))
-    if not isinstance(window, dict):
+    if not is_window_document(window):
         return steps
     positions = train_step_of(window, [(step["step"], step["mode"]) for step in steps])
     return [{**step, "step": positions[step["step"]]} for step in steps]
+
+
+@contextmanager
+def content_of(path: str) -> Iterator[None]:
+    """Report what damaged content of a file raises, which can be nearly anything, as damage of that file.
+
+    Raises:
+        DamagedRunError: The content is not what a profiler writes.
+    """
+    try:
+        yield
+    except LeadlineError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise DamagedRunError(f"{path} cannot be read: its content is damaged ({error!r})") from error
 
 
 class TraceSteps:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from leadline.errors import DamagedRunError
 from leadline.reader.space_calls import has_space, read_space_rows, read_space_slices
-from leadline.reader.trace_steps import TraceSlice, TraceSteps, read_steps
+from leadline.reader.trace_steps import TraceSlice, TraceSteps, content_of, read_steps
 from leadline.store import layout
 from leadline.store.run_files import open_regular
 
@@ -64,9 +64,11 @@ def read_slices(folder: str) -> list[TraceSlice]:
     Raises:
         DamagedRunError: The trace cannot be read.
     """
-    if has_space(folder):
-        return read_space_slices(folder)
-    trace, steps = _read(folder)
+    with content_of(os.path.join(folder, layout.SPACE if has_space(folder) else layout.TRACE)):
+        return read_space_slices(folder) if has_space(folder) else _slices(*_read(folder))
+
+
+def _slices(trace: Mapping[str, Any], steps: TraceSteps) -> list[TraceSlice]:
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     events, calls = _read_events(trace)
     by_id = _by_id(calls)
@@ -115,7 +117,8 @@ def read_rows(folder: str) -> Iterator[dict[str, Any]]:
     Raises:
         DamagedRunError: The trace cannot be read.
     """
-    yield from read_space_rows(folder) if has_space(folder) else _rows(*_read(folder))
+    with content_of(os.path.join(folder, layout.SPACE if has_space(folder) else layout.TRACE)):
+        yield from read_space_rows(folder) if has_space(folder) else _rows(*_read(folder))
 
 
 def _rows(trace: Mapping[str, Any], steps: TraceSteps) -> Iterator[dict[str, Any]]:

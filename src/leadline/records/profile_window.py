@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeGuard
 
 from leadline.records.decoding import StrictDocument
 
@@ -18,6 +18,11 @@ PARTS: Final[tuple[Part, ...]] = ("loop", "start", "end")
 MAX_STEPS: Final = 100
 """Maximum length of a window, since its data grow with each step."""
 MAX_SECONDS: Final = 600.0
+_GLOBAL: Final = ("first_step", "end_step")
+_TRAIN: Final = ("first_train_step", "end_train_step")
+_NUMBERS: Final = ("start_ns", "end_ns", *_GLOBAL, *_TRAIN, "steps", "bytes")
+_WINDOW: Final = dict.fromkeys(_NUMBERS, int) | dict.fromkeys(("id", "kind", "timer", "part"), str) | {"notes": list}
+_STEP: Final = {"step": int, "mode": str, "start_ns": int, "end_ns": int, "marks": dict}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +73,34 @@ class ProfileWindow(StrictDocument):
         return "1 step" if count == 1 else f"{count:,} steps"
 
 
+def is_window_document(document: object) -> TypeGuard[Mapping[str, Any]]:
+    """Return whether a value is the document of a completely written window."""
+    if not isinstance(document, dict) or not _fits(document, _WINDOW, ("id", "kind", "start_ns", "end_ns", *_GLOBAL)):
+        return False
+    return not any(name in document for name in _TRAIN) or all(document.get(name) is not None for name in _TRAIN)
+
+
+def is_step(entry: object) -> bool:
+    """Return whether a value is a step of a trace: ``step, mode, start_ns, end_ns`` and the times of its ``marks``."""
+    is_one = isinstance(entry, dict) and _fits(entry, _STEP, ("step", "mode", "start_ns", "end_ns"))
+    return is_one and all(map(_is_integer, entry.get("marks", {}).values()))  # type: ignore[attr-defined]
+
+
+def _fits(entry: Mapping[Any, Any], kinds: Mapping[str, type], needed: Iterable[str]) -> bool:
+    given = {name: entry[name] for name in kinds if entry.get(name) is not None}
+    return all(name in given for name in needed) and all(
+        _is_integer(value) if kinds[name] is int else isinstance(value, kinds[name]) for name, value in given.items()
+    )
+
+
+def _is_integer(value: object) -> bool:
+    """Return whether a value is an integer of 64 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
+
+
 def train_steps(document: Mapping[str, Any]) -> tuple[int, int]:
     """Return the first train step of a window and the one after the last; global steps for earlier versions."""
-    names = ("first_train_step", "end_train_step") if "first_train_step" in document else ("first_step", "end_step")
+    names = _TRAIN if "first_train_step" in document else _GLOBAL
     first, end = (int(document[name]) for name in names)
     return first, end
 
@@ -78,7 +108,7 @@ def train_steps(document: Mapping[str, Any]) -> tuple[int, int]:
 def train_step_of(document: Mapping[str, Any], steps: Iterable[tuple[int, str]]) -> dict[int, int]:
     """Return the train step of each global step of a window, given with its mode; of other modes the one before."""
     following, _ = train_steps(document)
-    if "first_train_step" not in document or document["part"] != "loop":
+    if "first_train_step" not in document or document.get("part") != "loop":
         return {step: step for step, _ in steps}
     positions = {}
     for step, mode in sorted(set(steps)):

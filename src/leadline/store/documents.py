@@ -18,6 +18,7 @@ PRIVATE_FILE = 0o600
 PRIVATE_FOLDER = 0o700
 _PAGE = 4096
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
 _READ_ATTEMPTS: Final = 5
 _READ_PAUSE_SECONDS: Final = 0.001
 
@@ -111,9 +112,25 @@ def read_document(path: str) -> Any | None:
         OSError: It exists but cannot be read.
     """
     try:
-        return json.loads(read_regular(path))
+        return _decode(read_regular(path))
     except (FileNotFoundError, NotADirectoryError, IrregularFileError, ValueError, RecursionError):
         return None
+
+
+def _decode(data: bytes) -> Any:
+    """Decode JSON; lone surrogates, which no text of UTF-8 contains, are written out as in ``layout.valid_name``."""
+    value = json.loads(data)
+    return _without_surrogates(value) if _ESCAPED_SURROGATE.search(data) else value
+
+
+def _without_surrogates(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode(errors="backslashreplace").decode()
+    if isinstance(value, list):
+        return [_without_surrogates(item) for item in value]
+    if isinstance(value, dict):
+        return {_without_surrogates(key): _without_surrogates(item) for key, item in value.items()}
+    return value
 
 
 def read_with_retries(path: str) -> dict[str, Any] | None:
@@ -126,8 +143,8 @@ def read_with_retries(path: str) -> dict[str, Any] | None:
         if attempt:
             time.sleep(_READ_PAUSE_SECONDS)
         document = read_document(path)
-        if isinstance(document, dict):
-            return document
+        if document is not None:
+            return document if isinstance(document, dict) else None
     return None
 
 
@@ -150,7 +167,7 @@ def read_lines(path: str) -> list[Any]:
     lines = []
     for line in data.split(b"\n")[:-1]:
         try:
-            lines.append(json.loads(line))
+            lines.append(_decode(line))
         except (ValueError, RecursionError):
             continue
     return lines

@@ -17,7 +17,7 @@ from typing import Final
 from leadline.errors import DamagedRunError
 from leadline.store import layout
 
-DOCUMENT_BYTES: Final = 16 << 20
+DOCUMENT_BYTES: Final = 8 << 20
 """The largest document that is read: a summary of thousands of rules has some megabytes. Decoded, the worst of this
 size takes twenty times as much memory."""
 _DATA: Final = (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM)

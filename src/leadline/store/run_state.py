@@ -20,6 +20,7 @@ from leadline.records.documents import (
     WorkerDocument,
 )
 from leadline.records.names import JOB_STATUSES, RULE_STATUSES
+from leadline.records.profile_window import is_window_document
 from leadline.records.request import Stop
 from leadline.records.version import __version__
 from leadline.store import layout
@@ -227,12 +228,13 @@ def damaged_documents(run: str) -> list[str]:
     checks = {layout.STATUS: _is_status, layout.RULE_SUMMARY: _is_summary}
     checks |= {layout.rule_status(alias): _is_rule for alias in _rule_names(run)}
     checks |= {layout.worker_document(name): _is_worker for name in document_paths(run, layout.WORKERS)}
+    checks |= {f"{window}/{layout.WINDOW}": is_window_document for window in _windows(run)}
     checks |= {layout.node_document(name): _is_node for name in document_paths(run, layout.NODES)}
     paths = {name: os.path.join(run, name) for name in checks}
     return [
         f"{name}: not a readable document"
         for name, path in paths.items()
-        if os.path.exists(path) and not checks[name](read_with_retries(path))
+        if os.path.lexists(path) and not checks[name](read_with_retries(path))
     ]
 
 
@@ -249,6 +251,15 @@ def damage_of_trial(run: str) -> list[str]:
 
 def _rule_names(run: str) -> list[str]:
     return subfolders(os.path.join(run, layout.RULES))
+
+
+def _windows(run: str) -> list[str]:
+    """Return the folders of the profile windows of a run."""
+    workers = subfolders(os.path.join(run, layout.PROFILES))
+    found = [
+        (worker, window) for worker in workers for window in subfolders(os.path.join(run, layout.PROFILES, worker))
+    ]
+    return [layout.profile(*window) for window in found]
 
 
 def _is_status(document: Any) -> bool:

@@ -68,7 +68,7 @@ def _state(trial: TrialFolder) -> list[str]:
     for folder, parts in ((trial.tensors, (COLLECTIONS, EVENTS, INDEX)), (trial.profiles, (SYSTEM, FRAMEWORK))):
         for part in parts if folder is not None else ():
             for path in files_below(os.path.join(folder or "", part)):
-                state = os.stat(path)
+                state = os.lstat(path)
                 lines.append(f"{path} {state.st_size} {state.st_mtime_ns}")
     if trial.tensors is not None:
         lines.append(f"{END} {os.path.exists(os.path.join(trial.tensors, END))}")

@@ -29,6 +29,7 @@ _EVENT_NAME: Final = re.compile(r"(\d{12})_(\w[\w.-]*)\.tfevents", re.ASCII)
 _COLLECTIONS_SUFFIX: Final = "_collections.json"
 MAX_BYTES: Final = 64 << 20
 """The largest file of a trial that is read at once; an index file of ten thousand tensors has two megabytes."""
+_TABLES: Final = ("reduction_config", "save_config")
 _MODES: Final = frozenset({"TRAIN", "EVAL", "PREDICT", "GLOBAL"})
 
 
@@ -167,8 +168,9 @@ def read_collections(folder: str, damage: list[str]) -> Collections:
             document = read_json(path)
             collections.workers = max(collections.workers, int(document["_meta"]["num_workers"]))
             for name, entry in document["collections"].items():
-                known = collections.entries.setdefault(str(name), dict(entry))
-                known["tensor_names"] = sorted({*known["tensor_names"], *map(str, entry["tensor_names"])})
+                read = _entry(entry)
+                known = collections.entries.setdefault(str(name), read)
+                known["tensor_names"] = sorted({*known["tensor_names"], *read["tensor_names"]})
         except DAMAGE as error:
             damage.append(
                 f"{os.path.relpath(path, folder)} cannot be read ({reason(error)}); its collections are missing"
@@ -176,6 +178,20 @@ def read_collections(folder: str, damage: list[str]) -> Collections:
     if not paths:
         damage.append(f"{COLLECTIONS}: there is no collections file; no tensor belongs to a collection")
     return collections
+
+
+def _entry(entry: Any) -> dict[str, Any]:
+    """Return the entry of a collection whose parts have the types that smdebug writes; others are left out.
+
+    Raises:
+        KeyError, TypeError, AttributeError: It has no names of tensors.
+    """
+    tables = {name: value for name in _TABLES if isinstance(value := entry.get(name), dict)}
+    if isinstance(configs := tables.get("save_config"), dict):
+        tables["save_config"] = {mode: config for mode, config in configs.items() if isinstance(config, dict)}
+    patterns = [str(pattern) for pattern in entry.get("include_regex") or ()]
+    kept = {name: value for name, value in entry.items() if name not in _TABLES}
+    return {**kept, **tables, "include_regex": patterns, "tensor_names": [str(name) for name in entry["tensor_names"]]}
 
 
 def read_index(folder: str, damage: list[str]) -> list[IndexFile]:

@@ -225,6 +225,11 @@ def _node_document(node: ImportedNode) -> NodeDocument:
     return NodeDocument(node.name, started_ns=node.first_ns, cpu_count=len(cores) or None, gpus=gpus)
 
 
+def _step(value: object) -> int | None:
+    """Return a number of steps; None if it is none."""
+    return value if isinstance(value, int) and 0 <= value < 1 << 63 else None
+
+
 def _items(collections: Mapping[str, Mapping[str, Any]]) -> list[CaptureItem]:
     """Return the capture plan: what the collections of a trial say they save; without settings, nothing."""
     items = []
@@ -235,10 +240,10 @@ def _items(collections: Mapping[str, Mapping[str, Any]]) -> list[CaptureItem]:
             if not isinstance(config, dict):
                 continue
             schedule = Schedule(
-                every=config.get("save_interval"),
-                start=config.get("start_step") or 0,
-                end=config.get("end_step"),
-                steps=tuple(config.get("save_steps") or ()),
+                every=_step(config.get("save_interval")),
+                start=_step(config.get("start_step")) or 0,
+                end=_step(config.get("end_step")),
+                steps=tuple(step for one in config.get("save_steps") or () if (step := _step(one)) is not None),
             )
             is_raw = bool(reduction.get("save_raw_tensor", True))
             items.append(CaptureItem(name, statistics=BASIC, raw=is_raw, schedule=schedule, modes=(mode,)))

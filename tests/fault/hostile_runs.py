@@ -182,6 +182,10 @@ def _wide(chance: random.Random, root: Path, path: Path) -> None:
     path.write_bytes(b"[" + b"[]," * 2_500_000 + b"[]]\n")
 
 
+def _many(chance: random.Random, root: Path, path: Path) -> None:
+    path.write_bytes(b"[" + b"[]," * 499_000 + b"[]]\n")
+
+
 def _other(chance: random.Random, root: Path, path: Path) -> None:
     path.write_bytes(chance.choice([b"[]\n", b"{}\n", b"3\n", b'"x"\n', b"\xff\xfe\n", b"", b"null\n"]))
 
@@ -192,7 +196,7 @@ def _swapped(chance: random.Random, root: Path, path: Path) -> None:
 
 
 _SMALL = [_json] * 8 + [_bytes, _bytes, _cut, _longer, _gone, _other, _swapped]
-_NASTY = [_pipe, _folder, _link, _folder_link, _sparse, _deep, _wide]
+_NASTY = [_pipe, _folder, _link, _folder_link, _sparse, _deep, _wide, _many]
 
 
 def mutate(chance: random.Random, root: Path) -> str:

@@ -208,7 +208,19 @@ def findings_table(run: str) -> pa.Table:
                     "evidence": json.dumps(line["evidence"]),
                 }
     rows = [{name: finding.get(name) for name in FINDINGS.names} for finding in findings.values()]
-    return pa.Table.from_pylist(rows, schema=FINDINGS).sort_by([("step", "ascending"), ("rule", "ascending")])
+    try:
+        table = pa.Table.from_pylist(rows, schema=FINDINGS)
+    except (pa.ArrowException, OverflowError):  # a value of another type or size, which Leadline does not write
+        table = pa.Table.from_pylist([row for row in rows if _is_row(row)], schema=FINDINGS)
+    return table.sort_by([("step", "ascending"), ("rule", "ascending")])
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    try:
+        pa.Table.from_pylist([row], schema=FINDINGS)
+    except (pa.ArrowException, OverflowError):
+        return False
+    return True
 
 
 def is_finding(line: Any) -> bool:

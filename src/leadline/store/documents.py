@@ -19,6 +19,7 @@ PRIVATE_FOLDER = 0o700
 _PAGE = 4096
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
+_MAX_CONTAINERS: Final = 500_000
 _READ_ATTEMPTS: Final = 5
 _READ_PAUSE_SECONDS: Final = 0.001
 
@@ -118,7 +119,14 @@ def read_document(path: str) -> Any | None:
 
 
 def _decode(data: bytes) -> Any:
-    """Decode JSON; lone surrogates, which no text of UTF-8 contains, are written out as in ``layout.valid_name``."""
+    """Decode JSON; lone surrogates, which no text of UTF-8 contains, are written out as in ``layout.valid_name``.
+
+    Raises:
+        ValueError: It is none, or has so many lists and objects that it was made to fill the memory.
+        RecursionError: They are nested too deeply.
+    """
+    if data.count(b"[") + data.count(b"{") > _MAX_CONTAINERS:
+        raise ValueError(f"more than {_MAX_CONTAINERS:,} lists and objects")
     value = json.loads(data)
     return _without_surrogates(value) if _ESCAPED_SURROGATE.search(data) else value
 

@@ -19,6 +19,8 @@ ACKS: Final = "control/acks"
 WORKERS: Final = "workers"
 NODES: Final = "nodes"
 TENSORS: Final = "tensors"
+PACK: Final = ".arrays"
+"""Suffix of a file with array statistics: blocks as of safetensors, one after the other."""
 SERIES: Final = "series"
 TIMELINE: Final = "timeline"
 SYSTEM: Final = "system"
@@ -168,6 +170,11 @@ def segment(part: str, stream: str, ordinal: int) -> str:
 def tensor_segment(worker: str, ordinal: int) -> str:
     """A safetensors segment; the suffix ``.part`` is added while it is written."""
     return f"{TENSORS}/{file_name(worker)}/{ordinal:06d}.safetensors"
+
+
+def array_pack(worker: str, ordinal: int) -> str:
+    """A file to which the array statistics of a worker are appended; numbered with its safetensors segments."""
+    return f"{TENSORS}/{file_name(worker)}/{ordinal:06d}{PACK}"
 
 
 def tensor_key(mode: str, step: int, name: str) -> str:

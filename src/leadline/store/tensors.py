@@ -1,4 +1,8 @@
-"""Raw tensors as safetensors segments, written from aligned buffers; large captures bypass the page cache."""
+"""Raw tensors as safetensors segments, written from aligned buffers; large captures bypass the page cache.
+
+Array statistics, which are small and many, are appended to a file of blocks instead: each block is what a safetensors
+file would be, padded to eight bytes. Zeros at the end of an array are left out of its data.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ from leadline.store.segments import last_ordinal
 ALIGNMENT: Final = 4096
 """Alignment of addresses, offsets and lengths that unbuffered writes require."""
 _CHUNK_BYTES: Final = 64 << 20
+ALIGNED_ELEMENT: Final = 8
+"""Alignment of blocks and arrays in a file of array statistics: the size of the largest element."""
+_PACK_BYTES: Final = 16 << 20
 _MAX_PARTS: Final = 512
 _SMALL_BYTES: Final = 4 << 20
 """Captures up to this size share a segment with other queued captures."""
@@ -55,6 +62,8 @@ class CaptureForm:
             slots.append(TensorSlot(name, dtype, shape, offset, size))
             offset += size
         self.slots = tuple(slots)
+        self.is_arrays = all(layout.parse_vector_name(slot.name) is not None for slot in self.slots)
+        """Whether it has array statistics only."""
         self.mode = mode
         self.data_bytes = offset
         self._suffixes = [_entry_suffix(slot) for slot in self.slots]
@@ -72,13 +81,13 @@ class CaptureForm:
 
     def entries(self, step: int, start: int = 0) -> str:
         """Return the tensors' entries of a safetensors header, without the braces of the JSON object."""
+        return self.entries_at(step, [(start + slot.offset, start + slot.offset + slot.bytes) for slot in self.slots])
+
+    def entries_at(self, step: int, offsets: Sequence[tuple[int, int]]) -> str:
+        """Return the entries of tensors whose data lie between the given offsets."""
         prefix = json.dumps(layout.tensor_key(self.mode, step, ""))[:-1]
-        return ",".join(
-            [
-                f"{prefix}{suffix}[{start + slot.offset},{start + slot.offset + slot.bytes}]}}"
-                for slot, suffix in zip(self.slots, self._suffixes, strict=True)
-            ]
-        )
+        pairs = zip(self._suffixes, offsets, strict=True)
+        return ",".join([f"{prefix}{suffix}[{start},{end}]}}" for suffix, (start, end) in pairs])
 
     def _header(self, step: int, metadata: Mapping[str, str]) -> bytes:
         return _join_header([self.entries(step)], metadata)
@@ -163,6 +172,7 @@ class TensorFolder:
         self._run, self._worker = run, worker
         self._ordinal = max(first - 1, last_ordinal(os.path.join(run, layout.TENSORS, worker)))
         self._is_direct = hasattr(os, "O_DIRECT")
+        self._pack: ArrayPack | None = None
         make_subfolder(os.path.join(run, layout.TENSORS, worker))
 
     def write(self, captures: Sequence[TensorCapture]) -> int:
@@ -173,10 +183,25 @@ class TensorFolder:
         Raises:
             OSError: The current segment was not written; those before it were.
         """
-        small = [capture for capture in captures if capture.buffer.form.data_bytes <= _SMALL_BYTES]
-        large = [capture for capture in captures if capture.buffer.form.data_bytes > _SMALL_BYTES]
+        arrays = [capture for capture in captures if capture.buffer.form.is_arrays]
+        raw = [capture for capture in captures if not capture.buffer.form.is_arrays]
+        small = [capture for capture in raw if capture.buffer.form.data_bytes <= _SMALL_BYTES]
+        large = [capture for capture in raw if capture.buffer.form.data_bytes > _SMALL_BYTES]
         groups = [[capture] for capture in large] + _unique_groups(small)
-        return sum(self._write_one(*group) if len(group) == 1 else self._write_together(group) for group in groups)
+        written = sum(self._write_one(*group) if len(group) == 1 else self._write_together(group) for group in groups)
+        return written + sum(map(self._append, _unique_groups(arrays)))
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._pack is not None:
+            self._pack.close()
+
+    def _append(self, captures: Sequence[TensorCapture]) -> int:
+        if self._pack is None or not self._pack.is_open or self._pack.bytes >= _PACK_BYTES:
+            self.close()
+            self._ordinal += 1
+            self._pack = ArrayPack(os.path.join(self._run, layout.array_pack(self._worker, self._ordinal)))
+        return self._pack.append(captures)
 
     def _write_one(self, capture: TensorCapture) -> int:
         form, memory = capture.buffer.form, capture.buffer.memory
@@ -226,6 +251,62 @@ class TensorFolder:
                     raise
             self._is_direct = False  # this file system does not support unbuffered writes
         _write_parts(path, flags, parts, size)
+
+
+class ArrayPack:
+    """A file of array statistics. It grows by whole blocks, is truncated after a failed write, and never reopened."""
+
+    def __init__(self, path: str) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, PRIVATE_FILE)
+        self.bytes = 0
+
+    @property
+    def is_open(self) -> bool:
+        return self._descriptor >= 0
+
+    def append(self, captures: Sequence[TensorCapture]) -> int:
+        """Append one block with the arrays of some captures, of which no two have the same name, mode and step.
+
+        Returns:
+            The bytes written.
+        Raises:
+            OSError: They were not written; the file is closed for good.
+        """
+        block = _block(captures)
+        try:
+            written = 0
+            while written < len(block):
+                written += os.write(self._descriptor, memoryview(block)[written:])
+        except OSError:
+            os.ftruncate(self._descriptor, self.bytes)
+            self.close()
+            raise
+        self.bytes += written
+        return written
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _block(captures: Sequence[TensorCapture]) -> bytes:
+    entries, pieces, offset = [], [], 0
+    for capture in captures:
+        form, offsets = capture.buffer.form, []
+        for slot in form.slots:
+            start = form.header_bytes + slot.offset
+            data = capture.buffer.memory[start : start + slot.bytes].rstrip(b"\0")
+            data += bytes(-len(data) % ALIGNED_ELEMENT)
+            pieces.append(data)
+            offsets.append((offset, offset + len(data)))
+            offset += len(data)
+        entries.append(form.entries_at(capture.step, offsets))
+    text = _join_header(entries, {})
+    size = -(-len(text) // ALIGNED_ELEMENT) * ALIGNED_ELEMENT
+    return b"".join([struct.pack("<Q", size), text.ljust(size), *pieces])
 
 
 def write_tensors(

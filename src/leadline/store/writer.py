@@ -217,6 +217,8 @@ class Writer:
         for stream in (self._series, self._timeline):
             for segment in stream.open.values():
                 segment.close()
+        if self._tensors is not None:
+            self._tensors.close()
         self._document.write(self._full_document("ended"))
         self._document.close()
 

@@ -230,6 +230,10 @@ def _step(value: object) -> int | None:
     return value if isinstance(value, int) and 0 <= value < 1 << 63 else None
 
 
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _items(collections: Mapping[str, Mapping[str, Any]]) -> list[CaptureItem]:
     """Return the capture plan: what the collections of a trial say they save; without settings, nothing."""
     items = []
@@ -243,7 +247,7 @@ def _items(collections: Mapping[str, Mapping[str, Any]]) -> list[CaptureItem]:
                 every=_step(config.get("save_interval")),
                 start=_step(config.get("start_step")) or 0,
                 end=_step(config.get("end_step")),
-                steps=tuple(step for one in config.get("save_steps") or () if (step := _step(one)) is not None),
+                steps=tuple(step for step in map(_step, _list(config.get("save_steps"))) if step is not None),
             )
             is_raw = bool(reduction.get("save_raw_tensor", True))
             items.append(CaptureItem(name, statistics=BASIC, raw=is_raw, schedule=schedule, modes=(mode,)))

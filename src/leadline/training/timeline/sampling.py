@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-STEPS_PER_SECOND: Final = 200
+STEPS_PER_SECOND: Final = 10
 """Steps written per second in the long run."""
 _SAVED_STEPS: Final = 2000
 """Steps that may be written at once after a slow phase."""
 _CHECK_NS: Final = 250_000_000
 _OUTLIER: Final = 4
-_SCATTER: Final = 2654435761  # Knuth's multiplicative hash
+_WORD: Final = 0xFFFFFFFF
 
 
 class TimelineSampler:
@@ -46,7 +46,7 @@ class TimelineSampler:
 
     def chooses(self, step: int) -> bool:
         """Return whether a step is selected by its number."""
-        return self.every == 1 or not (step * _SCATTER & 0xFFFFFFFF) >> 16 & (self.every - 1)
+        return self.every == 1 or not _hash(step) & (self.every - 1)
 
     def _adapt(self, now_ns: int) -> None:
         seconds = (now_ns - self._checked_ns) / 1e9
@@ -58,3 +58,15 @@ class TimelineSampler:
             self.every *= 2
         self.outlier_ns = int(_OUTLIER * 1e9 / rate)
         self._checked_ns, self._seen, self._written = now_ns, 0, 0
+
+
+def _hash(step: int) -> int:
+    """Return 32 bits, each of which depends on all bits of the step.
+
+    Source:
+        The finalizer of MurmurHash3 (Appleby, 2011).
+    """
+    mixed = step & _WORD
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & _WORD
+    mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & _WORD
+    return mixed ^ mixed >> 16

@@ -571,7 +571,7 @@ def test_a_row_has_the_size_of_its_format() -> None:
 def test_slow_steps_are_all_written(count: int) -> None:
     training = Training()
     for _ in range(count):
-        training.wait(10_000_000)
+        training.wait(100_000_000)
         training.update(1)
         training.end()
     assert len(training.sink.rows) == count

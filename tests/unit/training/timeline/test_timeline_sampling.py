@@ -43,7 +43,7 @@ def test_a_fast_training_is_sampled_at_a_bounded_rate_and_weights_cover_all_step
     steps = weight_by_step.pop(-1)
     assert len(weight_by_step) <= STEPS_PER_SECOND * seconds * 1.2 + 6_000
     assert len(weight_by_step) >= STEPS_PER_SECOND * seconds * 0.2
-    assert sum(weight_by_step.values()) == pytest.approx(steps, rel=0.05)
+    assert sum(weight_by_step.values()) == pytest.approx(steps, rel=0.15), "of at least some hundred samples"
 
 
 def test_sampling_does_not_alias_with_periods_of_the_training() -> None:

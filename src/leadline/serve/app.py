@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -20,13 +22,16 @@ from leadline.serve.identity_operations import IdentityOperations
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.log_operations import LogOperations
 from leadline.serve.processing_operations import ProcessingOperations
-from leadline.serve.signature import SignedRequest, verify
+from leadline.serve.signature import Signature, SignedRequest, verify
 from leadline.serve.training_operations import TrainingOperations
+from leadline.serve.used_signatures import UsedSignatures
 from leadline.serve.wire import HttpAnswer, decode, encode, encode_error, new_request_id, unknown_operation
 
 logger: Final = logging.getLogger(__name__)
 _MAX_BODY_BYTES: Final = 4 << 20
 _POLL_SECONDS: Final = 0.5
+_READS: Final = ("Describe", "Get", "List", "Simulate")
+"""How the names of operations begin that change nothing."""
 _Operation = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -46,18 +51,19 @@ class ApiService:
         """Held while the jobs are read or changed."""
         self._access, self._key_pairs = access, key_pairs
         self._operations = _operations(queue)
+        self._used = UsedSignatures(time.time())
 
     def answer(self, request: SignedRequest) -> HttpAnswer:
         """Return the answer to a request, or why it is refused."""
         try:
-            self._authorize(request)
+            signature = self._authorize(request)
             if len(request.body) > _MAX_BODY_BYTES:
                 raise ApiError("RequestEntityTooLarge", f"the body exceeds {_MAX_BODY_BYTES:,} bytes", 413)
             call = decode(request.headers, request.body)
             operation = self._operations.get(call.operation.name)
             if operation is None:
                 raise unknown_operation(call.operation.name)
-            with self.lock:
+            with self.lock, self._used_once(signature, call.operation.name):
                 return encode(call, operation(call.request))
         except ApiError as error:
             return encode_error(request.headers, error)
@@ -74,19 +80,35 @@ class ApiService:
             except (OSError, sqlite3.Error) as error:
                 logger.warning("the state of the jobs could not be recorded: %s", error)
 
-    def _authorize(self, request: SignedRequest) -> None:
+    def _authorize(self, request: SignedRequest) -> Signature | None:
         """Check who sends a request.
 
         Without keys, pages in a browser are the danger: those of other names that lead to this address are refused,
         and others cannot send the headers of a request.
 
+        Returns:
+            The signature; None without keys.
         Raises:
             ApiError: It is not allowed.
         """
         if self._key_pairs is not None:
-            verify(request, self._key_pairs)
-        elif not is_known_host(request.headers.get("host", ""), self._access) or "origin" in request.headers:
+            return verify(request, self._key_pairs)
+        if not is_known_host(request.headers.get("host", ""), self._access) or "origin" in request.headers:
             raise ApiError("AccessDeniedException", "only clients on this machine are served, not pages", 403)
+        return None
+
+    @contextmanager
+    def _used_once(self, signature: Signature | None, operation: str) -> Iterator[None]:
+        """Perform an operation, unless a request with the same signature has done so."""
+        if signature is None:
+            yield
+            return
+        self._used.use(signature, time.time(), is_repeatable=operation.startswith(_READS))
+        try:
+            yield
+        except (OSError, sqlite3.Error):  # clients try again what was answered with a failure of the server
+            self._used.make_repeatable(signature)
+            raise
 
 
 def _operations(queue: JobQueue) -> dict[str, _Operation]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import configparser
+import hashlib
 import hmac
 import os
 import re
@@ -25,6 +26,9 @@ _AUTHORIZATION: Final = re.compile(
     r"SignedHeaders=([a-z0-9;-]+),\s*Signature=([0-9a-f]{64})"
 )
 _ALWAYS_SIGNED: Final = frozenset({"host", "x-amz-date"})
+_SIGNED_IF_GIVEN: Final = "content-type"
+"""Decides how the body is read; so do headers of AWS, whose names begin with ``x-amz-``."""
+_BODY_HASH: Final = "x-amz-content-sha256"
 _MIN_SECRET_CHARACTERS: Final = 16
 _REFUSED: Final = 403
 
@@ -39,6 +43,19 @@ class SignedRequest:
     headers: Mapping[str, str]
     """By lower-case name."""
     body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """A signature that was found to be right."""
+
+    value: str
+    signed_at: float
+    """In seconds since the epoch, by the clock of the client."""
+
+    @property
+    def expires_at(self) -> float:
+        return self.signed_at + _MAX_SKEW_SECONDS
 
 
 def read_key_pairs(path: str) -> dict[str, str]:
@@ -69,8 +86,8 @@ def read_key_pairs(path: str) -> dict[str, str]:
     return pairs
 
 
-def verify(request: SignedRequest, key_pairs: Mapping[str, str], now: datetime | None = None) -> None:
-    """Check that a request was signed with one of the key pairs within the last fifteen minutes.
+def verify(request: SignedRequest, key_pairs: Mapping[str, str], now: datetime | None = None) -> Signature:
+    """Check that a request was signed, body included, with one of the key pairs within the last fifteen minutes.
 
     Raises:
         ApiError: It was not.
@@ -84,31 +101,48 @@ def verify(request: SignedRequest, key_pairs: Mapping[str, str], now: datetime |
     access_key, day, region, service, signed, signature = match.groups()
     names = signed.split(";")
     _check_coverage(request, names)
+    _check_body(request)
     timestamp = request.headers["x-amz-date"]
-    _check_time(timestamp, day, now or datetime.now(UTC))
+    signed_at = _check_time(timestamp, day, now or datetime.now(UTC))
     secret = key_pairs.get(access_key)
     if secret is None:
         raise _refused("UnrecognizedClientException", "the access key is unknown")
     expected = _signature(request, names, SigV4Auth(Credentials(access_key, secret), service, region), timestamp)
     if not hmac.compare_digest(expected, signature):
         raise _refused("InvalidSignatureException", "the signature does not match the request and the secret key")
+    return Signature(signature, signed_at.timestamp())
 
 
 def _check_coverage(request: SignedRequest, names: list[str]) -> None:
     """Refuse a request of which a header that decides what it does is not signed, or absent."""
-    needed = _ALWAYS_SIGNED | {name for name in request.headers if name.startswith("x-amz-")}
+    deciding = {name for name in request.headers if name.startswith("x-amz-") or name == _SIGNED_IF_GIVEN}
+    needed = _ALWAYS_SIGNED | deciding
     unsigned = sorted(name for name in needed | set(names) if name not in names or name not in request.headers)
     if unsigned:
         raise _refused("IncompleteSignatureException", f"not signed or absent: {', '.join(unsigned)}")
 
 
-def _check_time(timestamp: str, day: str, now: datetime) -> None:
+def _check_body(request: SignedRequest) -> None:
+    """Refuse a body other than the one that was signed.
+
+    A client may give the hash of the body in a header. The signature then covers the header only.
+    """
+    given = request.headers.get(_BODY_HASH)
+    if given is None or given == hashlib.sha256(request.body).hexdigest():
+        return
+    if given == "UNSIGNED-PAYLOAD" or given.startswith("STREAMING-"):
+        raise _refused("InvalidSignatureException", f"the body must be signed as a whole, not as {given[:100]}")
+    raise _refused("InvalidSignatureException", "the body is not the one that was signed: its SHA-256 differs")
+
+
+def _check_time(timestamp: str, day: str, now: datetime) -> datetime:
     try:
         signed_at = datetime.strptime(timestamp, SIGV4_TIMESTAMP).replace(tzinfo=UTC)
     except ValueError:
         raise _refused("IncompleteSignatureException", "X-Amz-Date is not a time like 20260131T120000Z") from None
     if not timestamp.startswith(day) or abs((now - signed_at).total_seconds()) > _MAX_SKEW_SECONDS:
         raise _refused("InvalidSignatureException", f"signature expired: signed at {timestamp}; check the clocks")
+    return signed_at
 
 
 def _signature(request: SignedRequest, names: list[str], auth: SigV4Auth, timestamp: str) -> str:

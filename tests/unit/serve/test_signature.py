@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,10 +27,17 @@ PAIRS = {"AKIAEXAMPLE": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
 BODY = b'{"TrainingJobName": "first"}'
 
 
-def signed(secret: str = PAIRS["AKIAEXAMPLE"], access: str = "AKIAEXAMPLE", path: str = "/") -> SignedRequest:
-    """Return a request as botocore sends it."""
+def signed(
+    secret: str = PAIRS["AKIAEXAMPLE"], access: str = "AKIAEXAMPLE", path: str = "/", body_hash: str | None = None
+) -> SignedRequest:
+    """Return a request as botocore sends it.
+
+    Args:
+        body_hash: The header with which the SDKs for JavaScript, Go and Java name the body.
+    """
     target = {"X-Amz-Target": "SageMaker.DescribeTrainingJob", "Content-Type": HEADERS["content-type"]}
-    request = AWSRequest("POST", f"http://leadline.example:5156{path}", headers=target, data=BODY)
+    hashed = {} if body_hash is None else {"X-Amz-Content-SHA256": body_hash}
+    request = AWSRequest("POST", f"http://leadline.example:5156{path}", headers=target | hashed, data=BODY)
     SigV4Auth(Credentials(access, secret), "sagemaker", "us-east-1").add_auth(request)
     headers = {name.lower(): value for name, value in request.headers.items()} | {"host": "leadline.example:5156"}
     return SignedRequest("POST", path, headers, BODY)
@@ -70,6 +78,32 @@ def test_a_request_that_was_changed_is_refused(change: Any, code: str) -> None:
     assert code_of(change(signed())) == code
 
 
+def test_a_body_that_is_named_by_its_hash_is_the_signed_one() -> None:
+    request = signed(body_hash=hashlib.sha256(BODY).hexdigest())
+    verify(request, PAIRS)
+    assert code_of(replace(request, body=b'{"TrainingJobName": "other"}')) == "InvalidSignatureException"
+    assert code_of(replace(request, body=b"")) == "InvalidSignatureException"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "UNSIGNED-PAYLOAD",
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+        "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+        "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+    ],
+)
+def test_a_signature_without_the_body_is_refused(kind: str) -> None:
+    with pytest.raises(ApiError, match="the body must be signed as a whole"):
+        verify(signed(body_hash=kind), PAIRS)
+
+
+@pytest.mark.parametrize("wrong", ["", "e3b0", hashlib.sha256(BODY).hexdigest().upper()])
+def test_a_hash_that_is_none_of_the_body_is_refused(wrong: str) -> None:
+    assert code_of(signed(body_hash=wrong)) == "InvalidSignatureException"
+
+
 def test_unsigned_requests_and_other_keys_are_refused() -> None:
     request = signed()
     unsigned = {name: value for name, value in request.headers.items() if name != "authorization"}
@@ -78,9 +112,11 @@ def test_unsigned_requests_and_other_keys_are_refused() -> None:
     assert code_of(signed(access="AKIAOTHER")) == "UnrecognizedClientException"
 
 
-def test_a_signature_without_the_target_is_refused() -> None:
+@pytest.mark.parametrize("name", [";x-amz-target", "content-type;"])
+def test_a_signature_without_a_header_that_decides_is_refused(name: str) -> None:
     request = signed()
-    without = request.headers["authorization"].replace(";x-amz-target", "")
+    without = request.headers["authorization"].replace(name, "")
+    assert without != request.headers["authorization"]
     assert code_of(changed("authorization", without)(request)) == "IncompleteSignatureException"
 
 

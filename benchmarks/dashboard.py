@@ -79,7 +79,7 @@ class Server:
 @contextmanager
 def server(root: str) -> Iterator[Server]:
     """Run a dashboard."""
-    command = [harness.LEADLINE, "ui", root, "--port", "0"]
+    command = [harness.LEADLINE, "ui", root, "--port", "0", "--no-token"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             line = process.stdout.readline() if process.stdout else ""

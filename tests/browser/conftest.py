@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from launching import environment
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 _FLAGS = [
     "--no-sandbox",
@@ -22,6 +22,7 @@ _FLAGS = [
     "--disable-sync",
 ]
 _PATIENCE_MS = 60_000
+TOKEN = "of-the-browser-tests"
 expect.set_options(timeout=_PATIENCE_MS)
 
 
@@ -46,13 +47,20 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """Open what the page of a test and its dashboard share: the cookies."""
+    opened = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
+    opened.set_default_timeout(_PATIENCE_MS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext) -> Iterator[Page]:
     """Open a page at 1280 px; its console must have no errors at the end.
 
     A test that expects an error sets it: ``page.expected_errors = re.compile("403")``.
     """
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, accept_downloads=True)
-    context.set_default_timeout(_PATIENCE_MS)
     errors: list[str] = []
     opened = context.new_page()
     opened.expected_errors = None  # type: ignore[attr-defined]
@@ -60,7 +68,7 @@ def page(browser: Browser) -> Iterator[Page]:
     opened.on("pageerror", lambda error: errors.append(str(error)))
     yield opened
     expected: re.Pattern[str] | None = opened.expected_errors  # type: ignore[attr-defined]
-    context.close()
+    opened.close()
     assert [text for text in errors if expected is None or not expected.search(text)] == []
 
 
@@ -72,8 +80,11 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture
-def dashboard() -> Iterator[Serve]:
-    """Serve a runs directory with ``leadline ui``; returns the address without a trailing slash."""
+def dashboard(context: BrowserContext) -> Iterator[Serve]:
+    """Serve a runs directory with ``leadline ui``; returns the address without a trailing slash.
+
+    The page of the test has the cookie for its token.
+    """
     processes: list[subprocess.Popen[str]] = []
 
     def serve(root: Path | str, *options: str) -> str:
@@ -82,7 +93,7 @@ def dashboard() -> Iterator[Serve]:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=environment(COLUMNS="200"),
+            env=environment(COLUMNS="200", LEADLINE_TOKEN=TOKEN),
         )
         processes.append(process)
         assert process.stdout is not None
@@ -90,6 +101,7 @@ def dashboard() -> Iterator[Serve]:
         for line in process.stdout:
             said += line
             if found := re.search(r"http://[^\s/]+", line):
+                context.request.get(f"{found.group()}/", params={"token": TOKEN})
                 return found.group()
         raise AssertionError(f"leadline ui did not start: {said}")
 

@@ -137,7 +137,8 @@ def test_a_selected_interval_shows_its_phases(nodes: str, page: Page) -> None:
 
 
 def test_times_are_shown_in_the_viewers_zone(nodes: str, page: Page, browser: Any) -> None:
-    context = browser.new_context(timezone_id="Asia/Kolkata", locale="en-GB")
+    cookies = page.context.storage_state()
+    context = browser.new_context(timezone_id="Asia/Kolkata", locale="en-GB", storage_state=cookies)
     there = context.new_page()
     there.goto(nodes)
     place = chart(there, "metrics_over_time")

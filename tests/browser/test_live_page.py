@@ -10,11 +10,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from idle_page import wait_until_idle
+from launching import environment
 from live_runs import START_NS, end, finding, judge, training_parts, write_live_run
 from playwright.sync_api import Page, expect
 
 from leadline.testing.runs import SECOND_NS
 
+TOKEN = "of-a-restarted-dashboard"
 FOUND = finding(40, START_NS + 8 * SECOND_NS)
 
 
@@ -78,6 +80,7 @@ def test_no_update_of_an_ended_run(tmp_path: Path, dashboard: Callable[..., str]
 def test_a_page_continues_when_the_dashboard_is_restarted(tmp_path: Path, page: Page) -> None:
     writer = write_live_run(tmp_path, "first", training_parts(10))
     address, process = _serve(tmp_path, 0)
+    page.context.request.get(f"{address}/", params={"token": TOKEN})
     page.goto(f"{address}/runs/first/overview")
     summary = page.locator("#rule-exploding_tensor summary")
     expect(summary).to_contain_text("clear")
@@ -117,7 +120,10 @@ def test_hidden_pages_release_their_connection(tmp_path: Path, dashboard: Callab
 
 def _serve(root: Path, port: int) -> tuple[str, subprocess.Popen[str]]:
     process = subprocess.Popen(
-        [sys.executable, "-m", "leadline", "ui", str(root), "--port", str(port)], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "leadline", "ui", str(root), "--port", str(port)],
+        env=environment(LEADLINE_TOKEN=TOKEN),
+        stdout=subprocess.PIPE,
+        text=True,
     )
     assert process.stdout is not None
     found = re.search(r"http://[^\s/]+", process.stdout.readline())

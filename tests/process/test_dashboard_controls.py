@@ -19,11 +19,12 @@ from launching import PATIENCE, Running, environment, script, started, wait_for
 import leadline
 
 OPTIONS = ("--preset", "light", "--no-default-rules", "--rule", "exploding_tensor")
+TOKEN = "of-the-tests-of-controls"
 DEEDS = ("interval", "profile", "profile-off", "rule", "stop")
 
 
 class Pages:
-    """A running dashboard, requested as by its own pages."""
+    """A running dashboard, requested as by its own pages, with the cookie that browsers get for the token."""
 
     def __init__(self, address: str) -> None:
         self.client = httpx.Client(base_url=address, timeout=PATIENCE, headers={"Accept": "text/html"})
@@ -48,7 +49,7 @@ class Pages:
 def serving(root: Path, *options: str) -> Iterator[Pages]:
     process = subprocess.Popen(
         [sys.executable, "-m", "leadline", "ui", str(root), "--port", "0", *options],
-        env=environment(),
+        env=environment(LEADLINE_TOKEN=TOKEN),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -59,6 +60,7 @@ def serving(root: Path, *options: str) -> Iterator[Pages]:
         assert address
         pages = Pages(address[0])
         with pages.client:
+            assert pages.client.get("/", params={"token": TOKEN}).status_code == 200
             yield pages
     finally:
         process.send_signal(signal.SIGINT)

@@ -180,7 +180,9 @@ def served(place: Place, uri: str) -> Iterator[str]:
     server = subprocess.Popen(words, cwd=place.folder / "elsewhere", env=env, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        with urllib.request.urlopen(server.stdout.readline().split()[1], timeout=PATIENCE) as answer:
+        address, _, token = server.stdout.readline().split()[1].partition("?token=")
+        page = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(page, timeout=PATIENCE) as answer:
             yield answer.read().decode()
     finally:
         end_all(server)

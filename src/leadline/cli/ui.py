@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import os
 import socket
-from typing import TYPE_CHECKING, Annotated, Final
+import stat
+import sys
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from html import escape
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import TYPE_CHECKING, Annotated, Final, TextIO
 from urllib.parse import quote
 
 import typer
 
-from leadline.cli.console import console
+from leadline.cli.console import complain, console
 from leadline.config.run_config import runs_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import MissingExtraError, RunNotFoundError
@@ -24,6 +33,8 @@ if TYPE_CHECKING:
 
 PORT: Final = 8321
 _TOKEN: Final = "LEADLINE_TOKEN"
+_OPENING_PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Leadline</title>
+<meta http-equiv="refresh" content="0;url={link}"><p><a href="{link}">Continue to the dashboard</a></p></html>"""
 
 
 def ui(
@@ -35,11 +46,17 @@ def ui(
     ] = None,
     should_open: Annotated[bool, typer.Option("--open", help="Open the dashboard in the browser.")] = False,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; access from other machines needs a token.")
+        str, typer.Option(help="Address to listen on; 0.0.0.0: all, so that other machines can connect.")
     ] = "127.0.0.1",
     read_only: Annotated[bool, typer.Option("--read-only", help="Disable all controls.")] = False,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Let every user of this machine see and control the runs.")
+    ] = False,
 ) -> None:
-    """Serve the dashboard of live and finished runs."""
+    """Serve the dashboard of live and finished runs.
+
+    Who opens it needs the token: that of the printed link, or $LEADLINE_TOKEN if it is set.
+    """
     root, path, uri = root_and_path(place)
     try:
         from leadline.dashboard.security import make_access
@@ -49,21 +66,50 @@ def ui(
             f"the dashboard needs {error.name}; install it with: pip install 'leadline[ui]'"
         ) from error
     names = {socket.gethostname(), socket.getfqdn()} - {""}
-    access = make_access(host, token=os.environ.get(_TOKEN), is_read_only=read_only, names=names)
+    given = os.environ.get(_TOKEN)
+    access = make_access(host, token=given, needs_token=not no_token, is_read_only=read_only, names=names)
     listener = bind(host, PORT if port is None else port, or_next=port is None)
     address = _address(access, listener.getsockname()[1], path)
-    console().print(f"leadline  {address}   (press Ctrl-C to quit)", markup=False, highlight=False, soft_wrap=True)
-    if should_open:
-        typer.launch(address)
-    with kept_fresh((), uri):
+    link = f"{address}?token={quote(access.token, safe='')}" if access.token else address
+    _print_address(address if given else link, has_secret=access.token is not None and not given)
+    with kept_fresh((), uri), opened(link) if should_open else nullcontext():
         serve(root, listener, access)
 
 
 def _address(access: Access, port: int, path: str) -> str:
-    """The URL to print; for a wildcard address it contains the name of this machine."""
+    """The URL of a page; for a wildcard address it contains the name of this machine."""
     host = socket.gethostname() if access.host in ("0.0.0.0", "::", "") else access.host
-    token = f"?token={quote(access.token, safe='')}" if access.token else ""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}{token}"
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}{path}"
+
+
+def _print_address(address: str, *, has_secret: bool) -> None:
+    """Print the address. A token that was given is never printed: output of services ends in logs."""
+    if has_secret and _is_readable_by_others(sys.stdout):
+        complain(f"other users can read this file, and in it the token; run chmod 600, or set ${_TOKEN}")
+    console().print(f"leadline  {address}   (press Ctrl-C to quit)", markup=False, highlight=False, soft_wrap=True)
+
+
+def _is_readable_by_others(stream: TextIO) -> bool:
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except OSError:  # a stream without a descriptor
+        return False
+    return stat.S_ISREG(mode) and bool(mode & (stat.S_IRGRP | stat.S_IROTH))
+
+
+@contextmanager
+def opened(link: str) -> Iterator[None]:
+    """Open a page in the browser.
+
+    Every user can see the arguments of a browser. Its argument is therefore a private file that leads to the page.
+    """
+    with TemporaryDirectory(prefix="leadline-ui-") as folder:
+        page = Path(folder, "open.html")
+        descriptor = os.open(page, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(_OPENING_PAGE.format(link=escape(link)))
+        Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()
+        yield
 
 
 def root_and_path(place: str | None) -> tuple[str, str, str]:

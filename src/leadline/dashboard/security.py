@@ -56,6 +56,11 @@ _SAFE_METHODS: Final = ("GET", "HEAD")
 _STATIC_PREFIX: Final = "/static/"
 _LOGIN_PAGE: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Leadline</title>
 <meta http-equiv="refresh" content="0;url={target}"><p><a href="{target}">Continue to the dashboard</a></p></html>"""
+_FORM: Final = """<!doctype html><html lang="en"><meta charset="utf-8"><title>Leadline</title>
+<style>body {{ font: 1rem/1.5 system-ui, sans-serif; margin: 3rem auto; max-width: 40rem; padding: 0 1rem; }}</style>
+<h1>Leadline</h1><p>{message}</p><form>{fields}<label>Token: <input name="token" type="password" required autofocus
+autocomplete="off"></label> <button>Continue</button></form></html>"""
+_NO_TOKEN: Final = "the token is missing or wrong; open the link that leadline ui printed, or give the token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,20 +92,37 @@ def _digest(token: str, purpose: str) -> str:
 
 
 def make_access(
-    host: str, *, token: str | None = None, is_read_only: bool = False, names: Iterable[str] = ()
+    host: str,
+    *,
+    token: str | None = None,
+    needs_token: bool = True,
+    is_read_only: bool = False,
+    names: Iterable[str] = (),
 ) -> Access:
-    """Return the access rules for an address; addresses other than loopback require a token.
+    """Return the access rules for an address.
+
+    A token is required on loopback, too: every user of the machine can connect to it.
 
     Args:
-        token: Token to require, also on loopback; None or "": generated if one is required.
+        token: Token to require; None or "": one is generated.
+        needs_token: Whether a token is required.
         names: Further host names of the dashboard.
     Raises:
-        ConfigurationError: The token is too short.
+        ConfigurationError: The token is too short, or none is to be required although other machines can connect.
     """
-    token = token or (None if is_loopback(host) else secrets.token_urlsafe(24))
-    if token is not None and len(token) < MIN_TOKEN_CHARACTERS:
+    names = frozenset(name.lower() for name in names)
+    if not needs_token:
+        if token:
+            raise ConfigurationError(
+                f"--no-token contradicts ${TOKEN_VARIABLE}; unset the variable, or omit the option"
+            )
+        if not is_loopback(host):
+            raise ConfigurationError(f"--no-token: other machines can connect to --host {host}; omit one of the two")
+        return Access(host, None, is_read_only, names=names)
+    token = token or secrets.token_urlsafe(24)
+    if len(token) < MIN_TOKEN_CHARACTERS:
         raise ConfigurationError(f"${TOKEN_VARIABLE} must have at least {MIN_TOKEN_CHARACTERS} characters")
-    return Access(host, token, is_read_only, names=frozenset(name.lower() for name in names))
+    return Access(host, token, is_read_only, names=names)
 
 
 def is_loopback(host: str) -> bool:
@@ -125,7 +147,8 @@ class AccessMiddleware:
     fixed list only: neither every numeric address nor a message of our own.
     **Without the token** nothing is served, if one is required.
     **A changing request** must be a POST, come from a page of this dashboard, and be small. Browsers state where a
-    request comes from in ``Sec-Fetch-Site`` and ``Origin``, and scripts of other pages cannot set these headers.
+    request comes from in ``Sec-Fetch-Site`` and ``Origin``, and scripts of other pages cannot set these headers. A
+    program that sends the token in a header is no browser, and needs neither.
     """
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
@@ -146,7 +169,7 @@ class AccessMiddleware:
             return _refusal(414, "the URL is too long")
         if not is_known_host(request.headers.get("host", ""), self._access):
             return _refusal(421, "unknown host name; leadline ui --host NAME serves the dashboard under a name")
-        if _is_cross_site(request):
+        if _is_cross_site(request, is_program=self._has_bearer(request)):
             return _refusal(403, "refused: cross-site request")
         return None
 
@@ -160,10 +183,14 @@ class AccessMiddleware:
             return _set_cookie_page(
                 request.scope["path"], [pair for pair in query.multi_items() if pair[0] != "token"], access
             )
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if _equal(request.cookies.get(access.cookie, ""), access.proof) or _equal(bearer, access.token):
+        if _equal(request.cookies.get(access.cookie, ""), access.proof) or self._has_bearer(request):
             return None
-        return _refusal(401, "the token is missing or wrong; open the link that leadline ui printed")
+        return _ask_for_token(request)
+
+    def _has_bearer(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        token = self._access.token
+        return token is not None and scheme.lower() == "bearer" and _equal(given.strip(), token)
 
     def _refuse_change(self, request: Request) -> Response | None:
         if request.method in _SAFE_METHODS:
@@ -198,14 +225,14 @@ def _name(host: str) -> str:
         return ""
 
 
-def _is_cross_site(request: Request) -> bool:
+def _is_cross_site(request: Request, *, is_program: bool) -> bool:
     """Return whether another site may have made a request; following a link to a page is allowed."""
     headers = request.headers
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
     if origin is not None and urlsplit(origin).netloc.lower() != headers.get("host", "").lower():
         return True
     if request.method not in _SAFE_METHODS:
-        return site != "same-origin" if site is not None else origin is None
+        return site != "same-origin" if site is not None else origin is None and not is_program
     return site not in (None, "same-origin", "none") and headers.get("sec-fetch-mode") != "navigate"
 
 
@@ -215,6 +242,18 @@ def _set_cookie_page(path: str, query: list[tuple[str, str]], access: Access) ->
     response = HTMLResponse(_LOGIN_PAGE.format(target=escape(target)))
     response.set_cookie(access.cookie, access.proof, httponly=True, samesite="strict", path="/")
     return response
+
+
+def _ask_for_token(request: Request) -> Response:
+    """Refuse a request: with a form for a page that somebody opens, with one line for programs and parts of pages."""
+    headers = {"www-authenticate": "Bearer"}
+    is_opened = "text/html" in request.headers.get("accept", "") and "hx-request" not in request.headers
+    if request.method != "GET" or not is_opened:
+        return PlainTextResponse(_NO_TOKEN + "\n", 401, headers)
+    others = [(name, value) for name, value in request.query_params.multi_items() if name != "token"]
+    fields = "".join(f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">' for name, value in others)
+    message = _NO_TOKEN[0].upper() + _NO_TOKEN[1:] + "."
+    return HTMLResponse(_FORM.format(message=message, fields=fields), 401, headers)
 
 
 def _limit_body(receive: Receive) -> Receive:

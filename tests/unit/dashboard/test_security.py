@@ -173,18 +173,28 @@ def test_the_dashboard_is_known_under_its_own_names_only(host: str, listened: st
     assert is_known_host(host, Access(listened, names=frozenset({"gpu-box"}))) is is_taken
 
 
-def test_a_token_is_required_beyond_loopback() -> None:
-    assert make_access("127.0.0.1").token is None
-    assert make_access("localhost").token is None
-    made = make_access("0.0.0.0").token
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "node7"])
+def test_a_token_is_required_on_every_address(host: str) -> None:
+    """Also on loopback: every user of the machine can connect to it."""
+    made = make_access(host).token
     assert made is not None
     assert len(made) >= 32
-    assert make_access("0.0.0.0").token != made
-    assert make_access("127.0.0.1", token=TOKEN).token == TOKEN
+    assert make_access(host, token="").token not in (made, "", None)
+    assert make_access(host, token=TOKEN).token == TOKEN
     with pytest.raises(ConfigurationError, match="16 characters"):
-        make_access("0.0.0.0", token="short")
+        make_access(host, token="short")
+
+
+def test_only_this_machine_is_served_without_a_token() -> None:
+    for host in ("127.0.0.1", "localhost", "::1", "127.8.8.8"):
+        assert make_access(host, needs_token=False).token is None
+    for host in ("0.0.0.0", "::", "node7", "10.0.0.7", ""):
+        with pytest.raises(ConfigurationError, match="other machines can connect"):
+            make_access(host, needs_token=False)
+    with pytest.raises(ConfigurationError, match=r"--no-token contradicts \$LEADLINE_TOKEN; unset"):
+        make_access("127.0.0.1", token=TOKEN, needs_token=False)
+    assert make_access("127.0.0.1", token="", needs_token=False).token is None
     assert not is_loopback("0.0.0.0")
-    assert is_loopback("127.8.8.8")
 
 
 def test_without_the_token_nothing_is_served(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
@@ -194,7 +204,43 @@ def test_without_the_token_nothing_is_served(root: Path, open_dashboard: Callabl
         assert client.get(path, params={"token": "wrong"}).status_code == 401, path
         assert client.get(path, headers={"Authorization": "Bearer wrong"}).status_code == 401, path
     assert client.post("/", headers=OWN_PAGE).status_code == 401
+    assert client.get("/", headers={"Authorization": TOKEN}).status_code == 401
     assert client.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 200
+
+
+def test_another_user_of_the_machine_neither_stops_nor_deletes_runs(
+    root: Path, open_dashboard: Callable[..., TestClient]
+) -> None:
+    """Programs can claim to be a page of the dashboard: these headers are no secret."""
+    client = open_dashboard(root, access=make_access("127.0.0.1"))
+    posts = {"/runs/first/delete": {"name": "first"}, "/runs/first/controls/stop": {}, "/runs/first/notes": {}}
+    for path, fields in posts.items():
+        assert client.post(path, data=fields, headers={"Sec-Fetch-Site": "same-origin"}).status_code == 401, path
+    assert (root / "first" / "manifest.json").exists()
+
+
+def test_a_program_with_the_token_may_change_things() -> None:
+    counter = Counter(Access(token=TOKEN))
+    bearer = {"Authorization": f"bearer {TOKEN}"}
+    assert counter.client.post("/change", data={"a": "1"}, headers=bearer).status_code == 200
+    for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.example"}, {"Host": "evil.example"}):
+        assert counter.client.post("/change", data={"a": "1"}, headers=bearer | headers).status_code in (403, 421)
+    wrong = {"Authorization": f"Bearer {TOKEN}x"}
+    assert counter.client.post("/change", data={"a": "1"}, headers=wrong).status_code == 403
+    assert counter.changes == [b"a=1"]
+
+
+def test_who_opens_a_page_without_the_token_can_give_it(root: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    client = open_dashboard(root, access=Access(token=TOKEN))
+    answer = client.get("/", params={"q": 'a"><script>', "token": "wrong"}, headers={"accept": "text/html"})
+    assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer")
+    assert re.findall(r'name="(\w+)"', answer.text) == ["q", "token"]
+    assert 'value="a&quot;&gt;&lt;script&gt;"' in answer.text
+    assert "first" not in answer.text.replace("autofocus", "")
+    parts = {"accept": "text/html", "hx-request": "true"}
+    assert client.get("/", headers=parts).text == (
+        "the token is missing or wrong; open the link that leadline ui printed, or give the token\n"
+    )
 
 
 def test_the_token_becomes_a_cookie_and_leaves_the_address(

@@ -51,6 +51,7 @@ def test_ipv6_is_listened_on() -> None:
         (("nowhere",), "no such run or folder: 'nowhere'"),
         (("--host", "0.0.0.0", "--port", "0"), "$LEADLINE_TOKEN must have at least 16 characters"),
         (("--host", "no.such.host.invalid", "--port", "0"), "not an address of this machine"),
+        (("--host", "127.0.0.2", "--no-token"), "--no-token contradicts $LEADLINE_TOKEN"),
     ],
 )
 def test_invalid_input_is_a_one_line_error(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -60,7 +61,10 @@ def test_invalid_input_is_a_one_line_error(tmp_path: Path, words: tuple[str, ...
         capture_output=True,
         text=True,
         timeout=300,
-        env={"PATH": "/usr/bin:/bin", **({"LEADLINE_TOKEN": "short"} if "0.0.0.0" in words else {})},
+        env={
+            "PATH": "/usr/bin:/bin",
+            **({} if "nowhere" in words or "no.such.host.invalid" in words else {"LEADLINE_TOKEN": "short"}),
+        },
         check=False,
     )
     assert done.returncode == 2

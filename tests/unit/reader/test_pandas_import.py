@@ -44,7 +44,10 @@ def test_commands_that_import_pyarrow_late_skip_it_too(tmp_path: Path) -> None:
         [*command, "report", "run"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
     )
     with subprocess.Popen(
-        [*command, "ui", str(tmp_path), "--port", "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [*command, "ui", str(tmp_path), "--port", "0", "--no-token"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     ) as dashboard:
         assert dashboard.stdout is not None
         (address,) = re.findall(r"http://\S+:\d+", dashboard.stdout.readline())

@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -58,7 +58,12 @@ def create_app(root: str, *, is_read_only: bool = False, access: Access | None =
         ],
         middleware=[Middleware(AccessMiddleware, access=access), Middleware(GZipMiddleware)],
         lifespan=_limit_threads,
-        exception_handlers={HTTPException: _http_error, LeadlineError: _leadline_error, Exception: _internal_error},
+        exception_handlers={
+            HTTPException: _http_error,
+            LeadlineError: _leadline_error,
+            ClientDisconnect: _disconnected,
+            Exception: _internal_error,
+        },
     )
     app.router.redirect_slashes = False  # do not redirect unknown paths
     run_cache = RunCache(root)
@@ -98,6 +103,11 @@ def _leadline_error(request: Request, error: Exception) -> Response:
     run_cache, name = site(request).run_cache, request.path_params.get("run")
     is_missing = name is not None and not layout.is_run(os.path.join(run_cache.root, os.path.basename(name)))
     return _error_response(request, 404, str(error), nearest=run_cache.nearest(name) if name and is_missing else None)
+
+
+def _disconnected(request: Request, error: Exception) -> Response:
+    """End a request whose body does not arrive; nobody receives the answer."""
+    return Response(status_code=400)
 
 
 @asynccontextmanager

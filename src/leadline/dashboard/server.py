@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from leadline.dashboard.app import create_app
+from leadline.dashboard.connections import connection_options
 from leadline.errors import ConfigurationError
 from leadline.reader.pandas_import import skip_pandas_import
 
@@ -69,8 +70,8 @@ def serve(root: str, listener: socket.socket, access: Access) -> None:
         access_log=False,
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         server_header=False,
-        limit_concurrency=_MAX_CONNECTIONS,
         proxy_headers=False,
+        **connection_options(_MAX_CONNECTIONS),
     )
     server = uvicorn.Server(config)
     handle_exit = server.handle_exit

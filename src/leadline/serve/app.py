@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -139,10 +139,13 @@ def create_app(service: ApiService) -> Starlette:
 
     async def serve(request: Request) -> Response:
         body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > _MAX_BODY_BYTES:
-                break
+        try:
+            async for chunk in request.stream():
+                body += chunk
+                if len(body) > _MAX_BODY_BYTES:
+                    break
+        except ClientDisconnect:
+            return Response(status_code=400)  # to nobody
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         headers = {name.lower(): value for name, value in request.headers.items()}
         answer = await run_in_threadpool(service.answer, SignedRequest(request.method, path, headers, bytes(body)))

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leadline.config.secrets import refuse_literal
+from leadline.dashboard.connections import connection_options
 from leadline.dashboard.security import Access, is_loopback
 from leadline.dashboard.server import share_arenas
 from leadline.errors import ConfigurationError
@@ -23,6 +24,8 @@ from leadline.store.documents import make_folder
 
 STATE: Final = "state.sqlite"
 _SHUTDOWN_SECONDS: Final = 3
+_MAX_CONNECTIONS: Final = 128
+"""Each may hold a body of 4 MB."""
 
 
 def key_pairs(host: str, path: str | None) -> dict[str, str] | None:
@@ -93,6 +96,7 @@ def serve(
         timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
         server_header=False,
         proxy_headers=False,
+        **connection_options(_MAX_CONNECTIONS),
     )
     try:
         uvicorn.Server(config).run(sockets=[listener])

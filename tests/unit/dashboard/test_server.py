@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -9,8 +10,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from starlette.datastructures import Headers
 from starlette.testclient import TestClient
+from starlette.types import Message
 
+from leadline.dashboard.app import create_app
 from leadline.dashboard.run_cache import RunCache
 from leadline.dashboard.server import bind
 from leadline.errors import ConfigurationError
@@ -89,3 +93,19 @@ def test_internal_errors_are_logged_with_a_one_line_response(
     assert "Internal error of Leadline" in answer.text
     assert "secret" not in answer.text
     assert "secret of the inside" in caplog.text
+
+
+def test_a_body_that_does_not_arrive_is_no_error_of_ours(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    RunWriter(str(tmp_path / "first")).end()
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        assert message.get("status", 400) == 400
+
+    headers = Headers({"Host": "127.0.0.1:8321", "Sec-Fetch-Site": "same-origin", "Content-Length": "9"}).raw
+    path = "/runs/first/controls/stop"
+    scope = {"type": "http", "method": "POST", "path": path, "query_string": b"", "headers": headers}
+    asyncio.run(create_app(str(tmp_path))(scope, receive, send))
+    assert caplog.text == ""

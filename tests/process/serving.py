@@ -51,6 +51,7 @@ class Server:
             env=environment(**CREDENTIALS, **changes),
             stdout=subprocess.PIPE,
             text=True,
+            umask=0,  # its files are private whatever the mask
         )
         assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[1]

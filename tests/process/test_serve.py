@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -265,9 +267,21 @@ def test_job_folders_are_private_and_the_state_is_not_named_in_a_job(
     found = json.loads(store.archive("out/shown/output/model.tar.gz")["found.json"])
     (state,) = server.folder.glob("state.sqlite")
     assert not [name for name, value in found["environment"].items() if state.name in value]
-    for path in (server.folder, *(server.folder / "jobs").iterdir()):
-        assert os.stat(path).st_mode & 0o777 == 0o700
+    paths = [server.folder, *server.folder.rglob("*")]
+    modes = {path: os.lstat(path).st_mode for path in paths if not path.is_symlink()}
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o077} == {}
+    assert {"job.log", "served.py", "progress.json", "train", "inputs.txt", "manifest.json"} <= {
+        path.name for path in modes
+    }
     assert os.stat(state).st_mode & 0o777 == 0o600
+
+
+def test_the_files_of_a_model_are_readable_for_who_unpacks_it(jobs: dict[str, Any], store: Store) -> None:
+    content = io.BytesIO(store.read("out/healthy/output/model.tar.gz"))
+    with tarfile.open(fileobj=content) as archive:
+        modes = {member.name: oct(member.mode) for member in archive}
+    assert len(modes) > 1
+    assert set(modes.values()) == {"0o755", "0o644"}
 
 
 def test_failures_say_why(jobs: dict[str, Any], store: Store) -> None:

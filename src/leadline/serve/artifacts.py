@@ -61,9 +61,21 @@ def _upload_archive(folder: JobFolder, contents: Sequence[str], uri: str, s3: S3
     path = os.path.join(folder.path, uri.rpartition("/")[2])
     with tarfile.open(path, "w:gz") as archive:
         for content in reversed(contents):
-            archive.add(content, arcname=".")
+            archive.add(content, arcname=".", filter=readable_member)
     s3.upload(path, uri)
     os.unlink(path)
+
+
+def readable_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Return a member of an archive with the mode that it would have in a container.
+
+    The files of a job are private on this machine. Who may read the archive is decided by the bucket, and who unpacks
+    it may be another user than the one who serves the model.
+    """
+    if member.isfile() or member.isdir():
+        readable = 0o555 if member.mode & 0o100 else 0o444
+        member.mode |= readable
+    return member
 
 
 def _upload_profile(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> None:

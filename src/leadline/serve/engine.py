@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, Protocol
 
+from leadline.serve.job_folder import PRIVATE_UMASK
+
 _PR_SET_PDEATHSIG: Final = 1
 _LIBC: Final = ctypes.CDLL(None)
 
@@ -53,6 +55,7 @@ class LocalInstance:
             stdout=output,
             stderr=output,
             process_group=0,
+            umask=PRIVATE_UMASK,  # that of an actor of Ray is another one
             preexec_fn=end_with_parent,
         )
 

@@ -21,6 +21,8 @@ _LOG: Final = "job.log"
 _CONTAINER: Final = "ml"
 _CUSTOM_RULES: Final = "rules"
 _JOINED: Final = "joined"
+PRIVATE_UMASK: Final = 0o077
+"""The mask of the server and of all processes of a job: what they write can be read by their user only."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from leadline.serve import artifacts, container
 from leadline.serve.custom_rules import CustomRules
 from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
-from leadline.serve.job_folder import JobFolder
+from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
 from leadline.serve.run_configuration import options, other_actions, run_config
 from leadline.serve.s3_files import S3Files
 from leadline.serve.sdk_drivers import place_drivers
@@ -107,7 +107,7 @@ class JobProcess:
             path = os.path.join(self._folder.path, "source.tar.gz")
             self._s3.download(str(source), path)
             with tarfile.open(path) as archive:
-                archive.extractall(self._folder.in_container("code"), filter="data")
+                archive.extractall(self._folder.in_container("code"), filter=private_member)
             os.unlink(path)
         for channel in self._request.get("InputDataConfig", ()):
             folder = self._folder.in_container("input", "data", channel["ChannelName"])
@@ -202,6 +202,16 @@ class JobProcess:
             return errors[0]
         with open(self._folder.log, errors="replace") as file:
             return last_error(file.read()) or "no output"
+
+
+def private_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
+    """Return a member of an archive as it is unpacked: below the folder, and for its user only.
+
+    Raises:
+        tarfile.FilterError: It leads out of the folder, or is a device.
+    """
+    safe = tarfile.data_filter(member, folder)
+    return safe if safe.mode is None else safe.replace(mode=safe.mode & ~PRIVATE_UMASK, deep=False)
 
 
 def last_error(log: str) -> str:

@@ -15,6 +15,7 @@ from leadline.dashboard.server import share_arenas
 from leadline.errors import ConfigurationError
 from leadline.reader.pandas_import import skip_pandas_import
 from leadline.serve.app import ApiService, create_app
+from leadline.serve.job_folder import PRIVATE_UMASK
 from leadline.serve.job_queue import JobQueue, ServerSettings
 from leadline.serve.run_configuration import ADDRESS
 from leadline.serve.signature import read_key_pairs
@@ -73,6 +74,7 @@ def serve(
     """
     import uvicorn
 
+    os.umask(PRIVATE_UMASK)
     share_arenas()
     skip_pandas_import()
     try:

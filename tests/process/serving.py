@@ -54,7 +54,10 @@ class Server:
             umask=0,  # its files are private whatever the mask
         )
         assert self.process.stdout is not None
-        self.address = self.process.stdout.readline().split()[1]
+        self.host = self.process.stdout.readline().split()[1]
+        """The address without the token."""
+        token = folder / "token"
+        self.address = self.host if "--keys" in options else f"{self.host}/{token.read_text().strip()}"
 
     def client(self, service: str = "sagemaker") -> Any:
         return client(service, self.address)

@@ -53,7 +53,7 @@ def server(store: Store, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 @pytest.fixture(scope="module")
 def exports(server: Server, store: Store) -> str:
     """The lines for a shell that ``leadline serve --env`` prints."""
-    port = server.address.rpartition(":")[2]
+    port = server.host.rpartition(":")[2]
     words = [*LEADLINE, "serve", "--env", "--folder", str(server.folder), "--port", port, "--region", REGION]
     command = [*words, "--s3-endpoint", store.address]
     return subprocess.run(command, env=environment(**CREDENTIALS), capture_output=True, text=True, check=True).stdout

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from amazon import CREDENTIALS, REGION
+from amazon import CREDENTIALS, REGION, client
 from botocore.exceptions import ClientError
 from endpoints import MailEndpoint, mail_endpoint
 from launching import wait_for
@@ -308,6 +308,14 @@ def test_identity_and_roles(server: Server) -> None:
     assert ":assumed-role/" in server.client("sts").get_caller_identity()["Arn"]
     role = server.client("iam").get_role(RoleName="SageMakerRole")["Role"]
     assert role["AssumeRolePolicyDocument"]["Statement"][0]["Principal"] == {"Service": "sagemaker.amazonaws.com"}
+
+
+def test_the_address_without_the_token_leads_nowhere(server: Server) -> None:
+    for address in (server.host, f"{server.address}x", f"{server.host}/{'x' * 32}"):
+        with pytest.raises(ClientError, match=r"AccessDeniedException.* serve --env"):
+            client("sagemaker", address).list_training_jobs()
+        with pytest.raises(ClientError, match="AccessDeniedException"):
+            client("sts", address).get_caller_identity()
 
 
 def test_errors_have_their_types(jobs: dict[str, Any], server: Server) -> None:

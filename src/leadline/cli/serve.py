@@ -60,6 +60,9 @@ def serve(
     bucket: Annotated[
         str | None, typer.Option(help="With --env: default bucket of the SageMaker SDK; default: as the SDK names it.")
     ] = None,
+    no_token: Annotated[
+        bool, typer.Option("--no-token", help="Without --keys: let every user of this machine run jobs as you.")
+    ] = False,
     env: Annotated[
         bool, typer.Option("--env", help="Print the environment for boto3 and the SageMaker SDK v2, and exit.")
     ] = False,
@@ -75,6 +78,7 @@ def serve(
         from leadline.serve.job_queue import ServerSettings
         from leadline.serve.server import key_pairs, notification_targets
         from leadline.serve.server import serve as run_server
+        from leadline.serve.server_token import server_token
         from leadline.serve.state_events import StateEvents
     except ModuleNotFoundError as error:
         raise MissingExtraError(
@@ -88,8 +92,9 @@ def serve(
     if ray is not None and find_spec("ray") is None:
         raise MissingExtraError("--engine ray needs Ray; install it with: pip install 'leadline[ray,server]'")
     settings = ServerSettings(os.path.abspath(os.path.expanduser(folder)), slots, region, _ACCOUNT, targets, ray)
+    has_token = keys is None and not no_token
     if env:
-        address = f"http://{host}:{port}"
+        address = f"http://{host}:{port}" + (f"/{server_token(settings.folder)}" if has_token else "")
         lines = client_environment(
             settings, address, keys=keys, bucket=bucket or default_bucket(settings), s3=s3_endpoint
         )
@@ -101,8 +106,9 @@ def serve(
     events = None if webhook is None else StateEvents(webhook, settings, os.environ)
     if s3_endpoint is not None:
         os.environ["AWS_ENDPOINT_URL_S3"] = s3_endpoint
+    access = Access(host, server_token(settings.folder) if has_token else None)
     listener = bind(host, port)
     name = f"[{host}]" if ":" in host else host
     line = f"leadline  http://{name}:{listener.getsockname()[1]}   (press Ctrl-C to quit; leadline serve --env)"
     console().print(line, markup=False, highlight=False, soft_wrap=True)
-    run_server(settings, listener, Access(host), pairs, events)
+    run_server(settings, listener, access, pairs, events)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import logging
 import sqlite3
 import threading
@@ -32,6 +33,10 @@ _MAX_BODY_BYTES: Final = 4 << 20
 _POLL_SECONDS: Final = 0.5
 _READS: Final = ("Describe", "Get", "List", "Simulate")
 """How the names of operations begin that change nothing."""
+_NO_TOKEN: Final = (
+    "the address lacks the token of this server; "
+    'run in the shell of the client, with the options of the server: eval "$(leadline serve --env)"'
+)
 _Operation = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 
@@ -42,7 +47,7 @@ class ApiService:
         queue: The jobs.
         key_pairs: Secret keys by access key, of which one must have signed each request; None: no signature is
             needed, and only requests for ``access`` are answered.
-        access: The address of the server.
+        access: The address of the server, and the token that is the path of each request without keys.
     """
 
     def __init__(self, queue: JobQueue, access: Access, key_pairs: Mapping[str, str] | None = None) -> None:
@@ -52,6 +57,11 @@ class ApiService:
         self._access, self._key_pairs = access, key_pairs
         self._operations = _operations(queue)
         self._used = UsedSignatures(time.time())
+
+    @property
+    def has_token(self) -> bool:
+        """Whether the path of each request must be the token."""
+        return self._access.token is not None
 
     def answer(self, request: SignedRequest) -> HttpAnswer:
         """Return the answer to a request, or why it is refused."""
@@ -83,8 +93,8 @@ class ApiService:
     def _authorize(self, request: SignedRequest) -> Signature | None:
         """Check who sends a request.
 
-        Without keys, pages in a browser are the danger: those of other names that lead to this address are refused,
-        and others cannot send the headers of a request.
+        Without keys, other users of this machine do not know the token, and pages in a browser are refused: those of
+        other names that lead to this address by their ``Host``, others by their ``Origin``.
 
         Returns:
             The signature; None without keys.
@@ -95,6 +105,9 @@ class ApiService:
             return verify(request, self._key_pairs)
         if not is_known_host(request.headers.get("host", ""), self._access) or "origin" in request.headers:
             raise ApiError("AccessDeniedException", "only clients on this machine are served, not pages", 403)
+        token, given = self._access.token, request.path.partition("?")[0].strip("/")
+        if token is not None and not hmac.compare_digest(given.encode(), token.encode()):
+            raise ApiError("AccessDeniedException", _NO_TOKEN, 403)
         return None
 
     @contextmanager
@@ -135,7 +148,7 @@ def _operations(queue: JobQueue) -> dict[str, _Operation]:
 
 
 def create_app(service: ApiService) -> Starlette:
-    """Return the application of a service: all operations have the path ``/``."""
+    """Return the application of a service: all operations have the same path, which is ``/`` or the token."""
 
     async def serve(request: Request) -> Response:
         body = bytearray()
@@ -152,4 +165,5 @@ def create_app(service: ApiService) -> Starlette:
         identity = {"x-amzn-requestid": new_request_id()}
         return Response(answer.body, answer.status, identity, answer.media_type)
 
-    return Starlette(routes=[Route("/", serve, methods=["POST"])])
+    path = "/{token:path}" if service.has_token else "/"
+    return Starlette(routes=[Route(path, serve, methods=["POST"])])

@@ -1,4 +1,4 @@
-"""A failure of Leadline inside the training: reported once, capture disabled, training bit-identical."""
+"""A failure of Leadline inside the training: reported once, it ends a fact or the capture; training bit-identical."""
 
 from __future__ import annotations
 
@@ -13,14 +13,17 @@ from torch.nn.modules import module as torch_module
 from torch.optim import optimizer as torch_optimizer
 
 import leadline
-from leadline.frameworks.torch.capture import device_copy, program
+from leadline.frameworks.torch.capture import device_copy, forward_capture, program
+from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
+from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
+from leadline.frameworks.torch.naming.loss_calls import LossCalls
 from leadline.store import writer
 from leadline.torch import Hook
 from leadline.training.recorder.step_recorder import StepRecorder
 
 BROKEN_STEP = 7
-BROKEN_CALLS = {"_flush_rows": 0, "device_statistics": 20, "_capture_outputs": 0, "_begin_call": 0, "after_call": 0}
+BROKEN_CALLS = {"_flush_rows": 0, "_capture_outputs": 0, "_begin_call": 0, "after_call": 0}
 """The number of the call that raises, for functions that are not called once per step."""
 
 
@@ -52,11 +55,17 @@ def breaking(function: Callable[..., Any], at: int, error: BaseException) -> Cal
     return broken
 
 
-PLACES = [
+FACTS = [
     (device_copy, "device_statistics"),
     (program.TorchProgram, "before"),
     (program.TorchProgram, "after"),
     (program.TorchProgram, "fill"),
+    (forward_capture.AccuracyCounts, "add"),
+    (LossCalls, "resolve"),
+    (LoopChecks, "before_update"),
+    (TorchSubject, "hyperparameters"),
+]
+PLACES = [
     (ForwardHooks, "_capture_outputs"),
     (ForwardHooks, "_begin_call"),
     (ForwardHooks, "after_call"),
@@ -92,6 +101,28 @@ def test_an_internal_failure_is_reported_once_and_disables_capture(
     assert not torch_module._global_forward_hooks
     assert not torch_module._global_forward_pre_hooks
     assert torch._C._len_torch_function_stack() == 0
+
+
+@pytest.mark.parametrize(("owner", "name"), FACTS, ids=[name for _, name in FACTS])
+def test_a_failure_to_find_a_fact_ends_that_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
+) -> None:
+    expected_losses, expected = train()
+    at = {"device_statistics": 20, "add": 0, "resolve": 2, "before_update": 2}.get(name, BROKEN_STEP)
+    monkeypatch.setattr(owner, name, breaking(getattr(owner, name), at, KeyError("ours")))
+    asked = ["all:every=1,raw=true", "all:every=1", "checks:every=1", "metrics:every=1", "hyperparameters:every=1"]
+    with Hook(out=str(tmp_path), name="run", preset=None, capture=asked) as hook:
+        losses, weights = train()
+    assert losses == expected_losses
+    assert all(torch.equal(*pair) for pair in zip(weights, expected, strict=True))
+    run = leadline.open_run(hook.run)
+    (worker,) = run.worker_documents().values()
+    assert worker.off is None
+    assert all(" not captured " in note and ": KeyError: 'ours' (" in note for note in worker.notes), worker.notes
+    assert len(worker.notes) == (name not in ("before", "device_statistics"))  # once, and then each item alone
+    assert run.verify() == []
+    (loss,) = run.tensor_names(collection="losses")
+    assert [run.tensor(loss).statistic("value", step) for step in range(20)] == pytest.approx(expected_losses)
 
 
 def test_an_interruption_of_the_training_is_not_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

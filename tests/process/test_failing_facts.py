@@ -23,7 +23,7 @@ def test_all_but_the_facts_is_captured(framework: str, tmp_path: Path) -> None:
     (worker,) = run.worker_documents().values()
     assert worker.off is None
     (note,) = [note for note in worker.notes if "loss calls" in note]
-    assert note.startswith("facts about loss calls are not captured: RuntimeError: no facts (")
+    assert note.startswith("facts about loss calls are not captured from step 0 on: RuntimeError: no facts (")
     assert run.steps() == [0, 1, 2, 3, 4]
     for collection in ("losses", "gradients"):
         (name, *_) = run.tensor_names(collection=collection)

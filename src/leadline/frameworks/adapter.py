@@ -9,7 +9,7 @@ from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, HostBuffer
-from leadline.training.guard import Guard
+from leadline.training.guard import Facts, Guard
 from leadline.training.timeline.deferred_calls import DeferredCalls, OverheadSpans
 from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
@@ -66,6 +66,9 @@ class StepCallbacks(Protocol):
     @property
     def cost(self) -> OverheadSpans:
         """The overhead of the process."""
+
+    facts: Facts
+    """What an adapter finds from values of the script: each fact runs within the guard, and fails alone."""
 
     deferred: DeferredCalls
     """The calls that are made later, of steps at which nothing but losses is captured."""

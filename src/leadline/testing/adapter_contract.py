@@ -86,6 +86,7 @@ class AdapterContract:
         assert self.result("watched")["is_complete"]
         (document,) = self.run_of("watched").worker_documents().values()
         assert (document.off, document.lost) == (None, None)
+        assert [note for note in document.notes if " not captured " in note and ".py:" in note] == []
         assert document.framework.startswith(self.framework)
 
     @pytest.mark.parametrize("scenario", ["watched", "disabled", "failing"])

@@ -1,4 +1,4 @@
-"""The boundary between Leadline and a training: the first failure of ours is reported, and disables capture."""
+"""The boundary between Leadline and a training: a failure of ours ends a fact, or the capture, and is reported."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import functools
 import threading
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from leadline.training.timeline.deferred_calls import DeferredCalls
 
+_PACKAGE: Final = __file__.removesuffix("training/guard.py")
+_MAX_CHARACTERS: Final = 300
+"""Of the message of a failure."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -19,6 +22,7 @@ class Guard:
     """Runs our code inside a training.
 
     **Fails open** - the first ``Exception`` of ours is passed to ``on_failure``, and every later call does nothing.
+    What reads the values of a script is a ``Fact``, whose failure never gets here.
 
     **One at a time** - calls wait for one another, so that several threads may train at once; functions from ``wrap``
     do not wait.
@@ -92,8 +96,85 @@ class Guard:
         return guarded
 
     def fail(self, error: Exception) -> None:
-        """Report the first failure, and disable capture."""
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        file = place.filename.rsplit("/leadline/", 1)[-1]
-        self.failure = f"{type(error).__name__}: {error} ({file}:{place.lineno})"
+        """Report the first failure, and end the capture."""
+        self.failure = _describe(error)
         self._on_failure(self.failure)
+
+
+class Fact:
+    """Runs what finds one fact about a training from the values that the script gives, inside a call of the guard.
+
+    **Ends alone** - the first ``Exception`` is noted, with the step, and every later call does nothing; everything else
+    is captured as before.
+
+    **What matters most does not end** - a vital fact, such as a loss, is absent where it could not be read, and is read
+    again at the next step.
+
+    Attributes:
+        failure: A description of the first failure; None: there was none.
+    """
+
+    __slots__ = ("_is_vital", "_note", "_step", "failure", "name")
+
+    def __init__(
+        self, name: str, note: Callable[[str], None], step: Callable[[], int], *, is_vital: bool = False
+    ) -> None:
+        self.name, self._note, self._step, self._is_vital = name, note, step, is_vital
+        self.failure: str | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is not found any more."""
+        return self.failure is not None and not self._is_vital
+
+    def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
+        """Call a function that finds the fact; return None if it fails or the fact has ended."""
+        if self.has_ended:
+            return None
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - part of the guard
+            if self.failure is None:
+                self.failure = _describe(error)
+                when = f"at step {self._step():,}" if self._is_vital else f"from step {self._step():,} on"
+                self._note(f"{self.name} not captured {when}: {self.failure}")
+            return None
+
+
+class Facts:
+    """The facts of a session, by name.
+
+    Args:
+        note: Takes a line about a fact that is not captured.
+        step: Returns the current train step.
+    """
+
+    def __init__(self, note: Callable[[str], None], step: Callable[[], int]) -> None:
+        self._note, self._step = note, step
+        self._facts: dict[str, Fact] = {}
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """The first failure of each fact that has failed."""
+        return {fact.name: fact.failure for fact in self._facts.values() if fact.failure is not None}
+
+    def of(self, name: str, *, is_vital: bool = False) -> Fact:
+        """Return the fact of that name, with its verb: ``names of losses are``.
+
+        Args:
+            is_vital: Whether it is read again after a failure.
+        """
+        fact = self._facts.get(name)
+        if fact is None:
+            fact = self._facts[name] = Fact(name, self._note, self._step, is_vital=is_vital)
+        return fact
+
+
+def _describe(error: Exception) -> str:
+    """``ZeroDivisionError: float division by zero (frameworks/torch/naming/loss_calls.py:158)``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.startswith(_PACKAGE) and frame.filename != __file__]
+    place = (own or frames)[-1]
+    file = place.filename.rsplit("/leadline/", 1)[-1]
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:_MAX_CHARACTERS]} ({file}:{place.lineno})"

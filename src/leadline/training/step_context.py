@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from leadline.records.event import Event
+from leadline.training.guard import Facts
 from leadline.training.resumption import Resumption
 from leadline.training.timeline.step_clock import StepClock
 
@@ -25,10 +26,11 @@ class StepContext:
         clock: Counts the steps.
         resumption: What this process continues, if the run is resumed.
         notes: Lines about what is not captured, each once.
+        facts: What is found from the values of the training; each fails alone.
         writer: The worker's writer; None until the first step.
     """
 
-    __slots__ = ("_name_worker", "_worker", "clock", "notes", "resumption", "run", "writer")
+    __slots__ = ("_name_worker", "_worker", "clock", "facts", "notes", "resumption", "run", "writer")
 
     def __init__(self, run: str, name_worker: Callable[[], str]) -> None:
         self.run = run
@@ -38,6 +40,7 @@ class StepContext:
         self.writer: Writer | None = None
         self._name_worker = name_worker
         self._worker = ""
+        self.facts = Facts(self.note, lambda: self.train_step)
 
     @property
     def worker(self) -> str:

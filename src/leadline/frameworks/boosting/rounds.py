@@ -138,7 +138,7 @@ class Rounds:
             if not self._is_owner(owner):
                 return
         callbacks = self._callbacks
-        scores = read_scores()
+        scores = callbacks.facts.of("scores are", is_vital=True).call(read_scores) or ()
         self._count += 1
         if is_last and booster is not None:
             callbacks.capture_last_step("trees")
@@ -146,7 +146,7 @@ class Rounds:
         self._booster = booster
         try:
             if booster is not None and self._count == 1:
-                self._describe(booster)
+                callbacks.facts.of("hyperparameters and features of the booster are").call(self._describe, booster)
             callbacks.before_update(owner)
             if self._count == 1:
                 self._trainings += 1

@@ -44,6 +44,8 @@ class TrainingSteps:
         self, jit: Callable[..., Any], callbacks: StepCallbacks, guard: Guard, note: Callable[[str], None]
     ) -> None:
         self._jit, self._callbacks, self._guard, self._note = jit, callbacks, guard, note
+        self._losses_read = callbacks.facts.of("losses are", is_vital=True)
+        self._layers_read = callbacks.facts.of("layers are")
         self._clock, self._quiet = callbacks.cost.clock, QuietSteps(callbacks, guard, self._losses_of)
         self.forward_items: tuple[CaptureItem, ...] = ()
         self.is_evaluation = False
@@ -192,7 +194,7 @@ class TrainingSteps:
     def _capture_forward(self, call: Call) -> None:
         if self.forward_items:
             begun = self._callbacks.cost.begin()
-            values = call.values(self, self.forward_items)
+            values = self._layers_read.call(call.values, self, self.forward_items) or ()
             self._layers = [value for value in values if "layers" in value.info.collections]
             self._callbacks.cost.end(begun)
 
@@ -213,15 +215,14 @@ class TrainingSteps:
         call.is_over = True
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)
         if call.is_part:
-            self._record_losses(call, _losses_at(call.losses, 0, result))
+            self._record_losses(call, self._losses_read.call(_losses_at, call.losses, 0, result) or ())
             return
         for step in range(call.steps):
             if step:
                 call.at = step
                 self._call = call
                 self._begin_step(call)
-            losses = _losses_at(call.losses, step, result) or self.other_losses(result, call.args)
-            self._record_losses(call, losses or call.replayed_losses())
+            self._record_losses(call, self._losses_read.call(self._losses_at_step, call, step, result) or ())
             if step < call.steps - 1:
                 self._end_step(call.owner.current)
         if call.facts.has_optimizer or self._are_updates_apart:
@@ -233,7 +234,13 @@ class TrainingSteps:
 
     def _losses_of(self, places: Sequence[LossPlace], result: Any, args: Sequence[Any]) -> Sequence[Any]:
         """Return the losses of a call that is one step."""
-        return _losses_at(places, 0, result) or self.other_losses(result, args)
+        return self._losses_read.call(self._found_losses, places, 0, result, args) or ()
+
+    def _losses_at_step(self, call: JittedCall, step: int, result: Any) -> Sequence[Any]:
+        return self._found_losses(call.losses, step, result, call.args) or call.replayed_losses()
+
+    def _found_losses(self, places: Sequence[LossPlace], step: int, result: Any, args: Sequence[Any]) -> Sequence[Any]:
+        return _losses_at(places, step, result) or self.other_losses(result, args)
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():

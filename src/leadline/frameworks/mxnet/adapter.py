@@ -98,7 +98,7 @@ class MXNetAdapter:
         self._blocks = BlockHooks(callbacks, guard, steps.losses, self._note)
         steps.take_facts = self._blocks.take_loss_facts
         self._blocks.install()
-        self._clipping.install(guard, callbacks.wants_gradient_norms)
+        self._clipping.install(guard, callbacks)
         self._uncaptured.install(guard)
         self._profiling.install(guard)
         self._data_loading.install(callbacks.timeline, guard)

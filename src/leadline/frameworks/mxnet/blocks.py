@@ -15,7 +15,6 @@ from mxnet.gluon.nn import Activation
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
 from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
 from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
@@ -92,7 +91,10 @@ class BlockHooks:
         self._callbacks, self._guard, self._losses = callbacks, guard, losses
         self._patches, self._local = Patches(), _Local()
         self._inner = InnerBlocks(guard, kind_of)
-        self._loss_facts, self._facts_guard = GluonLossFacts(self._graph_of_call), facts_guard(note)
+        facts = callbacks.facts
+        self._loss_facts, self._fact = GluonLossFacts(self._graph_of_call), facts.of("facts about loss calls are")
+        self._layers = facts.of("inputs and outputs of blocks are")
+        self._evaluated = facts.of("losses of evaluation are", is_vital=True)
         self._training, self._evaluation = BlockCapture(note), BlockCapture(note)
         self._is_watched = self._is_evaluating = self._is_explicit = False
         self._trained: set[int] = set()
@@ -103,7 +105,7 @@ class BlockHooks:
 
     def take_loss_facts(self) -> Mapping[str, float]:
         """Return the facts about the loss calls of the step."""
-        return self._facts_guard.call(self._loss_facts.take) or {}
+        return self._fact.call(self._loss_facts.take) or {}
 
     def install(self) -> None:
         """Replace the method."""
@@ -156,6 +158,7 @@ class BlockHooks:
 
     def _make_call(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, guard, begin, end, keep = self._local, self._guard, self._begin, self._end, self._keep
+        layers = self._layers
 
         def __call__(block: Any, *args: Any, **kwargs: Any) -> Any:
             depth = local.depth
@@ -163,7 +166,7 @@ class BlockHooks:
                 return original(block, *args, **kwargs)
             call = None if depth else guard.run(begin, block)
             if local.forward is not None:
-                guard.run(keep, block, "input", args, is_outermost=not depth)
+                guard.run(layers.call, keep, block, "input", args, is_outermost=not depth)
             local.depth = depth + 1
             try:
                 outputs = original(block, *args, **kwargs)
@@ -171,7 +174,7 @@ class BlockHooks:
                 local.depth = depth
                 self._inner.end()
             if local.forward is not None:
-                guard.run(keep, block, "output", outputs, is_outermost=not depth)
+                guard.run(layers.call, keep, block, "output", outputs, is_outermost=not depth)
             if not depth:
                 local.forward = None
                 if call is not None:
@@ -217,7 +220,7 @@ class BlockHooks:
             return
         self.end_evaluation()
         for mean in self._losses.take_late():
-            mean.read()
+            self._evaluated.call(mean.read)
         self._is_evaluating = True
         evaluation = self._callbacks.evaluation
         items = evaluation.begin_step()
@@ -231,12 +234,14 @@ class BlockHooks:
         if output is None:
             return
         if not call.is_recording:
-            self._callbacks.evaluation.record_loss(name, mean_of(output))
+            mean = self._evaluated.call(mean_of, output)
+            if mean is not None:
+                self._callbacks.evaluation.record_loss(name, mean)
             return
         self._losses.add(name, output)
         if self._callbacks.loss_facts_step() is not None:
             begun = self._callbacks.cost.begin()
-            self._facts_guard.call(self._loss_facts.add, call.block, inputs)
+            self._fact.call(self._loss_facts.add, call.block, inputs)
             self._callbacks.cost.end(begun)
 
     def _graph_of_call(self) -> Any | None:

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from mxnet.gluon import utils
 from mxnet.ndarray import NDArray
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.mxnet.arrays import mean_of
 from leadline.frameworks.patches import Patches
 from leadline.training.guard import Guard
@@ -36,15 +37,16 @@ class NormClipping:
         """Whether gradients were clipped since the last update."""
         return bool(self._clips)
 
-    def install(self, guard: Guard, wants_norms: Callable[[], bool]) -> None:
+    def install(self, guard: Guard, callbacks: StepCallbacks) -> None:
         """Observe clippings at the steps that capture norms."""
+        wants_norms, norms = callbacks.wants_gradient_norms, callbacks.facts.of("norms of clipping are")
 
         def make(original: Callable[..., Any]) -> Callable[..., Any]:
             def clip_global_norm(arrays: Sequence[Any], max_norm: float, *args: Any, **kwargs: Any) -> Any:
                 arrays = list(arrays)
                 norm = original(arrays, max_norm, *args, **kwargs)
                 if wants_norms():
-                    guard.run(self._add, arrays, max_norm, norm)
+                    guard.run(norms.call, self._add, arrays, max_norm, norm)
                 return norm
 
             return clip_global_norm

@@ -95,6 +95,8 @@ class GluonSteps:
 
     def __init__(self, callbacks: StepCallbacks) -> None:
         self._callbacks = callbacks
+        self._read = callbacks.facts.of("losses are", is_vital=True)
+        self._skips = callbacks.facts.of("whether a loss scaler skips an update is")
         self.losses = Losses()
         self.take_facts: Callable[[], Mapping[str, float]] = dict
         """Returns the facts about the loss calls of the step."""
@@ -127,9 +129,11 @@ class GluonSteps:
                 if name is not None or not has_gradients:
                     key = (frame.f_code, frame.f_lasti, name)
                     site = self._sites.get(key) or self._sites.setdefault(key, CallSite(*key[:2]))
-                    callbacks.record_loss(site, self._loss_of(mean), name)
+                    loss = self._read.call(self._loss_of, mean)
+                    if loss is not None:
+                        callbacks.record_loss(site, loss, name)
             for mean in late:
-                mean.read()
+                self._read.call(mean.read)
             callbacks.cost.end(begun)
         callbacks.timeline.end_backward()
 
@@ -162,7 +166,7 @@ class GluonSteps:
         self._begun = None
         self.losses.clear()
         self._callbacks.timeline.end_update()
-        self._callbacks.after_update(trainer, is_skipped=_was_skipped(trainer))
+        self._callbacks.after_update(trainer, is_skipped=bool(self._skips.call(_was_skipped, trainer)))
 
     def leave_update(self) -> None:
         """Handle an update that was left by an exception."""

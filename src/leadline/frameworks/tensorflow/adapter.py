@@ -13,7 +13,6 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
@@ -29,7 +28,7 @@ from leadline.frameworks.tensorflow.uncaptured import Uncaptured
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Guard
+from leadline.training.guard import Facts, Guard
 from leadline.training.recording import Recording
 
 
@@ -48,7 +47,7 @@ class TensorFlowAdapter:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
-        self._tracing = Tracing(facts_guard(note))
+        self._tracing = Tracing(Facts(note, lambda: 0).of("facts about loss calls are"))
         self._patches, self._uncaptured = Patches(), Uncaptured(note)
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None
@@ -103,6 +102,7 @@ class TensorFlowAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         callbacks.timeline.facts.setdefault("device", _device())
+        self._tracing.loss_facts = callbacks.facts.of("facts about loss calls are")
         replays = Replays(self._tracing, self._note, partial(record_compilation, callbacks))
         steps = self._steps = Steps(callbacks, guard, self._tracing, replays, self._note)
         self._patches.replace(Function, "__call__", lambda original: _make_call(original, steps))
@@ -187,7 +187,7 @@ def _make_gradient(original: Callable[..., Any], steps: Steps, guard: Guard) -> 
             guard.run(steps.begin_backward)
             result = original(tape, target, sources, *args, **kwargs)
             guard.run(steps.end_backward)
-        guard.call(_record_gradient, steps, target, sources, result)
+        guard.call(steps.layers.call, _record_gradient, steps, target, sources, result)
         return result
 
     return gradient

@@ -137,7 +137,7 @@ class KerasHooks:
         def _clip_gradients(optimizer: Any, grads: Any) -> Any:
             taps = steps.tracing.taps
             if taps is not None and _clips(optimizer):
-                guard.call(_tap_norm, taps, optimizer, grads)
+                guard.call(steps.layers.call, _tap_norm, taps, optimizer, grads)
             return original(optimizer, grads)
 
         return _clip_gradients
@@ -165,7 +165,7 @@ class KerasHooks:
                 tapped = [
                     Tapped(gradient_name(name), _GRADIENTS, grad) for name, (grad, _) in pairs if grad is not None
                 ]
-                guard.call(taps.add, tapped)
+                guard.call(steps.layers.call, taps.add, tapped)
             return reduced
 
         return _all_reduce_sum_gradients
@@ -188,7 +188,7 @@ class KerasHooks:
         self._patches.replace(module.Loss, "__call__", self._make_loss_call)
 
     def _make_layer_call(self, original: Original) -> Original:
-        local, guard = self._local, self._guard
+        local, guard, steps = self._local, self._guard, self._steps
 
         def __call__(layer: Any, *args: Any, **kwargs: Any) -> Any:
             taps = self._current_taps()
@@ -201,7 +201,9 @@ class KerasHooks:
                 outputs = original(layer, *args, **kwargs)
             finally:
                 local.layers = outer
-            guard.call(_tap_layer, taps, layer, name, (args, kwargs), outputs, is_outermost=not outer)
+            guard.call(
+                steps.layers.call, _tap_layer, taps, layer, name, (args, kwargs), outputs, is_outermost=not outer
+            )
             return outputs
 
         return __call__
@@ -213,7 +215,16 @@ class KerasHooks:
             taps = self._current_taps()
             if taps is not None and is_single_loss(loss):
                 model = steps.phase.model if steps.phase is not None else None
-                guard.call(_tap_loss, taps, loss, y_true, y_pred, model=model, is_weighted=sample_weight is not None)
+                guard.call(
+                    steps.layers.call,
+                    _tap_loss,
+                    taps,
+                    loss,
+                    y_true,
+                    y_pred,
+                    model=model,
+                    is_weighted=sample_weight is not None,
+                )
             return original(loss, y_true, y_pred, sample_weight)
 
         return __call__
@@ -323,7 +334,7 @@ def name_of(variable: Any) -> str:
 def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, is_outermost: bool) -> None:
     if isinstance(taps, Taps):
         tensors = [value for value in tf.nest.flatten(inputs) if tf.is_tensor(value)]
-        taps.guard.call(taps.add_layer, layer, name, tensors, outputs)
+        taps.fact.call(taps.add_layer, layer, name, tensors, outputs)
     kind = type(layer).__name__.lower()
     activation = getattr(getattr(layer, "activation", None), "__name__", "")
     tapped = []
@@ -342,7 +353,7 @@ def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any
     if not (tf.is_tensor(labels) and tf.is_tensor(predictions)):
         return
     if isinstance(taps, Taps) and hasattr(predictions, "op"):
-        taps.guard.call(_tap_facts, taps, loss, labels, predictions, model=model, is_weighted=is_weighted)
+        taps.fact.call(_tap_facts, taps, loss, labels, predictions, model=model, is_weighted=is_weighted)
     name = name_of_loss(loss)
     kind = f"{name.replace('_', '')}_input"
     if has_class_indices(loss):

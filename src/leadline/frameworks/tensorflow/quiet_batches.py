@@ -9,7 +9,7 @@ from typing import Any
 from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.records.phases import COMPUTE
-from leadline.training.guard import Guard
+from leadline.training.guard import Fact, Guard
 
 
 class QuietBatches:
@@ -27,6 +27,8 @@ class QuietBatches:
         record_loss: Callable[[LossReading | None, Mapping[str, Any]], None],
     ) -> None:
         self._callbacks, self._guard, self._totals, self._record_loss = callbacks, guard, totals, record_loss
+        self._losses = callbacks.facts.of("losses are", is_vital=True)
+        self._results = callbacks.facts.of("results of batches are", is_vital=True)
         self._clock, self._deferred = callbacks.cost.clock, callbacks.deferred
         self._function: Any = None
         self._model: Any = None
@@ -71,7 +73,7 @@ class QuietBatches:
             return False
         begun_ns, started_ns, ended_ns = times
         now, deferred = self._clock(), self._deferred
-        reading = self._guard.call(self._totals.read, self._model)
+        reading = self._guard.call(self._losses.call, self._totals.read, self._model)
         deferred.calls.append((begun_ns, started_ns, self._begin, (self._optimizer,)))
         deferred.calls.append((ended_ns, ended_ns, self._callbacks.timeline.call, (COMPUTE, started_ns)))
         deferred.calls.append((now, self._clock(), self._end, (self._optimizer, reading, logs or {})))
@@ -84,10 +86,15 @@ class QuietBatches:
 
     def _end(self, optimizer: Any, reading: LossReading | None, logs: Mapping[str, Any]) -> None:
         self._record_loss(reading, logs)
-        self._callbacks.record_scores(scores_of(logs))
+        self._callbacks.record_scores(scores_of(logs, self._results))
         self._callbacks.after_quiet_update(optimizer)
 
 
-def scores_of(logs: Mapping[str, Any]) -> list[Score]:
-    """Return the results that Keras tells its callbacks."""
-    return [Score(f"metrics/{name}", float(value), is_loss=False) for name, value in logs.items()]
+def scores_of(logs: Mapping[str, Any], fact: Fact) -> list[Score]:
+    """Return the results that Keras tells its callbacks; a model of the script may return what is no number.
+
+    Args:
+        fact: Reads one.
+    """
+    read = {name: fact.call(float, value) for name, value in logs.items()}
+    return [Score(f"metrics/{name}", value, is_loss=False) for name, value in read.items() if value is not None]

@@ -129,7 +129,7 @@ class Replays:
         prepared = self._prepared[1] if self._prepared is not None and self._prepared[0] is call else None
         if prepared is None:
             return NO_FACTS
-        return self._tracing.facts_guard.call(prepared.variant.taps.loss_facts) or NO_FACTS
+        return self._tracing.loss_facts.call(prepared.variant.taps.loss_facts) or NO_FACTS
 
     def _prepare(self, call: StepCall, items: Sequence[CaptureItem]) -> _Prepared | None:
         if self._prepared is not None and self._prepared[0] is call:
@@ -180,7 +180,7 @@ class Replays:
             return known
         before = known.taps.items if known is not None else ()
         variant = self._variants[function] = Variant(
-            function, Taps(tuple(dict.fromkeys((*before, *items))), self._tracing.facts_guard)
+            function, Taps(tuple(dict.fromkeys((*before, *items))), self._tracing.loss_facts)
         )
         return variant
 

@@ -67,6 +67,9 @@ class Steps:
         note: Callable[[str], None],
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
+        self.layers = callbacks.facts.of("layers and gradients within functions are")
+        self._losses = callbacks.facts.of("losses are", is_vital=True)
+        self._results = callbacks.facts.of("results of batches are", is_vital=True)
         self.tracing, self._replays = tracing, replays
         self.forward_items: tuple[CaptureItem, ...] = ()
         self.eager_taps: EagerTaps | None = None
@@ -194,7 +197,8 @@ class Steps:
         if self._callbacks.wants_loss():
             if call.facts.loss_outputs:
                 results = tf.nest.flatten(result)
-                step.losses = {(call.facts, at): float(results[at]) for at in call.facts.loss_outputs}
+                read = {(call.facts, at): self._losses.call(float, results[at]) for at in call.facts.loss_outputs}
+                step.losses = {site: loss for site, loss in read.items() if loss is not None}
             elif call.replayed:
                 step.losses.update(numbers_of(call.replayed, "losses"))
         self.finish()
@@ -243,7 +247,9 @@ class Steps:
         """Record the loss of which gradients are computed outside of a function."""
         if self.phase is None and self._callbacks.wants_loss():
             frame = sys._getframe(4)
-            self._callbacks.record_loss((frame.f_code, frame.f_lineno), float(loss), LOSS)
+            value = self._losses.call(float, loss)
+            if value is not None:
+                self._callbacks.record_loss((frame.f_code, frame.f_lineno), value, LOSS)
 
     # --- Keras --------------------------------------------------------------------------------------------
 
@@ -291,8 +297,7 @@ class Steps:
         """End the step of a batch in ``evaluate`` or ``predict``, with the results that Keras tells its callbacks."""
         evaluation, phase = self._callbacks.evaluation, self.phase
         if phase is not None and phase.mode == "eval":
-            reading = self._totals.read(phase.model)
-            loss = self._totals.mean_since(reading) if reading is not None else None
+            loss = self._losses.call(self._mean_loss, self._losses.call(self._totals.read, phase.model))
             if loss is not None:
                 evaluation.record_loss(LOSS, loss)
             if logs:
@@ -320,19 +325,22 @@ class Steps:
             self.quiet.follow(step.function, phase.model, step.owners[0])
 
     def _record_results(self, model: Any, logs: Mapping[str, Any]) -> None:
-        self._record_loss_of_batch(self._totals.read(model), logs)
+        self._record_loss_of_batch(self._losses.call(self._totals.read, model), logs)
         if logs:
             self._log(logs)
 
     def _record_loss_of_batch(self, reading: LossReading | None, logs: Mapping[str, Any]) -> None:
-        loss = self._totals.mean_since(reading) if reading is not None else None
+        loss = self._losses.call(self._mean_loss, reading)
         if loss is None and LOSS in logs:
-            loss = float(logs[LOSS])
+            loss = self._losses.call(float, logs[LOSS])
         if loss is not None and self._callbacks.wants_loss():
             self._callbacks.record_loss(LOSS, loss, LOSS)
 
+    def _mean_loss(self, reading: LossReading | None) -> float | None:
+        return self._totals.mean_since(reading) if reading is not None else None
+
     def _log(self, results: Mapping[str, Any]) -> None:
-        self._callbacks.record_scores(scores_of(results))
+        self._callbacks.record_scores(scores_of(results, self._results))
 
 
 def _owners(call: StepCall) -> list[Any]:

@@ -15,7 +15,7 @@ from leadline.frameworks.tapped import NO_FACTS, Array, TapRequest, Values, prim
 from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
-from leadline.training.guard import Guard
+from leadline.training.guard import Fact
 
 _NEVER_WRITTEN = -1.0
 
@@ -51,11 +51,11 @@ class Taps:
 
     Args:
         items: What is captured.
-        guard: Runs what finds facts about loss calls.
+        fact: Runs what finds facts about loss calls.
     """
 
-    def __init__(self, items: Sequence[CaptureItem], guard: Guard) -> None:
-        self.items, self.guard = tuple(items), guard
+    def __init__(self, items: Sequence[CaptureItem], fact: Fact) -> None:
+        self.items, self.fact = tuple(items), fact
         self._groups: dict[tuple[str, ...], _Group] = {}
         self._losses: dict[str, tuple[LossFacts, Any]] = {}
         """The facts about each loss call, and our variable for those that are computed with each batch."""

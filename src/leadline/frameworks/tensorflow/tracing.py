@@ -11,7 +11,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.saved_model.function_deserialization import RestoredFunction
 
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
-from leadline.training.guard import Guard
+from leadline.training.guard import Fact
 
 is_eager: Callable[[], bool] = context.executing_eagerly
 """Return whether operations run at once; some 0.1 µs, a quarter of ``tf.executing_eagerly``."""
@@ -82,11 +82,11 @@ class Tracing:
 
     Attributes:
         taps: The taps of the variant that is traced, or of the current eager step; None: nothing is tapped.
-        facts_guard: Runs what finds facts about loss calls.
+        loss_facts: Runs what finds facts about loss calls.
     """
 
-    def __init__(self, facts_guard: Guard) -> None:
-        self.facts_guard = facts_guard
+    def __init__(self, loss_facts: Fact) -> None:
+        self.loss_facts = loss_facts
         self.taps: Taps | EagerTaps | None = None
         self._stack: list[Any] = []
         self._variant: Variant | None = None
@@ -120,7 +120,7 @@ class Tracing:
         facts = self._facts[function] = FunctionFacts()
         is_traced = function.experimental_get_tracing_count() > 0
         before = (function._created_variables, function._variable_creation_config)
-        self._variant = Variant(function, Taps((), self.facts_guard)) if is_traced else None
+        self._variant = Variant(function, Taps((), self.loss_facts)) if is_traced else None
         self._is_learning = True
         self._stack.append(function)
         try:

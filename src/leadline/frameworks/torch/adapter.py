@@ -118,14 +118,14 @@ class TorchAdapter:
         self._hooks = StepHooks(
             callbacks, hook_guard, self._forward, checks, loss_inputs, self._model_calls, manual, self._on_compile
         )
-        self._clipping = Clipping(hook_guard, self._warn, callbacks.wants_gradient_norms)
+        self._clipping = Clipping(hook_guard, self._warn, callbacks)
         self._install(self._hooks)
         if not self._is_compiling:
             self._install(self._model_calls)
         self._install(self._clipping)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
-        self._install(KerasLosses(self._forward, loss_inputs, guard))
+        self._install(KerasLosses(self._forward, loss_inputs, guard, callbacks.facts))
         self._install(DataLoaderHooks(timeline, hook_guard))
         for kind in (CheckpointHooks, CollectiveHooks):
             self._install(kind(timeline, guard))

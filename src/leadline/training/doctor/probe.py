@@ -61,7 +61,7 @@ class DoctorProbe:
         self._inventory: dict[str, Any] = {}
         """The latest inventory."""
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
-        self.cost, self.deferred = recorder.cost, recorder.deferred
+        self.cost, self.deferred, self.facts = recorder.cost, recorder.deferred, recorder.facts
         self.has_request, self.ends_steps = recorder.has_request, recorder.ends_steps
         self.after_quiet_update = recorder.after_quiet_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks

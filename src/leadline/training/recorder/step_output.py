@@ -17,6 +17,7 @@ from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import SKIPPED_LAYOUT, Writer
+from leadline.training.guard import Facts
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import LossRow, Scalar, ScalarBuffer, ScalarRows
@@ -53,6 +54,11 @@ class StepOutput:
         self._context, self._frameworks, self._schedules, self._scalars = context, frameworks, schedules, scalars
         self._overhead, self._timeline, self._open_writer = overhead, timeline, open_writer
         self._rows = ScalarRows()
+        facts = context.facts
+        self._forward_facts = (
+            facts.of("statistics of forward passes are"),
+            facts.of("raw tensors of forward passes are"),
+        )
         self._count_columns: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
         self._last_stamp: StepStamp | None = None
         self._last_names: frozenset[str] = frozenset()
@@ -62,16 +68,29 @@ class StepOutput:
         context = self._context
         if context.writer is None:
             context.writer = self._open_writer()
-            self.queue = WriteQueue(context.writer)
+            self.queue = WriteQueue(context.writer, context.facts)
             self._timeline.open(context.writer)
 
     def put_scalars(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
         """Write a row of scalars."""
         if self.queue is not None:
-            layout, values = self._rows.row(scalars, self._frameworks.row)
+            layout, values = self._row_of(scalars)
             if stamp.mode == "train":
                 self._scalars.train_losses.set_row_layout(layout)
             self._put_losses(self.queue, stamp, layout, values)
+
+    def _row_of(self, scalars: Mapping[str, Scalar]) -> tuple[SeriesLayout, bytes | PendingNumbers]:
+        """Return a row of scalars, without those that are no numbers."""
+        fact, row, fetch = (
+            self._context.facts.of("values that are no numbers are", is_vital=True),
+            self._rows.row,
+            self._frameworks.row,
+        )
+        found = fact.call(row, scalars, fetch)
+        if found is not None:
+            return found
+        alone = {name: scalar for name, scalar in scalars.items() if fact.call(row, {name: scalar}, fetch) is not None}
+        return row(alone, fetch)
 
     def _put_losses(
         self, queue: WriteQueue, stamp: StepStamp, layout: SeriesLayout, values: bytes | PendingNumbers
@@ -103,17 +122,18 @@ class StepOutput:
             return
         self._overhead.add(forward.own_ns, forward.begun_ns)
         begun = time.thread_time_ns()
-        row = forward.row()
+        statistics, raw = self._forward_facts
+        row = statistics.call(forward.row)
         if row is not None and self.queue is not None:
             self.queue.put_row(row[0], stamp, row[1], self.has_non_finite)
-        form = forward.raw_form()
+        form = raw.call(forward.raw_form)
         if form is not None and stamp.mode != "train" and self._frameworks.is_distributed():
             self._context.note(
                 "raw tensors of eval steps are not stored in distributed training: the ranks' eval steps share a number"
             )
             form = None
         if form is not None:
-            self.put_tensors(form, stamp, forward)
+            raw.call(self.put_tensors, form, stamp, forward)
         budget = self._schedules.budget
         if budget is not None:
             groups = self._schedules.of(stamp.mode).forward.groups(items)
@@ -195,8 +215,9 @@ class WriteQueue:
     **Never waits** - except in ``drain``, and for entries that are more than ``MAX_STEPS_LATE`` steps late.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, facts: Facts) -> None:
         self._writer = writer
+        self._arrived = facts.of("numbers that a device has computed are", is_vital=True)
         self._queue: deque[_Entry] = deque()
 
     def put_row(
@@ -222,7 +243,7 @@ class WriteQueue:
 
         def emit() -> None:
             if not _is_true(skipped):
-                numbers = values if isinstance(values, bytes) else values.values()
+                numbers = values if isinstance(values, bytes) else self._arrived.call(values.values)
                 if numbers is not None:
                     self._writer.put_row(row_layout, stamp, numbers, is_urgent=is_urgent(row_layout, numbers))
 

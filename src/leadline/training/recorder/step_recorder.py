@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.frameworks.adapter import PendingNumbers, Program, Score, Subject
-from leadline.frameworks.capabilities import ComputesElsewhere
+from leadline.frameworks.adapter import PendingNumbers, Score
 from leadline.frameworks.installed import Frameworks
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
-from leadline.records.series import StepStamp
 from leadline.store.writer import Writer
 from leadline.training.recorder.budget import Budget
-from leadline.training.recorder.capture_groups import Part
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
 from leadline.training.recorder.schedule import CaptureSchedule, StepDecision
-from leadline.training.recorder.step_output import StepOutput, is_never_urgent
+from leadline.training.recorder.step_output import StepOutput
+from leadline.training.recorder.update_capture import UpdateCapture, Watched
 from leadline.training.step_context import StepContext
 from leadline.training.timeline.deferred_calls import DeferredCalls
 from leadline.training.timeline.step_clock import NullListener, StepListener
@@ -32,19 +28,6 @@ from leadline.training.timeline.step_timeline import StepTimeline
 
 _LOSSES_NAMED_STEPS: Final = 2
 """So many first steps of a process are watched to learn the names of losses; those of a second optimizer come later."""
-
-
-@dataclass(slots=True)
-class _Watched:
-    """An optimizer, its parameters, and the programs built for it."""
-
-    subject: Subject
-    schedule: CaptureSchedule
-    programs: dict[tuple[int, ...], Program | None] = field(default_factory=dict)
-    running: Program | None = None
-    stamp: StepStamp | None = None
-    items: tuple[CaptureItem, ...] = ()
-    """The items that ``running`` captures."""
 
 
 class StepRecorder:
@@ -77,10 +60,13 @@ class StepRecorder:
         self.timeline = StepTimeline(self.cost, imported_ns)
         self.listener: StepListener = listener or NullListener()
         self.watched_models: list[tuple[str, str, int]] = []
-        self.clock = context.clock
+        self.clock, self.facts = context.clock, context.facts
+        self._clipped, self._settings = (
+            self.facts.of("norms of clipping are"),
+            self.facts.of("settings of optimizers are"),
+        )
         self._context, self._frameworks, self._control = context, frameworks, control
         self.has_request = control.has_pending
-        self._device_bytes = plan.device_bytes
         self.budget = (
             Budget(
                 plan.budget,
@@ -113,6 +99,7 @@ class StepRecorder:
             timeline=self.timeline,
             listener=self.listener,
         )
+        self._updates = UpdateCapture(context, self._output, self.cost, self.budget, plan.device_bytes)
         self.wants_loss = StepDecision(self.clock, lambda: schedules.of("train").losses)
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
         self.wants_checks = StepDecision(self.clock, lambda: schedules.of("train").checks)
@@ -125,7 +112,7 @@ class StepRecorder:
         """At train steps before this nothing of the plan is due, except losses and logged values."""
         self._non_finite_step = -1
         """The first train step with a non-finite loss: non-finite elements are counted there, scheduled or not."""
-        self._watched: weakref.WeakKeyDictionary[Any, _Watched] = weakref.WeakKeyDictionary()
+        self._watched: weakref.WeakKeyDictionary[Any, Watched] = weakref.WeakKeyDictionary()
         self._is_forward_watched = False
         self._forward_items: tuple[CaptureItem, ...] = ()
 
@@ -205,16 +192,18 @@ class StepRecorder:
         if queue is not None:
             queue.poll(self.clock.step)
         watched = self._watched.get(optimizer) or self._watch(optimizer)
-        if self._schedules.has_norms and (norms := watched.subject.clipped()):
-            self._scalars.add_norms(norms)
+        if self._schedules.has_norms and watched.subject is not None:
+            norms = self._clipped.call(watched.subject.clipped)
+            if norms:
+                self._scalars.add_norms(norms)
         step = self.clock.train_step
         items = watched.schedule.advance_to(step) if step >= self._interesting_step else ()
         if step == self._non_finite_step:
             items = tuple(dict.fromkeys((*items, *self._schedules.non_finite_items)))
-        if items:
+        if items and watched.subject is not None:
             if not watched.subject.is_current():
                 watched = self._watch(optimizer, watched.schedule)
-            self._begin_capture(watched, items)
+            self._updates.begin(watched, items)
         self.cost.end(begun)
         if not self.listener.is_idle:
             self.listener.mark("optimizer")
@@ -222,17 +211,20 @@ class StepRecorder:
     def _begin_training(self, optimizer: Any) -> None:
         """Begin the first train step of this process; in a resumed run, continue the count of the steps."""
         self._has_trained = True
-        if self._context.place(self._frameworks.steps_before(optimizer)):
+        steps = self.facts.of("the number of steps that the optimizer has counted is").call(
+            self._frameworks.steps_before, optimizer
+        )
+        if self._context.place(steps):
             self._schedules.continue_from(self.clock.finished)
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:
         begun = self.cost.begin()
-        skipped = is_skipped if isinstance(is_skipped, bool) else self._frameworks.row([is_skipped])
+        skipped = is_skipped if isinstance(is_skipped, bool) else self._skipped(is_skipped)
         watched = self._watched.get(optimizer)
         if watched is None:
             self._watch(optimizer)
-        elif watched.running is not None:
-            self._end_capture(watched, skipped)
+        elif watched.running:
+            self._updates.end(watched, skipped)
         if is_part:
             self.cost.end(begun)
             return
@@ -245,6 +237,10 @@ class StepRecorder:
         self._control.handle_pending(self.clock.step - 1)
         if ends_step and not self.listener.is_idle:
             self.listener.begin_step(self.clock.step)
+
+    def _skipped(self, is_skipped: Any) -> bool | bytes | PendingNumbers:
+        row = self.facts.of("whether a gradient scaler skips a step is").call(self._frameworks.row, [is_skipped])
+        return False if row is None else row
 
     def items_within(self, optimizer: Any, steps: int) -> tuple[CaptureItem, ...]:
         end = self.clock.train_step + steps
@@ -303,56 +299,15 @@ class StepRecorder:
 
     # --- capture of an optimizer --------------------------------------------------------------------------
 
-    def _watch(self, optimizer: Any, schedule: CaptureSchedule | None = None) -> _Watched:
+    def _watch(self, optimizer: Any, schedule: CaptureSchedule | None = None) -> Watched:
         schedule = schedule or self._schedules.of_optimizer()
-        watched = self._watched[optimizer] = _Watched(self._frameworks.subject(optimizer), schedule)
-        subjects = [other.subject for other in self._watched.values()]
+        fact = self.facts.of("an optimizer, with all that it updates, is", is_vital=True)
+        watched = self._watched[optimizer] = Watched(fact.call(self._frameworks.subject, optimizer), schedule)
+        subjects = [other.subject for other in self._watched.values() if other.subject is not None]
         self.watched_models = [(subject.model, subject.optimizer, subject.parameters) for subject in subjects]
         self._interesting_step = 0
         self._output.open()
         return watched
-
-    def _begin_capture(self, watched: _Watched, items: tuple[CaptureItem, ...]) -> None:
-        key = tuple(id(item) for item in items)
-        if key not in watched.programs:
-            watched.programs[key] = watched.subject.program(items, self._device_bytes)
-        program, output = watched.programs[key], self._output
-        if program is None or output.queue is None:
-            return
-        watched.running, watched.stamp, watched.items = program, self.clock.stamp(), items
-        begun = time.thread_time_ns()
-        row = program.before()
-        if row is not None:
-            output.queue.put_row(row[0], watched.stamp, row[1], output.has_non_finite)
-        if isinstance(program, ComputesElsewhere):
-            waited_ns = program.take_elsewhere_ns()
-            self.cost.include(waited_ns)
-            begun -= waited_ns
-        begun = self._end_part(watched, "tensors", begun)
-        form = program.raw_form()
-        if form is not None:
-            output.put_tensors(form, watched.stamp, program)
-        self._end_part(watched, "raw", begun)
-
-    def _end_capture(self, watched: _Watched, skipped: bool | bytes | PendingNumbers) -> None:
-        program, stamp, queue = watched.running, watched.stamp, self._output.queue
-        watched.running = watched.stamp = None
-        if program is None or stamp is None or program.update_layout is None or queue is None:
-            return
-        if skipped is True:
-            return
-        begun = time.thread_time_ns()
-        values = program.after()
-        if values is not None:
-            queue.put_row(program.update_layout, stamp, values, is_never_urgent, skipped=skipped)
-        self._end_part(watched, "tensors", begun)
-
-    def _end_part(self, watched: _Watched, part: Part, begun_ns: int) -> int:
-        """Charge a part of a capture, in processor time of the thread; return when it ended."""
-        now = time.thread_time_ns()
-        if self.budget is not None:
-            self.budget.charge(watched.schedule.groups(watched.items), part, now - begun_ns)
-        return now
 
     # --- the end of a step --------------------------------------------------------------------------------
 
@@ -395,5 +350,6 @@ class StepRecorder:
         return {
             name: Scalar("hyperparameters", (value,))
             for watched in self._watched.values()
-            for name, value in watched.subject.hyperparameters().items()
+            if watched.subject is not None
+            for name, value in (self._settings.call(watched.subject.hyperparameters) or {}).items()
         }

@@ -14,8 +14,14 @@ import leadline.torch
 from leadline.reader.run import Run
 
 
-def watch(folder: Path, train: Callable[[], Any], *capture: str, preset: str | None = None) -> Run:
-    """Return the run of a training; assert that nothing failed, was dropped, or is left in the framework."""
+def watch(
+    folder: Path, train: Callable[[], Any], *capture: str, preset: str | None = None, may_fail: bool = False
+) -> Run:
+    """Return the run of a training; assert that nothing failed, was dropped, or is left in the framework.
+
+    Args:
+        may_fail: Whether facts may fail.
+    """
     hook = leadline.torch.Hook(out=str(folder), name="run", preset=preset, capture=capture)
     session = hook.session
     assert session is not None
@@ -24,6 +30,7 @@ def watch(folder: Path, train: Callable[[], Any], *capture: str, preset: str | N
     finally:
         is_whole = hook.close()
     assert session.guard.failure is None, session.guard.failure
+    assert may_fail or not session.context.facts.failures, session.context.facts.failures
     assert is_whole
     assert not torch_module._global_forward_hooks
     assert not torch_module._global_forward_pre_hooks

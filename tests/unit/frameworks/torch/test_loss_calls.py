@@ -67,6 +67,23 @@ def test_a_loss_has_the_name_and_unscaled_value_of_its_call(
     assert captured[name] == pytest.approx(dict(enumerate(recorded)), rel=1e-6)
 
 
+@pytest.mark.parametrize("count", [0, float("inf"), float("nan"), 2j])
+def test_a_sum_divided_by_a_count_that_is_no_number_is_a_loss_all_the_same(tmp_path: Path, count: complex) -> None:
+    """The loss of a batch without a single label is its sum divided by 0."""
+
+    def compute_loss(model: nn.Module, step: int) -> torch.Tensor:
+        total = functional.cross_entropy(model(X), Y, reduction="sum")
+        quotient = total / torch.tensor(count if step == 2 else 8)
+        recorded.append(float((abs(quotient) if step == 2 else total).detach()))
+        return quotient.real if quotient.is_complex() else quotient
+
+    train, recorded = steps(compute_loss)
+    captured = scalars(watch(tmp_path, train, *LOSSES), "losses")
+    assert captured["cross_entropy_output_0"][2] == pytest.approx(0 if count == 2j else recorded[2], nan_ok=True)
+    assert captured["cross_entropy_output_0"][1] == pytest.approx(recorded[1], rel=1e-6)
+    assert sorted(captured["cross_entropy_output_0"]) == [0, 1, 2, 3, 4]
+
+
 def test_a_sum_of_losses_is_a_separate_loss(tmp_path: Path) -> None:
     def compute_loss(model: nn.Module, step: int) -> torch.Tensor:
         out = model(X)

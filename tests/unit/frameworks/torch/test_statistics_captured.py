@@ -122,7 +122,7 @@ def test_without_memory_for_copies_changes_are_estimated_and_reported(tmp_path: 
         out=str(tmp_path), name="run", preset=None, capture=["weights:every=1,statistics=update_ratio,change_l2"]
     )
     assert hook.session is not None
-    hook.session.recorder._device_bytes = 1000
+    hook.session.recorder._updates._device_bytes = 1000
     train()
     assert hook.close()
     run = leadline.open_run(hook.run)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
+from leadline.training.guard import Facts
 from leadline.training.recorder import step_output
 from leadline.training.recorder.step_output import WriteQueue
 
@@ -68,7 +69,7 @@ def writer() -> FakeWriter:
 
 @pytest.fixture
 def queue(writer: FakeWriter) -> WriteQueue:
-    return WriteQueue(writer)  # type: ignore[arg-type]
+    return WriteQueue(writer, Facts(print, int))  # type: ignore[arg-type]
 
 
 def put(queue: WriteQueue, step: int, values: Any, **options: Any) -> None:

@@ -10,6 +10,7 @@ import torch
 from leadline.frameworks.torch.capture.forward_capture import AccuracyCounts, CapturedTensors, tensors_in
 from leadline.frameworks.torch.timing.flops import FlopCount
 from leadline.records.plan import CaptureItem
+from leadline.training.guard import Facts
 
 _MAX_NODES: Final = 20_000
 """Graph nodes that are searched; beyond them a loss is taken to depend on what is searched for."""
@@ -26,12 +27,13 @@ class ForwardPass:
             outputs of that module's earlier call.
     """
 
-    def __init__(self, warn: Callable[[str], None]) -> None:
+    def __init__(self, warn: Callable[[str], None], facts: Facts) -> None:
         """
         Args:
             warn: Called with a message about something that cannot be captured.
         """
         self.captured = CapturedTensors(warn)
+        self._statistics, self._accuracy = facts.of("statistics of forward passes are"), facts.of("accuracies are")
         self.accuracy = AccuracyCounts()
         self.flops = FlopCount()
         self.roots: set[int] = set()
@@ -73,16 +75,21 @@ class ForwardPass:
         named = [(self.captured.next_name(f"{stem}_{side}"), tensor) for tensor in tensors]
         if self.is_past_backward:
             return named
+        self._statistics.call(self._capture, named, collections)
+        return named
+
+    def _capture(
+        self, named: Sequence[tuple[str, torch.Tensor]], collections: Callable[[int], tuple[str, ...]]
+    ) -> None:
         for index, (name, tensor) in enumerate(named):
             self.captured.add(name, collections(index), tensor)
         if len(named) > 1 and "labels" in collections(1):
             (_, predictions), (name, labels) = named[:2]
             self.captured.add_confusion(name, collections(1), labels, predictions)
-        return named
 
     def finish(self) -> CapturedTensors:
         """Return what was captured."""
-        self.captured.accuracy = self.accuracy.take()
+        self.captured.accuracy = self._accuracy.call(self.accuracy.take) or {}
         return self.captured
 
 

@@ -68,7 +68,7 @@ class TorchSubject:
         optimizer = self._optimizer()
         if optimizer is None:
             return {}
-        settings = dict(_settings(self._label, optimizer))
+        settings = dict(_settings(self._label, optimizer, self._warn))
         scaler = self._scaler_of(optimizer)
         if scaler is not None:
             settings["GradScaler/scale"] = scale_of(scaler)
@@ -142,7 +142,9 @@ class TorchSubject:
         return self._weights_before[key]
 
 
-def _settings(label: str, optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, Number]]:
+def _settings(
+    label: str, optimizer: torch.optim.Optimizer, warn: Callable[[str], None]
+) -> Iterator[tuple[str, Number]]:
     """Yield the numbers of an optimizer's groups: ``AdamW/lr``, ``AdamW/betas_0``, then ``AdamW/group1/lr``."""
     for index, group in enumerate(optimizer.param_groups):
         prefix = f"{label}/" + (f"group{index}/" if index else "")
@@ -151,7 +153,22 @@ def _settings(label: str, optimizer: torch.optim.Optimizer) -> Iterator[tuple[st
                 {f"{name}_{at}": part for at, part in enumerate(value)} if isinstance(value, tuple) else {name: value}
             )
             for key, part in parts.items() if name != "params" else ():
-                if isinstance(part, torch.Tensor):
-                    part = number_of(part) if part.numel() == 1 and not part.is_meta else None
-                if isinstance(part, (int, float, DeviceScalar)):
-                    yield prefix + key, part if isinstance(part, DeviceScalar) else float(part)
+                try:
+                    number = _number(part)
+                except (
+                    TypeError,
+                    ValueError,
+                    RuntimeError,
+                    OverflowError,
+                ) as error:  # a tensor of the script's own kind
+                    warn(f"{prefix}{key} is not captured: {error}")
+                    continue
+                if number is not None:
+                    yield prefix + key, number
+
+
+def _number(value: Any) -> Number | None:
+    """Return a setting as a number; None: it is none."""
+    if isinstance(value, torch.Tensor):
+        return number_of(value) if value.numel() == 1 and not value.is_meta else None
+    return float(value) if isinstance(value, (int, float)) else None

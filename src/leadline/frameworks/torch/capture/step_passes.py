@@ -12,6 +12,7 @@ from leadline.frameworks.adapter import EvalCallbacks
 from leadline.frameworks.torch.capture.forward_pass import ForwardPass, choose_pass
 from leadline.frameworks.torch.naming.model_names import ModelModules
 from leadline.records.plan import CaptureItem
+from leadline.training.guard import Facts
 
 _MAX_CANDIDATES: Final = 4
 _MAX_FALSE_EVAL_STEPS: Final = 3
@@ -37,14 +38,14 @@ class StepPasses:
         is_eval_step: Whether an eval step is under way.
     """
 
-    def __init__(self, evaluation: EvalCallbacks, warn: Callable[[str], None]) -> None:
+    def __init__(self, evaluation: EvalCallbacks, warn: Callable[[str], None], facts: Facts) -> None:
         """
         Args:
             evaluation: Is called about eval steps.
             warn: Called with a message about something that cannot be captured.
         """
-        self._evaluation, self._warn = evaluation, warn
-        self.train, self._eval = ForwardPass(warn), ForwardPass(warn)
+        self._evaluation, self._warn, self._facts = evaluation, warn, facts
+        self.train, self._eval = ForwardPass(warn, facts), ForwardPass(warn, facts)
         self.current: tuple[ForwardPass, ...] = ()
         self.is_watched = self.is_eval_mode = self.is_eval_step = False
         self._items: Sequence[CaptureItem] = ()
@@ -211,7 +212,7 @@ class StepPasses:
     def _begin_candidate(self, outermost: torch.nn.Module) -> None:
         """Begin a further pass, since a module is called again."""
         if len(self._candidates) < _MAX_CANDIDATES:
-            candidate = ForwardPass(self._warn)
+            candidate = ForwardPass(self._warn, self._facts)
             candidate.begin(self._items, "train")
             candidate.repeated = self._candidates[-1].outputs_of(outermost)
             self._candidates.append(candidate)

@@ -13,6 +13,7 @@ import torch
 from torch.nn import utils
 from torch.nn.utils import clip_grad
 
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.capture.untracked import untracked
@@ -56,12 +57,13 @@ class Clipping:
     they were absent, and compiled calls are not observed.
     """
 
-    def __init__(self, guard: HookGuard, warn: Callable[[str], None], wants_norms: Callable[[], bool]) -> None:
+    def __init__(self, guard: HookGuard, warn: Callable[[str], None], callbacks: StepCallbacks) -> None:
         """
         Args:
-            wants_norms: Whether gradient norms of the current step are captured; clipping by value computes none.
+            callbacks: Tell whether gradient norms of the current step are captured; clipping by value computes none.
         """
-        self._guard, self._warn, self._wants_norms = guard, warn, wants_norms
+        self._guard, self._warn, self._wants_norms = guard, warn, callbacks.wants_gradient_norms
+        self._norms = callbacks.facts.of("norms of clipping are")
         self.clips: list[_Clip] = []
         """The latest calls."""
         self._local = _Local()
@@ -132,43 +134,43 @@ class Clipping:
         return get_total_norm
 
     def _make_clip_with_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, record = self._guard, self._record_with_norm
+        guard, record, norms = self._guard, self._record_with_norm, self._norms
 
         def clip_grads_with_norm_(parameters: Any, max_norm: float, total_norm: Any, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
                 parameters = _as_list(parameters)
-                guard.run(record, parameters, max_norm, total_norm)
+                guard.run(norms.call, record, parameters, max_norm, total_norm)
             return original(parameters, max_norm, total_norm, *args, **kwargs)
 
         return clip_grads_with_norm_
 
     def _make_clip_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, record = self._guard, self._record
+        guard, record, norms = self._guard, self._record, self._norms
 
         def clip_grad_norm_(parameters: Any, max_norm: float, norm_type: float = 2.0, *args: Any, **kwargs: Any) -> Any:
             if torch.compiler.is_compiling():
                 return original(parameters, max_norm, norm_type, *args, **kwargs)
             parameters = _as_list(parameters)
             result = original(parameters, max_norm, norm_type, *args, **kwargs)
-            guard.run(record, parameters, max_norm, result, norm_type)
+            guard.run(norms.call, record, parameters, max_norm, result, norm_type)
             return result
 
         return clip_grad_norm_
 
     def _make_clip_value(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        guard, record = self._guard, self._record_value
+        guard, record, norms = self._guard, self._record_value, self._norms
 
         def clip_grad_value_(parameters: Any, clip_value: float, *args: Any, **kwargs: Any) -> Any:
             if not torch.compiler.is_compiling():
                 parameters = _as_list(parameters)
-                guard.run(record, parameters, clip_value)
+                guard.run(norms.call, record, parameters, clip_value)
             return original(parameters, clip_value, *args, **kwargs)
 
         return clip_grad_value_
 
     def _make_sharded_clip_norm(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the method of a model with sharded parameters, which returns the norm over all shards."""
-        guard, record, thread_local = self._guard, self._record, self._local
+        guard, record, norms, thread_local = self._guard, self._record, self._norms, self._local
 
         def clip_grad_norm_(model: Any, max_norm: float, norm_type: float = 2.0, *args: Any, **kwargs: Any) -> Any:
             thread_local.is_nested = True
@@ -176,7 +178,7 @@ class Clipping:
                 result = original(model, max_norm, norm_type, *args, **kwargs)
             finally:
                 thread_local.is_nested = False
-            guard.run(record, list(model.parameters()), max_norm, result, norm_type)
+            guard.run(norms.call, record, list(model.parameters()), max_norm, result, norm_type)
             return result
 
         return clip_grad_norm_

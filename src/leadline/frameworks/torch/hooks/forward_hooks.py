@@ -63,8 +63,13 @@ class ForwardHooks:
             guard: Runs what is timed here, as part of a forward pass.
             hook_guard: Runs, and times, everything else.
         """
+        facts = callbacks.facts
+        self._tensors = facts.of("tensors of some forward passes are", is_vital=True)
+        self._evaluated = facts.of("losses of evaluation are", is_vital=True)
+        self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
+        self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
         self.losses = LossCalls()
-        self._passes = StepPasses(callbacks.evaluation, warn)
+        self._passes = StepPasses(callbacks.evaluation, warn, facts)
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
@@ -243,13 +248,13 @@ class ForwardHooks:
             return
         if not is_grad:
             self.stop_function_capture()
-            self.on_call_without_gradients(outermost)
+            self._checks.call(self.on_call_without_gradients, outermost)
         if not isinstance(outermost, _Loss):
             self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)
             passes.begin_call(outermost, model, is_grad=is_grad)
             is_training = is_grad and passes.train in passes.current
             if is_training and not model.is_trained and self.called_modules is not None:
-                self.called_modules.add_model(outermost)
+                self._checks.call(self.called_modules.add_model, outermost)
         state.is_captured = any(one.is_open for one in passes.current)
         state.sees_inner = is_grad or passes.has_items
         if is_grad and state.is_captured and passes.train in passes.current:
@@ -281,7 +286,7 @@ class ForwardHooks:
         default = type(module).__name__ if isinstance(module, _Loss) else None  # a loss module created in the call
         name = model.names.get(id(module), default) if model is not None else default
         if name is None:
-            self._note_unregistered(module)
+            self._checks.call(self._note_unregistered, module)
             self._state.stack.append(("", ""))
             return
         kind = module_kind(module)
@@ -318,10 +323,15 @@ class ForwardHooks:
             options = {**vars(module), **kwargs}
             self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, (*args, *kwargs.values()), options)
         elif is_outermost:
-            self._passes.note_outputs(module, output)
-            self._record_own_losses(module, captured, output)
+            self._names.call(self._passes.note_outputs, module, output)
+            self._evaluated.call(self._record_own_losses, module, captured, output)
 
     def _capture_tensors(
+        self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
+    ) -> list[tuple[str, torch.Tensor]]:
+        return self._tensors.call(self._capture, stem, side, collections, values) or []
+
+    def _capture(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
     ) -> list[tuple[str, torch.Tensor]]:
         captured: list[tuple[str, torch.Tensor]] = []
@@ -335,7 +345,7 @@ class ForwardHooks:
     def add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         """Count the correct predictions of a loss call; see ``AccuracyCounts.add``."""
         for one in self._passes.current:
-            one.accuracy.add(kind, stem, values, options)
+            self._accuracy.call(one.accuracy.add, kind, stem, values, options)
 
     # --- functions: see leadline.frameworks.torch.hooks.function_mode.FunctionListener ----------------------
 
@@ -363,7 +373,7 @@ class ForwardHooks:
     def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
         with torch._C.DisableTorchFunction():
             for one in self._passes.current:
-                one.flops.add(function, args, kwargs, output)
+                self._flops.call(one.flops.add, function, args, kwargs, output)
 
     @property
     def models_called(self) -> int:
@@ -377,9 +387,12 @@ class ForwardHooks:
     ) -> None:
         target = args[1] if len(args) > 1 else kwargs.get("target")
         for name, output in captured:
-            self.losses.add(name, output, target)
-            if self._passes.is_of_eval(output):
-                self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
+            self._names.call(self.losses.add, name, output, target)
+            self._evaluated.call(self._record_eval_loss, name, output, target, reduction)
+
+    def _record_eval_loss(self, name: str, output: torch.Tensor, target: Any, reduction: Any) -> None:
+        if self._passes.is_of_eval(output):
+            self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
 
     def _record_own_losses(
         self, called: torch.nn.Module, captured: list[tuple[str, torch.Tensor]], output: Any

@@ -19,7 +19,7 @@ from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
-from leadline.training.guard import Guard
+from leadline.training.guard import Facts, Guard
 
 Original = Callable[..., Any]
 _OF_CLASSES: Final = "cross_entropy"
@@ -40,8 +40,9 @@ class _Local(threading.local):
 class KerasLosses:
     """Replaces ``keras.losses.Loss.__call__`` as soon as Keras is imported."""
 
-    def __init__(self, forward: ForwardHooks, inputs: LossInputs, guard: Guard) -> None:
+    def __init__(self, forward: ForwardHooks, inputs: LossInputs, guard: Guard, facts: Facts) -> None:
         self._forward, self._inputs, self._guard = forward, inputs, guard
+        self._facts, self._accuracy = facts.of("facts about loss calls are"), facts.of("accuracies are")
         self._local = _Local()
         self._patches = Patches()
         self._imports: ImportWatch | None = None
@@ -84,14 +85,14 @@ class KerasLosses:
             name = name_of(loss)
             values = (y_pred, y_true.long() if has_class_indices(loss) else y_true)
             token = guard.run(forward.before_call, name, values, {})
-            guard.run(self._add_facts, loss, y_true, y_pred, is_weighted=sample_weight is not None)
+            guard.run(self._facts.call, self._add_facts, loss, y_true, y_pred, is_weighted=sample_weight is not None)
             forward.is_within_loss = True
             try:
                 output = original(loss, y_true, y_pred, sample_weight)
             finally:
                 forward.is_within_loss = False
             guard.run(forward.after_call, name, values, {}, output, token)
-            guard.run(self._add_accuracy, loss, token, *values)
+            guard.run(self._accuracy.call, self._add_accuracy, loss, token, *values)
             return output
 
         return __call__

@@ -15,6 +15,7 @@ import torch
 from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, is_read_at_once, number_of, scale_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
+from leadline.training.guard import Facts
 
 ReadLoss: TypeAlias = tuple[object, "DeviceScalar | float", "str | None"]
 """Place in the script, value and name of a loss."""
@@ -35,12 +36,13 @@ class _Last:
 class LossReader:
     """Reads losses at the beginning of backward passes, and divides them by the factors of gradient scalers."""
 
-    def __init__(self, calls: LossCalls) -> None:
+    def __init__(self, calls: LossCalls, facts: Facts) -> None:
         """
         Args:
             calls: The observed loss calls, which name the losses.
         """
         self._calls = calls
+        self._losses, self._names = facts.of("losses are", is_vital=True), facts.of("names of losses are")
         self._scaled: dict[int, tuple[weakref.ref[torch.Tensor], weakref.ref[Any]]] = {}
         self._last: _Last | None = None
 
@@ -77,17 +79,24 @@ class LossReader:
         site = call_site(frame)
         losses: list[ReadLoss] = []
         for output in outputs:
-            if isinstance(output, torch.Tensor) and output.numel() == 1 and not output.is_meta:
-                scaler = self._pop_scaler(output) if self._scaled else None
-                name, factor = self._calls.resolve(site, partial(_loss_node, output, scaler))
-                value = number_of(output)
-                if value is not None:
-                    # on a device, each division is a kernel
-                    value = value / factor if factor != 1.0 else value
-                    losses.append((site, value / scale_of(scaler) if scaler is not None else value, name))
+            loss = self._losses.call(self._read_one, output, site)
+            if loss is not None:
+                losses.append(loss)
         is_direct = len(losses) == len(outputs) == 1 and self._calls.is_direct(site)
         self._last = _Last(tuple(_codes(frame, site)), site, losses[0][2]) if is_direct and site is not None else None
         return losses
+
+    def _read_one(self, output: Any, site: CallSite | None) -> ReadLoss | None:
+        """Return the loss that an output is; None: it is none, or has no value."""
+        if not isinstance(output, torch.Tensor) or output.numel() != 1 or output.is_meta:
+            return None
+        scaler = self._pop_scaler(output) if self._scaled else None
+        name, factor = self._names.call(self._calls.resolve, site, partial(_loss_node, output, scaler)) or (None, 1.0)
+        value = number_of(output)
+        if value is None:
+            return None
+        value = value / factor if factor != 1.0 else value  # on a device, each division is a kernel
+        return site, value / scale_of(scaler) if scaler is not None else value, name
 
     def _pop_scaler(self, output: torch.Tensor) -> Any:
         """Return the gradient scaler that has scaled a loss; None: none has."""

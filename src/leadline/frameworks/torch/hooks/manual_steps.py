@@ -43,6 +43,7 @@ class ManualSteps:
         self, callbacks: StepCallbacks, checks: LoopChecks, forward: ForwardHooks, names: ParameterNames
     ) -> None:
         self._callbacks, self._checks, self._forward, self._names = callbacks, checks, forward, names
+        self._loop = callbacks.facts.of("checks of the training loop are")
         self._updates: ManualUpdates | None = None
         self._versions, self._renewals = TensorVersions(), GradientRenewals()
         self._is_pending = False
@@ -82,9 +83,11 @@ class ManualSteps:
             self._is_captured = True
             self._callbacks.before_update(updates)
             if self._checks.is_enabled:
-                self._checks.before_update(updates)
+                self._loop.call(self._checks.before_update, updates)
         if self._checks.is_tracking:
-            self._checks.after_update(updates)  # here, since the script may zero the gradients ahead of the next pass
+            self._loop.call(
+                self._checks.after_update, updates
+            )  # here, since the script may zero the gradients ahead of the next pass
 
     def begin_forward(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         """Handle the call of a model, ahead of all other hooks: it ends a step."""

@@ -13,7 +13,6 @@ import torch
 from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.facts_guard import facts_guard
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
@@ -92,14 +91,19 @@ class StepHooks:
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
         self._loss_inputs = loss_inputs
-        self._facts_guard = facts_guard(callbacks.note)
+        facts = callbacks.facts
+        self._loss_facts, self._loop = (
+            facts.of("facts about loss calls are"),
+            facts.of("checks of the training loop are"),
+        )
+        self._skips = facts.of("whether a gradient scaler skips a step is")
         self._model_calls, self._expect_model = model_calls, model_calls.expect
         callbacks.deferred.call_ns = guard.call_ns
         self._manual: ManualSteps | None = manual
         """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""
         self.reductions = GradientReductions()
         self._local = _Local()
-        self._losses = LossReader(forward.losses)
+        self._losses = LossReader(forward.losses, facts)
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
         self._stepped_in_backward: list[Any] = []
         """Optimizers that stepped within the current backward pass, from hooks of their parameters."""
@@ -196,7 +200,7 @@ class StepHooks:
 
     def _make_scaler_step(self, original: Callable[..., Any]) -> Callable[..., Any]:
         local, callbacks, guard, scalers = self._local, self._callbacks, self._guard, self._scalers
-        after_partial_update, timeline = self._after_partial_update, self._timeline
+        after_partial_update, timeline, skips = self._after_partial_update, self._timeline, self._skips
 
         def step(scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if local.frame is not None and not local.frame.is_stale(sys._getframe(0)):
@@ -215,7 +219,7 @@ class StepHooks:
             scalers[optimizer] = weakref.ref(scaler)
             is_skipped: DeviceScalar | bool | None = True
             if frame.has_read_gradients:
-                is_skipped = guard.run(_skips_update, frame.found_inf)
+                is_skipped = guard.run(skips.call, _skips_update, frame.found_inf)
             if not frame.has_read_gradients:
                 guard.run(callbacks.before_update, optimizer)
             guard.run(callbacks.after_update, optimizer, is_skipped=is_skipped or False)
@@ -281,12 +285,12 @@ class StepHooks:
         else:
             self._timeline.end_forward()
         if self._checks.is_tracking:
-            self._checks.before_backward()
+            self._loop.call(self._checks.before_backward)
         if callbacks.wants_loss():
             for loss in self._losses.read(outputs, caller):
                 callbacks.record_loss(*loss)
         if self._loss_inputs.is_active:
-            self._facts_guard.call(self._loss_inputs.before_backward, outputs, call_site(caller))
+            self._loss_facts.call(self._loss_inputs.before_backward, outputs, call_site(caller))
         if not callbacks.listener.is_idle:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()
@@ -326,7 +330,7 @@ class StepHooks:
         self._forward.before_update()
         self._callbacks.before_update(optimizer)
         if self._checks.is_enabled:
-            self._checks.before_update(optimizer)
+            self._loop.call(self._checks.before_update, optimizer)
         self._timeline.begin_update()
 
     def _before_quiet_update(self, optimizer: Any) -> None:
@@ -337,7 +341,7 @@ class StepHooks:
     def _after_update(self, optimizer: Any) -> None:
         self._timeline.end_update()
         if self._checks.is_tracking:
-            self._checks.after_update(optimizer)
+            self._loop.call(self._checks.after_update, optimizer)
         self._callbacks.after_update(optimizer, is_skipped=False)
         is_observing = self._checks.is_tracking or self._forward.is_observing or self._loss_inputs.is_active
         if not is_observing and not self.reductions.replicas:
@@ -354,7 +358,7 @@ class StepHooks:
             self._leave_manual_steps()
         self._timeline.end_update()
         if self._checks.is_tracking:
-            self._checks.after_update(optimizer)
+            self._loop.call(self._checks.after_update, optimizer)
 
     def scaler_of(self, optimizer: object) -> Any:
         """Return the gradient scaler that steps an optimizer; None: there is none."""

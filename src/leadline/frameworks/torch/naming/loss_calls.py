@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -130,14 +131,14 @@ class LossCalls:
 
 
 def _factor(node: Any, hops: int) -> float:
-    """Return the factor applied to a loss on the way to a node; 1 if unknown."""
+    """Return the factor applied to a loss on the way to a node; 1 if unknown, or if it has made the loss infinite."""
     product = 1.0
     for _ in range(hops):
         node, factor = _scaled_input(node)
         if node is None:
             return 1.0
         product *= factor
-    return product if product else 1.0
+    return product if product and math.isfinite(product) else 1.0
 
 
 def _scaled_input(node: Any) -> tuple[Any, float]:
@@ -155,7 +156,12 @@ def _scaled_input(node: Any) -> tuple[Any, float]:
         factor = node._saved_other
         if factor is None or factor.numel() != 1 or factor.device.type != "cpu":
             return None, 1.0
-        return inputs[0], float(factor) if kind == "MulBackward0" else 1.0 / float(factor)
+        number = factor.item()
+        if isinstance(number, complex):
+            return None, 1.0
+        if kind == "DivBackward0":
+            number = 1.0 / number if number else math.inf  # a mean over no element
+        return inputs[0], float(number)
     return None, 1.0
 
 

@@ -18,6 +18,7 @@ from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.naming.loss_calls import LossCalls
+from leadline.reader.summary import summarize
 from leadline.store import writer
 from leadline.torch import Hook
 from leadline.training.recorder.step_recorder import StepRecorder
@@ -94,6 +95,9 @@ def test_an_internal_failure_is_reported_once_and_disables_capture(
     (worker,) = run.worker_documents().values()
     assert worker.off.error.startswith("KeyError: 'ours' (")
     assert worker.off.step <= 20
+    listed = summarize(hook.run)
+    assert listed is not None
+    assert listed.outcome.brief.startswith(f"Capture ended at step {worker.off.step}: KeyError: 'ours' (")
     assert run.verify() == []
     assert not torch_optimizer._global_optimizer_pre_hooks
     assert not torch_optimizer._global_optimizer_post_hooks

@@ -119,7 +119,7 @@ def missing_data(worker: WorkerDocument, needs: Sequence[TensorNeed], *, has_pha
     """Return why data that a rule needs is missing: it was dropped, or capture is disabled; empty: none is."""
     off, lost = worker.off, worker.lost
     if off and (needs or has_phases):
-        return describe.disabled_capture(off)
+        return describe.ended_capture(off)
     if lost and ((lost.rows and (needs or has_phases)) or (lost.tensors and any(need.raw for need in needs))):
         return describe.dropped_data(lost)
     return ""

@@ -12,7 +12,14 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from leadline.reader import liveness
-from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
+from leadline.records.documents import (
+    DisabledCapture,
+    RuleSummary,
+    RunStatus,
+    SummarizedRule,
+    TimeSummary,
+    WorkerDocument,
+)
 from leadline.records.names import JOB_ENDED, JOB_STATUSES
 from leadline.records.outcome import Level, RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode
@@ -80,6 +87,11 @@ class _Status(msgspec.Struct):
     ended_ns: int | None = None
 
 
+class _EndedCapture(msgspec.Struct):
+    step: int | None = None
+    error: str = "unknown error"
+
+
 class _Worker(msgspec.Struct):
     steps: dict[str, int] | None = None
     losses: dict[str, float | str | None] | None = None
@@ -88,6 +100,7 @@ class _Worker(msgspec.Struct):
     own_ns: int | None = None
     loop_ns: int | None = None
     error: str | None = None
+    off: _EndedCapture | None = None
 
 
 class _Rules(msgspec.Struct):
@@ -182,6 +195,7 @@ def _read_workers(path: str) -> tuple[list[WorkerDocument], list[str]]:
             own_ns=document.own_ns or 0,
             loop_ns=document.loop_ns or 0,
             error=document.error or "",
+            off=DisabledCapture(document.off.step, document.off.error) if document.off is not None else None,
         )
         for document in documents.values()
         if document is not None

@@ -98,9 +98,9 @@ def dropped_samples(dropped: DroppedSamples) -> str:
     return f"{counted(dropped.samples, 'system metric sample')}: {dropped.reason}"
 
 
-def disabled_capture(disabled: DisabledCapture) -> str:
-    """``capture disabled at step 3: ValueError: …``."""
-    return f"capture disabled at step {_step(disabled.step)}: {disabled.error}"
+def ended_capture(ended: DisabledCapture) -> str:
+    """``capture ended at step 3: ValueError: …``."""
+    return f"capture ended at step {_step(ended.step)}: {ended.error}"
 
 
 def _step(step: int | None) -> str:
@@ -108,9 +108,9 @@ def _step(step: int | None) -> str:
 
 
 def problems(worker: WorkerDocument) -> dict[str, str]:
-    """Return one line for dropped data (``lost``), and one for disabled capture (``off``)."""
+    """Return one line for dropped data (``lost``), and one for a capture that failed (``off``)."""
     lines = {"lost": dropped_data(worker.lost)} if worker.lost is not None else {}
-    return lines | ({"off": disabled_capture(worker.off)} if worker.off is not None else {})
+    return lines | ({"off": ended_capture(worker.off)} if worker.off is not None else {})
 
 
 def watched(worker: WorkerDocument) -> str:

@@ -53,7 +53,7 @@ class DroppedData(Document):
 
 @dataclass(frozen=True, slots=True)
 class DisabledCapture(Document):
-    """The failure of ours that disabled capture in a worker."""
+    """The failure of ours that ended the capture in a worker, whose training went on."""
 
     step: int | None = None
     error: str = "unknown error"

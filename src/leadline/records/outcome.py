@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
 from leadline.records import describe
-from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, TimeSummary, WorkerDocument
+from leadline.records.documents import (
+    DisabledCapture,
+    RuleSummary,
+    RunStatus,
+    SummarizedRule,
+    TimeSummary,
+    WorkerDocument,
+)
 from leadline.records.formatting import counted, number, signal_name
 from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
 from leadline.records.totals import steps_by_mode
@@ -21,6 +28,7 @@ RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "
 """How the statuses of a run that has not ended are shown."""
 _BY: Final = {"user": "by hand", "action": "by an action"}
 _READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
+_REPORT: Final = "the latest version of Leadline; if it fails as well, please report this line"
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
 _FIRST_SIGNAL_STATUS: Final = 128
@@ -113,6 +121,8 @@ class RunOutcome:
     """The rules that fired, in the order of ``ranked``."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended, but no problem."""
+    capture_ended: DisabledCapture | None = None
+    """The first failure of ours that ended the capture in a worker; what the training did afterwards is not known."""
     verdict: str = ""
     """The headline without how the run ended, for a table that has the status and the steps in columns of their own."""
 
@@ -162,6 +172,7 @@ class RunOutcome:
             "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
+            "capture_ended": asdict(self.capture_ended) if self.capture_ended is not None else None,
         }
 
 
@@ -173,8 +184,28 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
     Args:
         status: The job's status; of a run whose agent is gone, with the status that follows from its workers.
     """
-    remarks = summary.remarks if status.status in JOB_ENDED else ()
-    return replace(_outcome(status, summary, list(workers)), remarks=remarks)
+    workers = list(workers)
+    outcome = _outcome(status, summary, workers)
+    ended = [worker.off for worker in workers if worker.off is not None]
+    if ended:
+        return _with_ended_capture(outcome, ended, len(workers))
+    return replace(outcome, remarks=summary.remarks if status.status in JOB_ENDED else ())
+
+
+def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], workers: int) -> RunOutcome:
+    """Return an outcome that says first that the capture ended before the training did."""
+    first = min(ended, key=lambda each: -1 if each.step is None else each.step)
+    line = describe.ended_capture(first)
+    where = f" (in {number(len(ended))} of {number(workers)} workers)" if workers > 1 else ""
+    start = f"{line[0].upper()}{line[1:]}{where}, and the training went on unwatched"
+    return replace(
+        outcome,
+        headline=f"{start}; {outcome.headline}",
+        verdict=f"{start}; {outcome.verdict}" if outcome.verdict else start,
+        advice=outcome.advice or _REPORT,
+        level=outcome.level if outcome.level == "fatal" else "warning",
+        capture_ended=first,
+    )
 
 
 def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDocument]) -> RunOutcome:
@@ -186,7 +217,7 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     if problems:
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
-    verdict = _verdict(status, summary, counts)
+    verdict = _verdict(status, summary, counts, is_cut=any(worker.off is not None for worker in workers))
     if status.status == "Failed":
         advice = "" if error else _READ_OUTPUT
         return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
@@ -269,7 +300,8 @@ def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
     if status.status in RUNNING:
         return f"{RUNNING[status.status]}: {_steps(counts)}" if counts else RUNNING[status.status]
     if status.status == "Completed":
-        return f"Completed: {_steps(counts) if counts else _why_no_step(workers)}"
+        is_cut = any(worker.off is not None for worker in workers)
+        return f"Completed: {_steps(counts)}{' captured' * is_cut}" if counts else "Completed: no step was seen"
     if status.status == "Stopped":
         by = describe.sender(status.stopped_by)
         who = _BY.get(by, f"by {by}" if by else "")
@@ -279,10 +311,6 @@ def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
         error = _error(workers)
         return f"Failed{_exit(status.exit_status)} {place}" + (f": {error}" if error else "")
     return f"{status.status} {place}" + (": job and agent ended without a final status" if _is_lost(status) else "")
-
-
-def _why_no_step(workers: Iterable[WorkerDocument]) -> str:
-    return next((describe.disabled_capture(worker.off) for worker in workers if worker.off), "no step was seen")
 
 
 def _is_lost(status: RunStatus) -> bool:
@@ -307,17 +335,23 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
     return next((worker.error for worker in workers if worker.error), "")
 
 
-def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts) -> str:
-    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet."""
+def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts, *, is_cut: bool) -> str:
+    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet.
+
+    Args:
+        is_cut: Whether the capture ended before the training.
+    """
     advice = f", {counted(counts.advice, 'piece of advice', 'pieces of advice')}" if counts.advice else ""
     if status.status not in JOB_ENDED:
-        return f", no problem found so far{advice} ({counts.words()})" if counts.clear else ""
+        found = "; no rule found a problem until then" if is_cut else ", no problem found so far"
+        return f"{found}{advice} ({counts.words()})" if counts.clear else ""
     if not counts.total:
         return "; no rules were evaluated"
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
     found = ", no problem found" if status.status == "Completed" else "; no rule found a problem"
+    found = "; no rule found a problem until then" if is_cut else found
     return f"{found}{advice} ({words})"
 
 

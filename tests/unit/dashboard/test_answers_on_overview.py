@@ -194,7 +194,7 @@ def test_dropped_data_is_shown_as_a_warning(tmp_path: Path) -> None:
     )
     found = warnings(Run(writer.path))
     assert any("since step 1,200: the disk is full" in each for each in found)
-    assert any("capture disabled at step 9: boom" in each for each in found)
+    assert any("capture ended at step 9: boom" in each for each in found)
     assert "rank0-1: n" in found
 
 

@@ -350,7 +350,7 @@ def test_a_folder_that_is_not_a_run_is_refused(tmp_path: Path) -> None:
             {"lost": {"since_step": 5, "reason": "No space left on device", "rows": 3, "tensors": 0, "bytes": 9}},
             "dropped 3 rows since step 5: No space left on device",
         ),
-        ({"off": {"step": 4, "error": "ValueError: planted"}}, "capture disabled at step 4: ValueError: planted"),
+        ({"off": {"step": 4, "error": "ValueError: planted"}}, "capture ended at step 4: ValueError: planted"),
     ],
 )
 def test_a_rule_whose_data_is_missing_is_not_clear(tmp_path: Path, changes: dict[str, Any], why: str) -> None:

@@ -188,7 +188,7 @@ def test_problems_of_a_worker() -> None:
     disabled = DisabledCapture(1300, "boom")
     assert describe.problems(WorkerDocument(lost=dropped, off=disabled)) == {
         "lost": "dropped 1 row and 2 tensors since step 7: the disk is full",
-        "off": "capture disabled at step 1,300: boom",
+        "off": "capture ended at step 1,300: boom",
     }
     assert describe.problems(WorkerDocument()) == {}
     assert describe.dropped_data(DroppedData()) == "dropped captured data since step ?: unknown reason"

@@ -167,11 +167,38 @@ def test_a_run_without_verdicts_is_not_called_healthy() -> None:
     assert "evaluation incomplete" in run_outcome(DONE, RuleSummary(rules=(rule("a"),)), [WORKER]).text
 
 
-def test_a_run_without_steps_because_capture_failed_says_so() -> None:
-    worker = WorkerDocument(off=DisabledCapture(0, "ValueError: no such thing (a.py:3)"))
-    assert text(DONE, workers=[worker]).startswith(
-        "Completed: capture disabled at step 0: ValueError: no such thing (a.py:3); no rules were evaluated."
-    )
+ENDED = DisabledCapture(96, "ValueError: no such thing (a.py:3)")
+ENDED_FIRST = "Capture ended at step 96: ValueError: no such thing (a.py:3), and the training went on unwatched; "
+
+
+@pytest.mark.parametrize(
+    ("status", "rules", "rest"),
+    [
+        (DONE, [rule("a")], "Completed: 96 steps captured; no rule found a problem until then (1 rule clear)."),
+        (DONE, [rule("a", "undecided")], "Completed: 96 steps captured; no verdict (1 rule undecided)."),
+        (DONE, [], "Completed: 96 steps captured; no rules were evaluated."),
+        (RunStatus("InProgress"), [rule("a")], "Running: 96 steps; no rule found a problem until then (1 rule clear)."),
+        (RunStatus("Failed", exit_status=1), [rule("a")], "Failed with exit status 1 at step 96; no rule found"),
+    ],
+)
+def test_a_run_whose_capture_ended_says_so_first(status: RunStatus, rules: list[SummarizedRule], rest: str) -> None:
+    worker = WorkerDocument(steps={"train": 96}, off=ENDED)
+    summary = RuleSummary(complete=True, rules=tuple(rules), remarks=("the loss was still falling",))
+    outcome = run_outcome(status, summary, [worker])
+    assert outcome.text.startswith(ENDED_FIRST + rest)
+    assert outcome.brief.startswith(ENDED_FIRST.removesuffix("; "))
+    assert "no problem found" not in outcome.text
+    assert outcome.remarks == ()
+    assert outcome.level == ("fatal" if status.status == "Failed" else "warning")
+    assert outcome.to_dict()["capture_ended"] == {"step": 96, "error": ENDED.error}
+    assert outcome.advice
+
+
+def test_one_of_several_workers_whose_capture_ended_is_told() -> None:
+    workers = [WorkerDocument(steps={"train": 603}), WorkerDocument(steps={"train": 96}, off=ENDED)]
+    found = run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),)), workers)
+    assert found.text.startswith(ENDED_FIRST.replace(", and", " (in 1 of 2 workers), and") + "Completed: ")
+    assert run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),)), workers[:1]).capture_ended is None
 
 
 def test_steps_of_evaluation_count_only_where_nothing_was_trained() -> None:

@@ -113,6 +113,40 @@ def test_a_judge_that_always_crashes_is_given_up(run: Path, tmp_path: Path) -> N
     assert done.returncode == 3
 
 
+STALLING = """
+    import signal, subprocess
+    rule = {"name": "r", "rule": "r", "status": "InProgress", "verdict": "clear"}
+    os.makedirs(f"{run}/rules/r", exist_ok=True)
+    with open(f"{run}/rules/r/status.json", "w") as file:
+        json.dump(rule | {"judged_step": 5}, file)
+    write(rules=[rule])
+    await_end()
+"""
+
+
+@pytest.mark.slow
+def test_a_judge_that_gets_no_processor_is_waited_for(run: Path, tmp_path: Path) -> None:
+    body = f"""
+        {textwrap.indent(textwrap.dedent(STALLING), " " * 8).strip()}
+        subprocess.Popen(["sh", "-c", f"sleep 13; kill -CONT {{os.getpid()}}"])
+        os.kill(os.getpid(), signal.SIGSTOP)
+        write(complete=True, rules={[CLEAR]!r})
+    """
+    done = launch(run, "true", judge=judge(tmp_path, run, body))
+    assert "stuck" not in done.stderr
+    assert "no problem found (1 rule clear)" in done.stderr
+
+
+@pytest.mark.slow
+def test_a_judge_that_sleeps_for_ever_is_ended_and_leaves_what_it_has_judged(run: Path, tmp_path: Path) -> None:
+    done = launch(run, "true", judge=judge(tmp_path, run, STALLING + "    time.sleep(1000)\n"))
+    assert "rule evaluation is stuck; terminating it" in done.stderr
+    assert "1 rule clear, evaluation incomplete" in done.stderr
+    document = json.loads((run / "rules" / "r" / "status.json").read_text())
+    assert (document["status"], document["verdict"]) == ("Stopped", "clear")
+    assert document["why"].startswith("clear up to step 5; ")
+
+
 def test_a_judge_that_cannot_be_started(run: Path) -> None:
     done = launch(run, "true", judge=["/no/such/judge"])
     assert done.stderr.count("cannot start the judge: No such file or directory") == 1

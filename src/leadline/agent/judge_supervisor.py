@@ -18,6 +18,8 @@ from leadline.records.documents import ManifestDocument, RuleSummary
 from leadline.store import layout
 
 _RESTARTS: Final = 3
+"""How often a judge that exits early is restarted within an hour."""
+_HOUR_SECONDS: Final = 3600.0
 _BACK_OFF_SECONDS: Final = 1.0
 _MAX_ANNOUNCED: Final = 20
 _POLL_SECONDS: Final = 0.01
@@ -34,7 +36,7 @@ def judge_command(run: str) -> list[str] | None:
 class JudgeSupervisor:
     """Keeps the judge running while the run needs one, and announces its findings in the terminal.
 
-    The judge is started before the job, and restarted up to three times if it exits early.
+    The judge is started before the job, and restarted up to three times an hour if it exits early.
 
     **Never affects the training** - without a judge the training continues, and the user is told how to evaluate
     the rules afterwards.
@@ -59,7 +61,8 @@ class JudgeSupervisor:
         self.is_needed = self._has_rules_or_actions and not documents.is_secondary
         self._command, self._gate, self._terminal, self._clock = command, gate, terminal, clock
         self._child: Child | None = None
-        self._starts = 0
+        self._ends: list[float] = []
+        """When it exited early, within the last hour."""
         self._next_start: float | None = None
         self._has_warned = self._is_retired = False
         self._file = WatchedFile(documents.path(layout.RULE_SUMMARY))
@@ -70,13 +73,17 @@ class JudgeSupervisor:
         """Whether the judge is not running and will not be started again."""
         return self._child is None and self._next_start is None
 
+    @property
+    def pid(self) -> int:
+        """The pid of the judge; 0: it is not running."""
+        return 0 if self._child is None else self._child.pid
+
     def start(self) -> None:
         """Start the judge."""
         self._next_start = None
         if self._command is None:
             self._warn("the judge is not installed: rules are not evaluated")
             return
-        self._starts += 1
         environment = own_environment() | {"LEADLINE_DISABLED": "1"}
         try:
             # a session of its own, so that Ctrl-C does not reach it before it has evaluated the end of the run
@@ -148,11 +155,12 @@ class JudgeSupervisor:
         if self.has_completed() or self._is_retired:
             return
         how = f"status {code}" if code >= 0 else f"signal {-code}"
-        if self._starts > _RESTARTS:
+        self._ends = [*(end for end in self._ends if now - end < _HOUR_SECONDS), now]
+        if len(self._ends) > _RESTARTS:
             self._warn(f"the judge failed again ({how}) and is not restarted", is_final=True)
             return
         self._warn(f"the judge exited unexpectedly ({how}); restarting it")
-        self._next_start = now + _BACK_OFF_SECONDS * 2 ** (self._starts - 1)
+        self._next_start = now + _BACK_OFF_SECONDS * 2 ** (len(self._ends) - 1)
 
     def _warn(self, text: str, *, is_final: bool = False) -> None:
         if not self._has_warned or is_final:

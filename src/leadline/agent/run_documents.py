@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from leadline.records import describe
 from leadline.records.documents import NodeDocument, RuleDocument, RunStatus, Transition
 from leadline.store import layout
 from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_folder, read_document, write_document
@@ -141,17 +142,18 @@ class RunDocuments:
         if isinstance(manifest, dict):
             self._write(layout.MANIFEST, manifest | additions)
 
-    def stop_rules(self, why: str) -> None:
-        """Mark the rules that no judge evaluates any more: in a run that is over, none is in progress."""
+    def stop_rules(self) -> None:
+        """Mark the rules that no judge evaluates any more; those that are clear so far keep that verdict."""
         summary = read_rule_summary(self.run)
         if summary is None:
             return
         unfinished = {rule.name for rule in summary.rules if rule.status == "InProgress"}
-        stopped: dict[str, Any] = {"status": "Stopped", "verdict": "undecided", "why": why}
+        stopped: dict[str, dict[str, Any]] = {}
         for name in unfinished:
             document = read_rule(self.run, name) or RuleDocument(name=name)
-            self._write(layout.rule_status(name), replace(document, **stopped))
-        rules = tuple(replace(rule, **stopped) if rule.name in unfinished else rule for rule in summary.rules)
+            stopped[name] = _stopped(document)
+            self._write(layout.rule_status(name), replace(document, **stopped[name]))
+        rules = tuple(replace(rule, **stopped.get(rule.name, {})) for rule in summary.rules)
         if unfinished:
             self._write(layout.RULE_SUMMARY, replace(summary, rules=rules))
 
@@ -168,6 +170,15 @@ class RunDocuments:
             self._node.close()
         with suppress(FileNotFoundError):
             os.unlink(self.path(layout.node_sign(self.node)))
+
+
+def _stopped(document: RuleDocument) -> dict[str, Any]:
+    """Return what a rule says of itself once no judge evaluates it any more."""
+    if document.verdict in ("clear", "not_applicable"):
+        is_clear = document.verdict == "clear"
+        why = describe.ended_early(document.judged_step) if is_clear else document.why
+        return {"status": "Stopped", "verdict": document.verdict, "why": why}
+    return {"status": "Stopped", "verdict": "undecided", "why": describe.ENDED_EARLY}
 
 
 def _private(path: str, flags: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.components import AgentComponents
+from leadline.agent.judge_supervisor import JudgeSupervisor
 from leadline.agent.launch import runs_python
 from leadline.agent.signals import TO_END
 from leadline.agent.summary import JobEnd, summary_lines
 from leadline.errors import STOPPED
+from leadline.process.stall import STARVED_SECONDS, StallClock
 from leadline.records import describe
 from leadline.records.documents import RuleSummary
 from leadline.records.formatting import counted, listed
@@ -25,14 +28,15 @@ _JUDGE_POLL_SECONDS: Final = 0.01
 """The poll interval while only the judge is awaited: the user waits for the prompt."""
 _COMMAND_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0
-"""The judge is terminated when its summary did not change for so long."""
+"""The judge is terminated when its summary did not change for so long, and it did nothing although it could."""
+_LOOK_SECONDS: Final = 0.25
+"""How often it is looked at what the judge does."""
 _SILENT_WAIT_SECONDS: Final = 2.0
 """How long the prompt is kept waiting without a message."""
 _JUDGE_GRACE_SECONDS: Final = 2.0
 _REMAINING_SECONDS: Final = 1.0
 """How long processes of the job may take to end after its command."""
 _MAX_PIDS: Final = 3
-_UNFINISHED: Final = "its evaluation was ended early; complete it with: leadline judge"
 
 
 @dataclass(slots=True)
@@ -51,6 +55,28 @@ class EndSignals:
         self.was_interrupted = True
         if not is_from_terminal:
             self.was_signaled, self.number = True, number
+
+
+class _StuckJudge:
+    """Tells a judge that does nothing from one that computes, or gets no processor."""
+
+    def __init__(self, judge: JudgeSupervisor) -> None:
+        self._judge = judge
+        self._clock = StallClock(0)
+        self._progress_at, self._look_at = math.inf, 0.0
+
+    def look(self, now: float, *, has_progress: bool) -> bool:
+        """Return whether the judge is stuck.
+
+        Args:
+            has_progress: Whether its summary has changed since the last call.
+        """
+        if has_progress or self._clock.pid != self._judge.pid:
+            self._clock, self._progress_at = StallClock(self._judge.pid), now
+        if now >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
+            self._clock.look(now)
+        return self._clock.idle_seconds > _STUCK_SECONDS or now - self._progress_at > STARVED_SECONDS
 
 
 class Shutdown:
@@ -180,7 +206,7 @@ class Shutdown:
         parts, judge = self._parts, self._parts.judge
         if not judge.is_needed:
             return
-        began = last_progress = parts.clock()
+        began, stuck = parts.clock(), _StuckJudge(judge)
         while not judge.has_completed() and not judge.is_over:
             info = parts.gate.wait(_JUDGE_POLL_SECONDS)
             if info is not None and info.si_signo in TO_END:
@@ -193,15 +219,13 @@ class Shutdown:
             if now - began > _SILENT_WAIT_SECONDS:
                 self._announce_wait()
             parts.requests.commands.advance(now)
-            if judge.read_summary():
-                last_progress = now
-            if now - last_progress > _STUCK_SECONDS:
+            if stuck.look(now, has_progress=judge.read_summary()):
                 parts.terminal.message("rule evaluation is stuck; terminating it", "warning")
                 break
             judge.poll(now, is_urgent=True)
         if not judge.has_completed():
             self.terminate_judge()
-            parts.documents.stop_rules(_UNFINISHED)
+            parts.documents.stop_rules()
         judge.read_summary()
 
     def _announce_wait(self) -> None:

@@ -93,5 +93,10 @@ def _closed(finding: Finding) -> Finding:
     return replace(finding, is_open=False, message=_SINCE.sub(until, finding.message))
 
 
+def last_event(finding: Finding) -> Event:
+    """Return the latest event of a finding."""
+    return _event("opened" if finding.is_open else "closed", finding)
+
+
 def _event(event: str, finding: Finding) -> Event:
     return {"event": event, **asdict(finding)}

@@ -74,7 +74,7 @@ class RuleTrack:
         """Forget everything that was evaluated."""
         self.view = View(self.needs.tensors)
         self.episodes = Episodes(self.alias)
-        self.judged_steps = 0
+        self.judged_steps, self.judged_step = 0, -1
         self.tally = VerdictTally()
         self.coverage = Coverage(self.alias, self.needs.tensors, self._plan)
         self.memory: Any = None
@@ -118,7 +118,7 @@ class RuleTrack:
         verdict = self._evaluate(window)
         if verdict is None:
             return []
-        self.judged_steps += 1
+        self.judged_steps, self.judged_step = self.judged_steps + 1, window.step
         self.product = verdict.product or self.product
         self.tally.add(verdict)
         return self.episodes.apply(self._phrased(verdict, classes), window, seen)
@@ -148,7 +148,8 @@ class RuleTrack:
     def state(self, models: ModelKind | None = None) -> dict[str, Any]:
         """Return the state as plain JSON values.
 
-        The keys are ``verdict``, ``why``, ``sampling``, ``judged_steps``, ``findings``, ``error`` and ``product``.
+        The keys are ``verdict``, ``why``, ``sampling``, ``judged_steps``, ``judged_step``, ``findings``, ``error``
+        and ``product``.
 
         Args:
             models: What the run trains; None: not known.
@@ -160,6 +161,7 @@ class RuleTrack:
             "why": why,
             "sampling": self.coverage.sampling(),
             "judged_steps": self.judged_steps,
+            "judged_step": self.judged_step,
             "findings": self.episodes.count,
             "error": self.error,
             "product": self.product,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
+from leadline.records import describe
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
-
-ENDED_EARLY: Final = "its evaluation was ended early; complete it with: leadline judge"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,9 @@ class RuleResult:
     """How often its data was captured, if less often than requested."""
     explains: tuple[str, ...] = ()
     """The names of rules whose findings may follow from those of this one."""
+    severity: Severity = "warning"
+    judged_step: int = -1
+    """The last step that it was asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class RuleEntry:
     why: str = ""
     sampling: str = ""
     judged_steps: int = 0
+    judged_step: int = -1
+    """The last step that it was asked about."""
     error: str | None = None
     product: Mapping[str, Any] = field(default_factory=dict)
     """The data that a rule that never fires has collected."""
@@ -91,7 +95,7 @@ class RuleEntry:
             return None
         if self.verdict == "not_applicable":
             return self.verdict
-        if self.stopped:
+        if self.stopped and not self.is_clear_so_far:
             return "undecided"
         verdict = "undecided" if self.missing_data else self.verdict
         return (verdict or "undecided") if is_complete or verdict == "clear" else None
@@ -110,7 +114,14 @@ class RuleEntry:
             self.product,
             self.sampling,
             self.explains,
+            self.severity,
+            self.judged_step,
         )
+
+    @property
+    def is_clear_so_far(self) -> bool:
+        """Whether its evaluation was ended early, and it is clear up to the last step that it has judged."""
+        return self.stopped == describe.ENDED_EARLY and self.verdict == "clear" and not self.missing_data
 
     @property
     def reason(self) -> str:
@@ -120,5 +131,5 @@ class RuleEntry:
         if self.verdict == "not_applicable":
             return self.why
         if self.stopped:
-            return self.stopped
+            return describe.ended_early(self.judged_step) if self.is_clear_so_far else self.stopped
         return self.missing_data or ("" if self.verdict == "clear" else self.why)

@@ -14,6 +14,7 @@ from leadline.judge.rule_output import RuleOutput
 from leadline.judge.rule_worker import OUT_OF_MEMORY, STATUS_DESCRIPTOR, WorkerStatus
 from leadline.process.child import Child, describe_exit
 from leadline.process.interpreter import own_command, own_environment
+from leadline.process.stall import STARVED_SECONDS, StallClock
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 
@@ -44,7 +45,7 @@ class WorkerLimits:
     """The limits of time and memory for a rule."""
 
     hang_seconds: float = HANG_SECONDS
-    """For the evaluation of one step."""
+    """For the evaluation of one step; the time in which the worker waits for a processor does not count."""
     memory_bytes: int = MEMORY_BYTES
     """Beyond what the worker uses before the rule is constructed."""
     start_seconds: float = START_SECONDS
@@ -162,6 +163,7 @@ class RuleProcess:
         self._has_work = True
         self._worker: WorkerProcess | None = None
         self._progress_at = (0, 0.0)
+        self._clock = StallClock(0)
 
     @property
     def descriptor(self) -> int:
@@ -181,6 +183,7 @@ class RuleProcess:
         """
         self._is_run_over = is_over
         self._worker = self._worker_processes.take(self._kind)
+        self._clock = StallClock(self._worker.pid)
         self._is_busy = self._is_ready = False
         self._worker.output.begin(self.specs[0].alias if self._kind else "worker")
         rules = [asdict(spec) for spec in self.specs]
@@ -235,7 +238,7 @@ class RuleProcess:
         answer["restarted"] = [alias for alias in answer["restarted"] if alias not in self._removed]
 
     def check_hang(self, *, is_awaited: bool) -> None:
-        """Replace the worker if the rule that it is evaluating has not returned for too long.
+        """Replace the worker if the rule that it is evaluating has not returned although it had the time.
 
         Args:
             is_awaited: Whether the run has ended, so that the user waits for the prompt: the time limits are shorter.
@@ -249,7 +252,10 @@ class RuleProcess:
             limit = min(limit, END_HANG_SECONDS if is_judging else END_START_SECONDS)
         if evaluation != self._progress_at[0]:
             self._progress_at = (evaluation, now)
-        elif now - self._progress_at[1] > limit:
+            self._clock.reset()
+            return
+        self._clock.look(now)
+        if self._clock.used_seconds > limit or now - self._progress_at[1] > limit + STARVED_SECONDS:
             where = f" at step {step:,}" if is_judging and step >= 0 else ""
             self._on_crash(f"did not return within {limit:g} s{where}")
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
-from leadline.judge.rule_entry import ENDED_EARLY, Results, RuleEntry
+from leadline.judge.episodes import last_event
+from leadline.judge.rule_entry import Results, RuleEntry
 from leadline.records import describe
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
@@ -18,7 +19,8 @@ from leadline.records.names import Severity
 from leadline.records.notification import RuleState
 from leadline.records.outcome import ranked
 from leadline.store import layout
-from leadline.store.documents import append_line, make_folder, write_document
+from leadline.store.documents import append_line, encode, make_folder, replace_file, write_document
+from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_rule_summary
 
 _SUMMARY_SECONDS = 0.05
@@ -57,6 +59,9 @@ class RuleResultStore:
         self._unwritten: list[tuple[str, Mapping[str, Any]]] = []
         self._retry_at = 0.0
         self.write_error: OSError | None = None
+        self._held_step = -1
+        """A judge that has died had come so far: its results stay until this one has, too."""
+        self._kept: tuple[SummarizedRule, ...] = ()
         if is_written:
             self._begin_documents()
 
@@ -64,7 +69,7 @@ class RuleResultStore:
         """Add rules that are evaluated from now on."""
         for spec in specs:
             self.entries[spec.alias] = RuleEntry(spec, dict(spec.parameters))
-            if self._is_written:
+            if self._is_written and not self._is_held:
                 self._begin_document(spec.alias)
             self._mark_changed(spec.alias)
         self._counts_seconds = max(_COUNTS_SECONDS, len(self.entries) / _COUNTS_A_SECOND)
@@ -79,6 +84,7 @@ class RuleResultStore:
         """Update the state of a rule."""
         entry = self.entries[alias]
         entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]
+        entry.judged_step = state["judged_step"]
         entry.sampling = state["sampling"]
         entry.error = entry.error or state["error"]
         entry.product = state["product"]
@@ -108,7 +114,7 @@ class RuleResultStore:
         self.entries[alias].findings.clear()
         self.entries[alias].open_ids.clear()
         self._unwritten = [(name, event) for name, event in self._unwritten if name != alias]
-        if self._is_written:
+        if self._is_written and not self._is_held:
             self._clear_findings(alias)
         self._mark_changed(alias)
 
@@ -132,9 +138,12 @@ class RuleResultStore:
         What cannot be written is kept, and retried a second later.
         """
         now = time.monotonic()
-        if not self._is_written or (now < self._retry_at and not at_once):
+        if not self._is_written or (now < self._retry_at and not at_once) or self._is_held:
             return
         try:
+            if self._held_step >= 0:
+                self._clear_documents()
+                self._held_step = -1
             self._write(now, at_once=at_once)
             self.write_error = None
         except OSError as error:
@@ -154,10 +163,37 @@ class RuleResultStore:
             write_document(os.path.join(self._run, layout.RULE_SUMMARY), self.summary())
             self._summary_at, self._is_stale = now, False
 
+    @property
+    def _is_held(self) -> bool:
+        """Whether a judge that has died had judged more than this one until now."""
+        return self.judged_step < self._held_step and not self.is_complete
+
+    def keep(self, before: RuleSummary, aliases: Collection[str]) -> None:
+        """Keep what an earlier judge has told of some rules, and what it has announced."""
+        self._kept = tuple(rule for rule in before.rules if rule.name in aliases)
+        self._announcements.restore(before.announcements)
+        self._time, self.judged_step = before.time, max(before.judged_step, self.judged_step)
+
+    def replace_documents(self) -> None:
+        """Write the results of a run that has ended, each document as a whole.
+
+        Raises:
+            OSError: They cannot be written.
+        """
+        self.is_complete = self._is_final = True
+        self._time = self._time or self._time_breakdown()
+        for alias, entry in self.entries.items():
+            make_folder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
+            with replace_file(os.path.join(self._run, layout.rule_findings(alias))) as file:
+                file.writelines(encode(last_event(entry.findings[key])) + b"\n" for key in sorted(entry.findings))
+            self._write_status(alias, with_counts=True)
+        write_document(os.path.join(self._run, layout.RULE_SUMMARY), self.summary())
+
     def summary(self) -> RuleSummary:
         """Return ``rules/summary.json``; rules that fired come first, ranked."""
         explained = self.causes()
         rules = [self._summary_entry(entry, explained.get(alias)) for alias, entry in self.entries.items()]
+        rules += self._kept
         fired = ranked(rules)
         return RuleSummary(
             complete=self.is_complete,
@@ -229,7 +265,7 @@ class RuleResultStore:
     def end_early(self, unfinished: Iterable[str]) -> None:
         """Write everything: the judge has to end, and some rules are not evaluated to the end of the run."""
         for alias in unfinished:
-            self.entries[alias].stopped = ENDED_EARLY
+            self.entries[alias].stopped = describe.ENDED_EARLY
         self._is_final = True
         self._changed |= set(self.entries)
         self._is_stale = True
@@ -296,6 +332,7 @@ class RuleResultStore:
             sampling=entry.sampling,
             severity=entry.severity,
             judged_steps=entry.judged_steps,
+            judged_step=entry.judged_step,
             findings=len(entry.findings),
             updated_ns=time.time_ns(),
             product=dict(entry.product),
@@ -308,6 +345,13 @@ class RuleResultStore:
         before = read_rule_summary(self._run)
         self._announcements.restore(before.announcements if before is not None else ())
         make_folder(os.path.join(self._run, layout.RULES))
+        since_ns = read_incarnations(self._run).since_ns
+        if before is not None and not before.complete and before.updated_ns > since_ns:
+            self._held_step = before.judged_step
+        if not self._is_held:
+            self._clear_documents()
+
+    def _clear_documents(self) -> None:
         for alias in self.entries:
             self._begin_document(alias)
 

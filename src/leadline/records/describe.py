@@ -134,6 +134,15 @@ def sender(by: str | None) -> str:
     return (by or "").removeprefix("rule:")
 
 
+ENDED_EARLY: Final = "its evaluation was ended early; complete it with: leadline judge"
+"""Why a rule has not judged the whole run."""
+
+
+def ended_early(judged_step: int) -> str:
+    """Return how far a rule is clear whose evaluation was ended early."""
+    return f"clear up to step {judged_step:,}; {ENDED_EARLY}"
+
+
 RuleStateName = Literal["fired", "error", "undecided", "clear", "not_applicable"]
 
 

@@ -287,6 +287,8 @@ class RuleDocument(Document):
     """As in ``SummarizedRule``."""
     severity: Severity = "warning"
     judged_steps: int | None = None
+    judged_step: int = -1
+    """The last step that it has judged; -1: none."""
     findings: int = 0
     updated_ns: int = 0
     product: dict[str, Any] = field(default_factory=dict)

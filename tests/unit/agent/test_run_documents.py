@@ -11,9 +11,11 @@ import pytest
 
 from leadline.agent import run_documents as subject
 from leadline.agent.run_documents import RunDocuments
+from leadline.records import describe
 from leadline.records.documents import NodeDocument
 from leadline.store import layout
-from leadline.store.documents import read_document, write_document
+from leadline.store.documents import make_folder, read_document, write_document
+from leadline.store.run_state import read_rule, read_rule_summary
 
 
 @pytest.fixture
@@ -89,3 +91,28 @@ def test_the_node_is_written_when_it_changed(run: Path) -> None:
     log.set_node(NodeDocument("n", gone=("a",)))
     assert NodeDocument.from_dict(read_document(str(path))) == NodeDocument("n", gone=("a",))
     log.close()
+
+
+def test_rules_that_no_judge_evaluates_any_more_keep_what_is_clear_so_far(run: Path) -> None:
+    verdicts = {"calm": "clear", "single": "not_applicable", "open": None}
+    rules = [{"name": name, "status": "InProgress", "verdict": verdict} for name, verdict in verdicts.items()]
+    rules.append({"name": "fired", "status": "IssuesFound", "verdict": "fired", "findings": 1})
+    for rule in rules:
+        make_folder(str(run / "rules" / str(rule["name"])))
+        write_document(str(run / layout.rule_status(str(rule["name"]))), {**rule, "judged_step": 181_757})
+    write_document(str(run / layout.RULE_SUMMARY), {"judged_step": 181_757, "rules": rules})
+    log = RunDocuments(str(run), "n")
+    log.stop_rules()
+    log.close()
+    summary = read_rule_summary(str(run))
+    assert summary is not None
+    told = {rule.name: (rule.status, rule.verdict, rule.why) for rule in summary.rules}
+    assert told == {
+        "calm": ("Stopped", "clear", f"clear up to step 181,757; {describe.ENDED_EARLY}"),
+        "single": ("Stopped", "not_applicable", ""),
+        "open": ("Stopped", "undecided", describe.ENDED_EARLY),
+        "fired": ("IssuesFound", "fired", ""),
+    }
+    document = read_rule(str(run), "calm")
+    assert document is not None
+    assert (document.verdict, document.judged_step) == ("clear", 181_757)

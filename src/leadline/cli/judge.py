@@ -28,6 +28,7 @@ from leadline.judge.judge import judge_run
 from leadline.judge.rule_changes import rules_of
 from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_plan import default_rules, resolve_rules
+from leadline.judge.stored_results import store_results
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records import describe
@@ -70,7 +71,7 @@ def judge(
 ) -> int:
     """Evaluate rules on stored or running runs.
 
-    Does not write to the runs and runs no actions.
+    The results of a run's own rules are written into it once it has ended, those of other rules never. Runs no actions.
     """
     if ray_address and engine != "ray":
         raise ConfigurationError("--ray-address needs --engine ray")
@@ -83,6 +84,8 @@ def judge(
     judged = _follow(tasks) if follow else _judge(selected, tasks)
     results = [*judged, *damaged, *others]
     _report_problems(results)
+    if not given and not follow:
+        _store(tasks, judged)
     if as_json:
         echo_json([_to_dict(result) for result in results])
     else:
@@ -109,7 +112,8 @@ def _tasks(runs: Sequence[str], given: Sequence[RuleSpec]) -> tuple[list[Task], 
     tasks, refused = [], []
     for run in runs:
         try:
-            tasks.append(Task(run, tuple(given) or rules_of(run, read_manifest(run)) or tuple(default_rules())))
+            own = () if given else rules_of(run, read_manifest(run))
+            tasks.append(Task(run, tuple(given) or own or tuple(default_rules()), is_own=bool(own)))
         except DamagedRunError as error:
             refused.append(Judged(run, problem=str(error)))
     return tasks, refused
@@ -129,6 +133,23 @@ def _follow(tasks: Sequence[Task]) -> list[Judged]:
     with kept_fresh(task.run for task in tasks):
         results = [(task, judge_run(task.run, task.rules, follow=True)) for task in tasks]
     return [Judged(task.run, result.rules, result.damage) for task, result in results]
+
+
+def _store(tasks: Sequence[Task], judged: Sequence[Judged]) -> None:
+    """Write the results of the runs' own rules into the runs, and report on standard error where that is not possible.
+
+    A run that is still running has been reported, and its own judge writes.
+    """
+    lines = []
+    for task, result in zip(tasks, judged, strict=True):
+        if result.problem or not task.is_own or not liveness.is_over(task.run):
+            continue
+        if why := store_results(task.run, task.rules, result.rules):
+            lines.append(f"{os.path.basename(task.run)}: the results are not written into the run: {why}")
+    for line in lines[:_MAX_LINES]:
+        complain(line)
+    if len(lines) > _MAX_LINES:
+        complain(f"{len(lines) - _MAX_LINES:,} more runs were not written")
 
 
 def _report_problems(results: Sequence[Judged]) -> None:

@@ -8,8 +8,9 @@ import signal
 import sys
 
 from leadline.errors import LeadlineError
-from leadline.judge.judge import EndedEarly, judge_run
+from leadline.judge.judge import EndedEarly, Judge
 from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
+from leadline.judge.stored_results import lock_rules
 from leadline.reader.pandas_import import skip_pandas_import
 from leadline.records.formatting import printable
 
@@ -32,8 +33,10 @@ def main() -> int:
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _on_terminate)
     try:
-        limits = WorkerLimits(arguments.hang_seconds, arguments.memory_bytes)
-        judge_run(os.path.abspath(arguments.run), write=True, follow=arguments.follow, limits=limits)
+        limits, run = WorkerLimits(arguments.hang_seconds, arguments.memory_bytes), os.path.abspath(arguments.run)
+        judge = Judge(run, limits=limits)
+        lock_rules(run)  # until this process ends; one that finds it locked is about to replace the judge that holds it
+        judge.judge(follow=arguments.follow)
     except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {printable(str(error))}\n")
         return 2

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from leadline.cli import main
+from leadline.judge.stored_results import lock_rules
+from leadline.records.manifest import RuleSpec
 from leadline.testing.runs import Capture, RunWriter
 
 NAN = float("nan")
@@ -232,3 +235,44 @@ def test_nothing_is_written_into_the_runs(root: Path, capfd: pytest.CaptureFixtu
     before = {path: path.stat().st_mtime_ns for path in root.rglob("*")}
     judge(capfd, "leadline-runs", *RULES)
     assert {path: path.stat().st_mtime_ns for path in root.rglob("*")} == before
+
+
+def shown(run: str, capfd: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """The verdicts of the rules of a run, as ``leadline show`` has them."""
+    sys.argv[1:] = ["show", run, "--json"]
+    with suppress(SystemExit):
+        main()
+    return {rule["name"]: rule["verdict"] for rule in json.loads(capfd.readouterr().out)["rules"]}
+
+
+def own(root: Path) -> str:
+    """A run with rules of its own that no judge has evaluated."""
+    rules = [RuleSpec("nan", "exploding_tensor"), RuleSpec("calm", "exploding_tensor", {"only_nan": True})]
+    parts = [Capture(step, {"loss": {"value": float("inf") if step == 3 else 1.0}}) for step in range(8)]
+    return RunWriter(root / "own", rules=rules).write_all(parts).end().path
+
+
+def test_results_of_the_own_rules_of_a_run_are_shown_afterwards(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = own(root)
+    _, _, err = judge(capfd, run)
+    assert err == ""
+    assert shown(run, capfd) == {"nan": "fired", "calm": "clear"}
+
+
+def test_results_of_other_rules_are_not_written(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = own(root)
+    before = sorted(path for path in Path(run).rglob("*"))
+    judge(capfd, run, *RULES)
+    judge(capfd, str(root / "lr-1"))
+    assert sorted(path for path in Path(run).rglob("*")) == before
+    assert not (root / "lr-1" / "rules" / "summary.json").exists()
+
+
+def test_results_that_cannot_be_written_are_shown_and_reported(root: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    run = own(root)
+    lock = lock_rules(run)
+    assert lock is not None
+    status, out, err = judge(capfd, run)
+    os.close(lock)
+    assert (status, "nan" in out) == (0, True)
+    assert err == "leadline: own: the results are not written into the run: its own judge is still at work\n"

@@ -24,6 +24,8 @@ class Task:
     run: str
     """The absolute path of the run directory."""
     rules: tuple[RuleSpec, ...]
+    is_own: bool = False
+    """Whether these are the rules of the run itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import Final
 
 from leadline.agent.components import AgentComponents
 from leadline.agent.election import Election
+from leadline.agent.group_witness import GroupWitness
 from leadline.agent.job import Job
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.shutdown import EndSignals, Shutdown
@@ -69,7 +70,7 @@ class Agent:
         self._documents, self._job, self._gate, self._clock = documents, job, gate, clock
         self._election = election
         self._started = clock()
-        self._end_signals = EndSignals()
+        self._end_signals, self._witness = EndSignals(), GroupWitness(gate)
         self._poll_at = self._sign_at = 0.0
         self._ended_at: float | None = None
         self._has_announced_wait = self._has_left = False
@@ -98,10 +99,13 @@ class Agent:
             self._job.exit_status = -(self._end_signals.number or signal.SIGINT)
         else:
             self._job.start()
+            if self._job.is_ours:
+                self._witness.start()
             self._documents.set_status(status="InProgress", job_pid=self._job.pid, exit_status=None, ended_ns=None)
             parts.monitor.start()
             self._is_notified = notify_of_new_files(self._documents.path(folder) for folder in _NOTIFYING_FOLDERS)
             self._watch()
+            self._witness.stop()
         return Shutdown(parts, self._follow_horovod).run(self._end_signals, started=self._started)
 
     def abandon(self) -> None:
@@ -145,11 +149,13 @@ class Agent:
         return _POLL_SECONDS if self._job.is_ours else _ATTACHED_POLL_SECONDS
 
     def _on_signal(self, info: signal.struct_siginfo) -> None:
-        is_from_terminal = came_from_terminal(info)
-        if info.si_signo in TO_END:
-            self._end_signals.record(info.si_signo, is_from_terminal=is_from_terminal)
-        if not is_from_terminal:
-            self._job.pass_on(info.si_signo)
+        number, is_from_terminal = info.si_signo, came_from_terminal(info)
+        if number in TO_END and not self._job.ignores(number):
+            self._end_signals.record(number, is_from_terminal=is_from_terminal)
+        if not is_from_terminal and (not self._witness.has_seen(number) or self._job.is_in_own_group()):
+            self._job.pass_on(number)
+        elif is_from_terminal and number != signal.SIGWINCH:  # a window that is being resized sends very many
+            self._witness.refresh(number)
 
     def _is_attachment_over(self, now: float) -> bool:
         """Return whether an attached job that is still running needs no agent any more."""
@@ -199,6 +205,8 @@ class Agent:
         if parts.judge.is_needed:
             parts.judge.read_summary()
         parts.workers.poll()
+        self._end_signals.follow(parts.workers.documents)
+        self._witness.refresh()
         self._follow_horovod()
         parts.write_node()
         self._documents.retry()

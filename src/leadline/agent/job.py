@@ -7,7 +7,7 @@ import os
 from typing import Final, Protocol
 
 from leadline.agent.progress import WatchedFile
-from leadline.agent.signals import SignalGate, send
+from leadline.agent.signals import SignalGate, send, signal_set
 from leadline.monitor.processes import Identity, ProcessTree, identify
 from leadline.process.child import Child
 from leadline.store import layout
@@ -50,6 +50,10 @@ class Job(Protocol):
 
     def pass_on(self, number: int) -> None: ...
 
+    def ignores(self, number: int) -> bool: ...
+
+    def is_in_own_group(self) -> bool: ...
+
     def leave(self) -> bool: ...
 
 
@@ -86,7 +90,9 @@ class LaunchedJob:
         self._identity = identify(self.pid) or (self.pid, 0)
 
     def new_tree(self) -> ProcessTree:
-        return ProcessTree(subreaper=os.getpid(), excluded={os.getpid()})
+        tree = ProcessTree(subreaper=os.getpid(), excluded={os.getpid()})
+        tree.foreign_pids = self._gate.witnesses
+        return tree
 
     def poll(self) -> None:
         if self._child is not None and self._child.code is not None:
@@ -101,6 +107,17 @@ class LaunchedJob:
         # our child stays a zombie until we reap it, so its pid cannot be reused
         if not self.has_ended:
             send(self._identity, number)
+
+    def ignores(self, number: int) -> bool:
+        """Return whether the command ignores a signal, so that it means nothing to it."""
+        return number in signal_set(self.pid, "SigIgn")
+
+    def is_in_own_group(self) -> bool:
+        """Return whether the command has left the process group of this process."""
+        try:
+            return os.getpgid(self.pid) != os.getpgrp()
+        except ProcessLookupError:
+            return False
 
 
 class AttachedJob:
@@ -159,6 +176,12 @@ class AttachedJob:
         return bool(alive)
 
     def pass_on(self, number: int) -> None: ...
+
+    def ignores(self, number: int) -> bool:
+        return False
+
+    def is_in_own_group(self) -> bool:
+        return False
 
 
 class NodeRegistration:

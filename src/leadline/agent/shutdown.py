@@ -6,8 +6,8 @@ import math
 import os
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.agent.components import AgentComponents
@@ -18,7 +18,7 @@ from leadline.agent.summary import JobEnd, summary_lines
 from leadline.errors import STOPPED
 from leadline.process.stall import STARVED_SECONDS, StallClock
 from leadline.records import describe
-from leadline.records.documents import RuleSummary
+from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
 from leadline.store.control import read_actions
@@ -37,6 +37,8 @@ _JUDGE_GRACE_SECONDS: Final = 2.0
 _REMAINING_SECONDS: Final = 1.0
 """How long processes of the job may take to end after its command."""
 _MAX_PIDS: Final = 3
+_SURVIVED_STEPS: Final = 10
+"""A job that took so many more steps after a signal to end has not been interrupted by it."""
 
 
 @dataclass(slots=True)
@@ -49,12 +51,28 @@ class EndSignals:
     """Whether one arrived while the job ran, also from the terminal, which sends it to the job as well."""
     was_signaled: bool = False
     """Whether one was sent to the agent alone."""
+    _at_ns: int = 0
+    _steps: dict[str, int] = field(default_factory=dict)
+    """The last step of each worker, as first reported after the last signal."""
 
     def record(self, number: int, *, is_from_terminal: bool) -> None:
         """Record a signal."""
         self.was_interrupted = True
+        self._at_ns = time.time_ns()
+        self._steps.clear()
         if not is_from_terminal:
             self.was_signaled, self.number = True, number
+
+    def follow(self, workers: Mapping[str, WorkerDocument]) -> None:
+        """Note at which step the training was when it received the last signal."""
+        if self.was_interrupted:
+            since = {name: worker.step for name, worker in workers.items() if worker.time_ns > self._at_ns}
+            self._steps = since | self._steps
+
+    def were_survived(self, workers: Mapping[str, WorkerDocument]) -> bool:
+        """Return whether the job trained on after all signals; one that ends takes a few steps more at most."""
+        after = [workers[name].step - step for name, step in self._steps.items() if name in workers]
+        return max(after, default=0) >= _SURVIVED_STEPS
 
 
 class _StuckJudge:
@@ -172,11 +190,12 @@ class Shutdown:
         recorded = recorded_end(parts.documents.run, parts.workers.documents, parts.job.pid)
         code = recorded.exit_status if code is None else code
         stop = parts.requests.stop.request
+        has_survived = signals.were_survived(parts.workers.documents)
         status, final = end_of_job(
             code,
             was_stopped=self._was_stopped(code),
-            was_signaled=signals.was_signaled,
-            was_interrupted=signals.was_interrupted,
+            was_signaled=signals.was_signaled and not has_survived,
+            was_interrupted=signals.was_interrupted and not has_survived,
             recorded=recorded.status,
             may_finish=stop is not None and stop.let_script_finish,
         )

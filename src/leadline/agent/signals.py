@@ -20,8 +20,16 @@ TO_PASS_ON: Final = frozenset(
         signal.SIGUSR1,
         signal.SIGUSR2,
         signal.SIGWINCH,
+        signal.SIGALRM,
+        signal.SIGVTALRM,
+        signal.SIGPROF,
+        signal.SIGXCPU,
+        signal.SIGURG,
+        signal.SIGPWR,
+        *range(signal.SIGRTMIN, signal.SIGRTMAX + 1),
     }
 )
+"""What schedulers and users send to a job; the agent itself would end by most of them."""
 TO_END: Final = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 """Signals that ask a process to end."""
 KILL_AFTER_SECONDS: Final = 5.0
@@ -45,6 +53,8 @@ class SignalGate:
         self._children: dict[int, Child] = {}
         self.sessions: set[int] = set()
         """The sessions of children that have their own; the processes in them are not part of the job."""
+        self.witnesses: set[int] = set()
+        """Further children that are not part of the job, as long as they run."""
 
     def wait(self, seconds: float) -> signal.struct_siginfo | None:
         """Return the next signal; None: none arrived in time."""
@@ -82,6 +92,7 @@ class SignalGate:
                 return
             if pid == 0:
                 return
+            self.witnesses.discard(pid)
             if (child := self._children.pop(pid, None)) is not None:
                 child.code = os.waitstatus_to_exitcode(status)
 
@@ -104,11 +115,19 @@ def notify_of_new_files(folders: Iterable[str]) -> bool:
 
 
 def came_from_terminal(info: signal.struct_siginfo) -> bool:
-    """Return whether the terminal sent a signal, so that the job received it as well.
-
-    Blind spot: a signal sent to the whole process group by ``kill -- -PGID`` looks like one to the agent alone.
-    """
+    """Return whether the terminal sent a signal, so that the job received it as well."""
     return info.si_code == _SI_KERNEL
+
+
+def signal_set(pid: int, name: str) -> frozenset[int]:
+    """Return a set of signals from ``/proc/<pid>/status``: ``SigIgn``, ``ShdPnd`` …; empty: it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            fields = dict(line.split(b":", 1) for line in file.read().splitlines() if b":" in line)
+        mask = int(fields[name.encode()], 16)
+    except (OSError, KeyError):
+        return frozenset()
+    return frozenset(number for number in range(1, signal.NSIG) if mask >> (number - 1) & 1)
 
 
 def send(identity: Identity, number: int) -> bool:

@@ -78,7 +78,7 @@ class ProcessTree:
 
     A process belongs to the job if it is one of ``first``, if its parent belongs to the job, or if its parent is the
     ``subreaper`` (the agent, which inherits the job's orphans). ``excluded`` processes (the agent itself), sessions in
-    ``foreign_sessions`` (the judge's) and their descendants never belong to it.
+    ``foreign_sessions`` (the judge's), ``foreign_pids`` and their descendants never belong to it.
 
     A process that did not belong once never will, so a rescan only reads new pids: its cost is one listing of
     ``/proc`` instead of one read for each process of the machine.
@@ -97,6 +97,7 @@ class ProcessTree:
         self._first, self._subreaper, self._proc = set(first), subreaper, proc
         self._excluded = set(excluded)
         self.foreign_sessions: set[int] = set()
+        self.foreign_pids: set[int] = set()
         self._unrelated: set[int] = set()
         self._members: dict[int, ProcessStat] = {}
 
@@ -141,7 +142,8 @@ class ProcessTree:
             is_growing = bool(new)
 
     def _may_belong(self, stat: ProcessStat) -> bool:
-        return stat.pid not in self._excluded and stat.session not in self.foreign_sessions
+        is_foreign = stat.session in self.foreign_sessions or stat.pid in self.foreign_pids
+        return stat.pid not in self._excluded and not is_foreign
 
     def _belongs(self, stat: ProcessStat) -> bool:
         return stat.parent in self._members or stat.parent == self._subreaper or stat.identity in self._first

@@ -248,7 +248,7 @@ def _made(folder: Path, name: str) -> str:
 @pytest.mark.parametrize(
     ("quotes", "said"),
     [
-        ('"', "url contains a password; write it as $VARIABLE in single quotes"),
+        ('"', "url contains a secret; write it as $VARIABLE in single quotes"),
         ("'", "cannot be reached"),
     ],
 )
@@ -262,3 +262,27 @@ def test_a_password_expanded_by_the_shell_is_refused(tmp_path: Path, quotes: str
     assert ended.err.count("\n") == 1
     assert not [form for form in forms(EXPANDED_PASSWORD) if form in ended.err]
     assert not (tmp_path / "leadline-runs").exists() or not list((tmp_path / "leadline-runs").iterdir())
+
+
+def test_secrets_of_the_command_and_of_its_exception_are_in_no_file_and_no_view(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import sys, torch\n"
+        "w = torch.nn.Linear(2, 1)\n"
+        "o = torch.optim.SGD(w.parameters(), 0.1)\n"
+        "for _ in range(3):\n"
+        "    o.zero_grad(); w(torch.ones(1, 2)).sum().backward(); o.step()\n"
+        "raise ValueError(f'connecting to {sys.argv[-1]} with Authorization: Bearer {sys.argv[-1]} failed')\n"
+    )
+    job = ("train.py", "--wandb-key", TOKEN, "--config", json.dumps({"password": PASSWORD, "lr": 0.5}))
+    ended = watched((), *job, f"postgres://u:{KEY}@h/x", folder=tmp_path)
+    assert ended.status == 1
+    run = ended.run.uri
+    report = tmp_path / "report.html"
+    views = (["show", run, "--json"], ["ls", "--json"], ["report", run, "--output", str(report)])
+    shown = [finish([*LEADLINE, *words], tmp_path, env=environment()).out for words in views]
+    said = [line for line in ended.err.splitlines() if line.startswith("leadline")]
+    written = [path.read_bytes().decode("latin-1") for path in [*Path(run).rglob("*"), report] if path.is_file()]
+    assert "postgres://u:****@h/x" in shown[0]
+    assert json.loads(shown[0])["command"][-2] == json.dumps({"password": "****", "lr": 0.5})
+    assert report.is_file()
+    assert secrets_in("\n".join([*shown, *said, *written])) == set()

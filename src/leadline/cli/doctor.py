@@ -21,8 +21,9 @@ from leadline.cli.console import console, echo_json
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
 from leadline.config.capture import parse_capture
-from leadline.config.resolve import mask_secrets, resolve
+from leadline.config.resolve import resolve
 from leadline.config.run_config import RunConfig, runs_root
+from leadline.config.secrets import scrub_command
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.rule_plan import resolve_rule
 from leadline.process.interpreter import own_command, own_environment
@@ -125,7 +126,7 @@ def _make_run(path: str, launched: Sequence[str], steps: int) -> str:
     plan = CapturePlan(items=_all_collections(steps))
     create_run(
         path,
-        Manifest("doctor", path, mask_secrets(launched), time.time_ns(), __version__, folder=os.getcwd(), plan=plan),
+        Manifest("doctor", path, scrub_command(launched), time.time_ns(), __version__, folder=os.getcwd(), plan=plan),
     )
     make_subfolder(os.path.join(path, layout.DOCTOR_REPORTS))
     plans = {label: [asdict(item) for item in items] for label, items in candidate_plans(path).items()}

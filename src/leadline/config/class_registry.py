@@ -13,6 +13,7 @@ from importlib import metadata
 from importlib.util import module_from_spec, spec_from_file_location
 from typing import Any, Generic, TypeVar
 
+from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError, UnknownNameError
 
 T = TypeVar("T")
@@ -138,4 +139,4 @@ def _import_failed(where: str, noun: str, error: Exception) -> ConfigurationErro
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     user_frames = [frame for frame in frames if frame.filename != __file__]
     line = f"{user_frames[-1].filename}:{user_frames[-1].lineno}" if user_frames else where
-    return ConfigurationError(f"cannot import the {noun} file: {line}: {type(error).__name__}: {error}")
+    return ConfigurationError(f"cannot import the {noun} file: {line}: {type(error).__name__}: {scrub(str(error))}")

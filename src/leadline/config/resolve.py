@@ -28,6 +28,7 @@ from leadline.config.run_config import (
     runs_root,
     spool_root,
 )
+from leadline.config.secrets import scrub_command
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.config.toml_file import from_table, from_toml
 from leadline.errors import ConfigurationError, RunExistsError, RunNotWritableError, UnknownNameError
@@ -52,9 +53,6 @@ from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 _RESUMED: Final = ("Interrupted", "Failed")
 """A run that has ended in one of these ways continues when a process joins it."""
 _LOCK_POLL_SECONDS: Final = 0.05
-_MASK: Final = "****"
-_SECRET: Final = re.compile(r"(?i)(pass(word|wd|phrase)?|secret|token|api[-_]?key|access[-_]?key|credential)s?$")
-_URL_PASSWORD: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 
 
 def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = False) -> str:
@@ -86,7 +84,7 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
     manifest = resolve(config, path, base)
     try_actions(manifest.actions)
     manifest = replace(
-        manifest, command=mask_secrets(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
+        manifest, command=scrub_command(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
     )
     if is_remote or max_bytes is not None:  # what was removed does not count against the free space at the start
         manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
@@ -309,22 +307,6 @@ def _new_run_path(root: str, name: str | None, command: Sequence[str], *, is_sha
     first = f"{stem or 'run'}-{datetime.now():%m%d-%H%M}{f'-{secrets.token_hex(2)}' if is_shared else ''}"
     candidates = (first, *(f"{first}-{count}" for count in range(2, 10_000)))
     return next(path for path in (os.path.join(root, name) for name in candidates) if not os.path.exists(path))
-
-
-def mask_secrets(command: Sequence[str]) -> tuple[str, ...]:
-    """A command line without the values of options and variables whose names suggest a secret."""
-    masked: list[str] = []
-    is_secret = False
-    for argument in command:
-        name, equals, _ = argument.partition("=")
-        if is_secret and not argument.startswith("-"):
-            masked.append(_MASK)
-            is_secret = False
-            continue
-        is_secret = argument.startswith("-") and not equals and bool(_SECRET.search(name))
-        shown = f"{name}={_MASK}" if equals and _SECRET.search(name) else argument
-        masked.append(_URL_PASSWORD.sub(rf"\1:{_MASK}@", shown))
-    return tuple(masked)
 
 
 def _versions() -> dict[str, str]:

@@ -9,9 +9,10 @@ from typing import Any
 
 from leadline.actions import registry
 from leadline.actions.action import Action
-from leadline.config import secrets
+from leadline.config import variables
 from leadline.config.options import ActionEntry, action_parameters, format_value
 from leadline.config.parameters import parameter_types
+from leadline.config.secrets import refuse_literal, scrub
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError, located
 from leadline.records.manifest import ActionSpec
 from leadline.records.names import EVERY_RULE, EVERY_STATUS, JOB, JOB_ENDED
@@ -34,7 +35,7 @@ def resolve_action(entry: ActionEntry, targets: Mapping[str, str]) -> tuple[Acti
         parameters = {
             name: _named_target(value, targets) if name == kind.target else value for name, value in given.items()
         }
-        secrets.refuse_literal(parameters, entry.action)
+        refuse_literal(parameters, entry.action)
         action = registry.make_action(entry.action, parameters, entry.folder)
     values = {name: getattr(action, name) for name in parameters}
     spec = ActionSpec(
@@ -119,13 +120,13 @@ def check_action(spec: ActionSpec, environment: Mapping[str, str] = os.environ) 
         MissingExtraError: A package that it needs is not installed.
     """
     kind = registry.find_action(spec.action, spec.folder)
-    absent = secrets.missing(spec.parameters, environment, kind.verbatim)
+    absent = variables.missing(spec.parameters, environment, kind.verbatim)
     if absent:
         state = "is empty" if absent[0] in environment else "is not set"
         raise ConfigurationError(f"the variable {absent[0]} {state}; export it before the start")
-    parameters, hidden = secrets.resolve(spec.parameters, environment, kind.verbatim)
+    parameters, hidden = variables.resolve(spec.parameters, environment, kind.verbatim)
     try:
         registry.make_action(spec.action, parameters, spec.folder).check()
     except (ConfigurationError, MissingExtraError) as error:
         kind_of_error = MissingExtraError if isinstance(error, MissingExtraError) else ConfigurationError
-        raise kind_of_error(secrets.scrub(str(error), hidden)) from None
+        raise kind_of_error(scrub(str(error), hidden)) from None

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError, TrainingProgress
 from leadline.actions.registry import is_built_in, make_action
-from leadline.config.secrets import Secret, resolve, scrub
+from leadline.config.secrets import scrub
+from leadline.config.variables import Secret, resolve
 from leadline.errors import LeadlineError
 from leadline.judge.delivery import RetryPolicy
 from leadline.process import messages

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from leadline.config.secrets import scrub
 from leadline.errors import LeadlineError
 from leadline.judge.advice import in_terms_of, library_of_run
 from leadline.judge.coverage import Coverage
@@ -391,7 +392,7 @@ def describe_error(error: BaseException) -> str:
     own_folder = os.path.dirname(os.path.abspath(__file__))
     theirs = [frame for frame in frames if not frame.filename.startswith(own_folder)]
     where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
-    message = " ".join(str(error).split())
+    message = " ".join(scrub(str(error)).split())
     if isinstance(error, MemoryError):
         message = "it exceeded the memory limit for rules"
     return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"

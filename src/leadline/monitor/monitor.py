@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from leadline.config.secrets import scrub
 from leadline.monitor.sampler import Sampler
 from leadline.records.documents import DroppedSamples
 from leadline.records.metric import INTERVALS_MS, Channel
@@ -119,7 +120,7 @@ class Monitor:
 
     def _fail(self, kind: str, error: Exception) -> None:
         if kind not in self._failures:
-            self._failures[kind] = f"{type(error).__name__}: {error}"
+            self._failures[kind] = f"{type(error).__name__}: {scrub(str(error))}"
             _LOG.warning("sampling %s failed", kind, exc_info=error)
 
     def absent(self) -> dict[str, str]:

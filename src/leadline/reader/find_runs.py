@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import os
 import re
+from dataclasses import replace
 
+from leadline.config.secrets import scrub_command
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import DamagedRunError, RunNotFoundError, closest
 from leadline.reader.summary import RunSummary, read_start, summarize
@@ -167,11 +169,12 @@ def read_manifest(path: str) -> Manifest:
     document = read_document(manifest_path)
     check_format(document, path)
     try:
-        return Manifest.from_dict(document)
+        manifest = Manifest.from_dict(document)
     except TypeError as error:
         raise DamagedRunError(
             f"{manifest_path} cannot be read as a manifest; the other files of the run are unchanged"
         ) from error
+    return replace(manifest, command=scrub_command(manifest.command))  # earlier versions knew fewer secrets
 
 
 def _is_readable(path: str) -> bool:

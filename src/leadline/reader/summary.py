@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from leadline.config.secrets import scrub_command
 from leadline.reader import liveness
 from leadline.records.documents import (
     DisabledCapture,
@@ -147,7 +148,7 @@ def summarize(path: str) -> RunSummary | None:
         started_ns=start.started_ns,
         ended_ns=state.ended_ns,
         preset=start.preset,
-        command=start.command,
+        command=scrub_command(start.command),
         steps=steps_by_mode(workers),
         loss=next((loss for worker in workers for loss in worker.losses.values()), None),
         hyperparameters=reported_hyperparameters(workers),

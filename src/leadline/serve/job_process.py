@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
+from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.serve import artifacts, container
 from leadline.serve.custom_rules import CustomRules
@@ -94,7 +95,7 @@ class JobProcess:
         transition = StatusTransition(end, time.time_ns(), _MESSAGES[end])
         status = "Stopped" if end == "MaxRuntimeExceeded" else end
         transitions = (*self._progress.transitions, transition)
-        self._folder.write_progress(JobProgress(transitions, status, failure[:_MAX_FAILURE]))
+        self._folder.write_progress(JobProgress(transitions, status, scrub(failure)[:_MAX_FAILURE]))
 
     def _download(self) -> None:
         """Fetch source, channels, checkpoints and custom rules.
@@ -223,5 +224,5 @@ def last_error(log: str) -> str:
 
 def _log(line: str) -> None:
     """Write a line to the log of the job, which is the standard error of this process."""
-    sys.stderr.write(f"leadline serve: {line}\n")
+    sys.stderr.write(f"leadline serve: {scrub(line)}\n")
     sys.stderr.flush()

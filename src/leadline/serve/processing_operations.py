@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import leadline
+from leadline.config.secrets import scrub_values
 from leadline.control.requests import ask, remove_rule_request
 from leadline.errors import LeadlineError
 from leadline.serve.api_error import invalid, missing
@@ -65,7 +66,7 @@ class ProcessingOperations:
             **self._summary(found),
             "ProcessingResources": {"ClusterConfig": _INSTANCE},
             "AppSpecification": {"ImageUri": entry["RuleEvaluatorImage"]},
-            "Environment": dict(entry.get("RuleParameters", {})),
+            "Environment": scrub_values(entry.get("RuleParameters", {})),
             "RoleArn": found.job.request["RoleArn"],
             "TrainingJobArn": self._queue.settings.arn("training-job", found.job.name),
             **({"ExitMessage": found.rule.details} if found.rule.details else {}),

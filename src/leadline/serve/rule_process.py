@@ -14,6 +14,7 @@ from leadline.compat.smdebug.exceptions import NoMoreData, RuleEvaluationConditi
 from leadline.compat.smdebug.install import install
 from leadline.compat.smdebug.rules import Rule, invoke_rule
 from leadline.compat.smdebug.trials import create_trial
+from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.request import Stop
 from leadline.serve.job_folder import JobFolder
@@ -41,7 +42,7 @@ def evaluate(folder: JobFolder, rule: ConfiguredRule) -> CustomRuleResult:
         return CustomRuleResult("NoIssuesFound", "")
     except Exception as error:  # noqa: BLE001 - the rule is code of the user
         traceback.print_exc()
-        return CustomRuleResult("Error", f"ClientError: {type(error).__name__}: {error}")
+        return CustomRuleResult("Error", f"ClientError: {type(error).__name__}: {scrub(str(error))}")
     raise AssertionError("invoke_rule ends with an exception")
 
 

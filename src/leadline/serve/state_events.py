@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.webhook import Webhook
-from leadline.config.secrets import resolve
+from leadline.config.variables import resolve
 from leadline.serve.job_queue import ServerSettings
 from leadline.serve.training_description import describe
 from leadline.serve.training_job import TrainingJob

@@ -6,11 +6,14 @@ from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any, Final
 
+from leadline.config.secrets import scrub_values
 from leadline.serve.artifacts import model_uri
 from leadline.serve.job_queue import ServerSettings
 from leadline.serve.training_job import RuleEvaluation, TrainingJob, seconds
 
 _NOT_ECHOED: Final = frozenset({"Tags", "SessionChainingConfig"})
+_GIVEN_TO_SCRIPT: Final = ("HyperParameters", "Environment")
+"""What may contain secrets, which a description does not repeat."""
 _DAY_SECONDS: Final = 86_400
 _RULES: Final = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
@@ -18,6 +21,7 @@ _RULES: Final = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 def describe(job: TrainingJob, settings: ServerSettings) -> dict[str, Any]:
     """Describe a job; members without which known clients fail are always there."""
     request = {name: value for name, value in job.request.items() if name not in _NOT_ECHOED}
+    request |= {name: scrub_values(request[name]) for name in _GIVEN_TO_SCRIPT if name in request}
     for member in _RULES:
         request |= {member: [{"VolumeSizeInGB": 0, **rule} for rule in request[member]]} if member in request else {}
     request["OutputDataConfig"] = {"KmsKeyId": "", **request["OutputDataConfig"]}

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError
 from leadline.records.decoding import Document
 from leadline.store import layout
@@ -27,12 +28,12 @@ class RunNotes(Document):
 
 
 def make_notes(note: str, tags: Iterable[str]) -> RunNotes:
-    """Return notes without blanks around them and without empty or repeated tags.
+    """Return notes without blanks around them, without empty or repeated tags, and without secrets.
 
     Raises:
         ConfigurationError: The note or a tag is too long, or there are too many tags.
     """
-    note = note.strip()
+    note = scrub(note.strip())
     distinct = tuple(dict.fromkeys(tag.strip() for tag in tags if tag.strip()))
     if len(note) > MAX_NOTE_CHARACTERS:
         raise ConfigurationError(f"the note has {len(note):,} characters; at most {MAX_NOTE_CHARACTERS:,} are stored")

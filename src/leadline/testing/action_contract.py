@@ -19,7 +19,7 @@ import pytest
 from leadline.actions.action import Action, ActionContext
 from leadline.actions.registry import make_action
 from leadline.config.parameters import describe, parameter_types, read_parameters
-from leadline.config.secrets import resolve
+from leadline.config.variables import resolve
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
 from leadline.judge.action_worker import ActionWorker
 from leadline.records.names import EVERY_STATUS, JOB_STATUSES, RULE_STATUSES

@@ -172,9 +172,11 @@ class Facts:
 
 def _describe(error: Exception) -> str:
     """``ZeroDivisionError: float division by zero (frameworks/torch/naming/loss_calls.py:158)``."""
+    from leadline.config.secrets import scrub  # compiles expressions, which no healthy training needs
+
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename.startswith(_PACKAGE) and frame.filename != __file__]
     place = (own or frames)[-1]
     file = place.filename.rsplit("/leadline/", 1)[-1]
-    text = " ".join(str(error).split())
+    text = " ".join(scrub(str(error)).split())
     return f"{type(error).__name__}: {text[:_MAX_CHARACTERS]} ({file}:{place.lineno})"

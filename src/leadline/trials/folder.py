@@ -30,6 +30,7 @@ _COLLECTIONS_SUFFIX: Final = "_collections.json"
 MAX_BYTES: Final = 64 << 20
 """The largest file of a trial that is read at once; an index file of ten thousand tensors has two megabytes."""
 _TABLES: Final = ("reduction_config", "save_config")
+_MAX_NUMBER: Final = 1 << 62
 _MODES: Final = frozenset({"TRAIN", "EVAL", "PREDICT", "GLOBAL"})
 
 
@@ -250,10 +251,13 @@ def parse_index(place: str, document: Any, *, is_whole: bool = True) -> IndexFil
     records = tuple(Record(str(one["tensorname"]), int(one["start_idx"]), int(one["length"])) for one in payload)
     if records and not _is_inside(events) and (is_whole or events):
         raise ValueError(f"it names no event file of the trial: {events!r}")
-    if any(min(record.offset, record.length) < 0 for record in records):
-        raise ValueError("it has a negative offset or length")
+    mode_step = int(meta["mode_step"])
+    if any(min(record.offset, record.length) < 0 for record in records) or mode_step < 0:
+        raise ValueError("it has a negative offset, length or step")
+    if max([mode_step, *(max(record.offset, record.length) for record in records)]) >= _MAX_NUMBER:
+        raise ValueError("it has a number that no file has")
     shapes = {str(one["tensorname"]): tuple(map(int, one["shape"])) for one in document.get("shape_payload") or ()}
-    return IndexFile(place, match[2], int(match[1]), mode.lower(), int(meta["mode_step"]), events, records, shapes)
+    return IndexFile(place, match[2], int(match[1]), mode.lower(), mode_step, events, records, shapes)
 
 
 def _is_inside(path: str) -> bool:

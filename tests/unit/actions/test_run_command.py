@@ -11,7 +11,7 @@ import pytest
 from leadline.actions.action import ActionContext
 from leadline.actions.registry import make_action
 from leadline.actions.run_command import RunCommand
-from leadline.config.secrets import missing, resolve
+from leadline.config.variables import missing, resolve
 from leadline.errors import ConfigurationError
 from leadline.records.notification import Notification
 from leadline.records.request import ExecuteCommand

@@ -120,11 +120,11 @@ def test_a_damaged_run_is_one_line(folder: Path, capfd: pytest.CaptureFixture[st
 
 
 def test_secrets_of_the_command_are_masked() -> None:
-    from leadline.config.resolve import mask_secrets
+    from leadline.config.secrets import scrub_command
 
     command = ["train.py", "--api-key", "s3cret", "--wandb-token=s3cret", "--lr", "0.1", "PASSWORD=s3cret"]
     command += ["https://user:s3cret@host/x", "--tokens", "512", "--secret", "--verbose"]
-    kept = mask_secrets(command)
+    kept = scrub_command(command)
     assert "s3cret" not in " ".join(kept)
     assert kept[:2] == ("train.py", "--api-key")
     assert "0.1" in kept

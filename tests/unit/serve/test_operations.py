@@ -221,6 +221,18 @@ def test_lists_are_filtered_ordered_and_paged(caller: Caller) -> None:
     assert names(CreationTimeBefore=first.created_ns / 1e9) == []
 
 
+def test_a_description_repeats_no_secret_and_the_job_gets_it(caller: Caller) -> None:
+    given = {**CREATE["HyperParameters"], "hub_token": '"x1y2"', "lr": "0.1"}
+    environment = {"WANDB_API_KEY": "x1y2", "STAGE": "test"}
+    caller.call("CreateTrainingJob", **CREATE | {"HyperParameters": given, "Environment": environment})
+    answer = caller.call("DescribeTrainingJob", TrainingJobName="first")
+    assert answer["HyperParameters"] == given | {"hub_token": '"****"'}
+    assert answer["Environment"] == {"WANDB_API_KEY": "****", "STAGE": "test"}
+    job = caller.queue.find("first")
+    assert job is not None
+    assert (job.request["HyperParameters"], job.request["Environment"]) == (given, environment)
+
+
 def test_tags(caller: Caller) -> None:
     caller.call("CreateTrainingJob", **CREATE)
     caller.call("AddTags", ResourceArn=ARN, Tags=[{"Key": "stage", "Value": "test"}, {"Key": "team", "Value": "nlp"}])

@@ -27,6 +27,16 @@ def test_a_failure_is_reported_once_and_later_calls_do_nothing() -> None:
     assert "test_guard.py:" in failures[0]
 
 
+def test_a_failure_is_reported_without_secrets() -> None:
+    failures: list[str] = []
+
+    def fail() -> None:
+        raise ValueError("postgres://u:hunter2@h refused")
+
+    Guard(failures.append).run(fail)
+    assert failures[0].startswith("ValueError: postgres://u:****@h refused (")
+
+
 @pytest.mark.parametrize("kind", [TrainingStopped, KeyboardInterrupt, SystemExit])
 def test_exits_pass(kind: type[BaseException]) -> None:
     guard = Guard(lambda _: None)

@@ -145,7 +145,9 @@ class DoctorProbe:
                 for label, items in self._plans.items()
             ]
         except Exception as error:  # noqa: BLE001 - within the guard: the rest of the report is written all the same
-            self._problem = f"the cost estimate failed: {type(error).__name__}: {error}"
+            from leadline.config.secrets import scrub
+
+            self._problem = f"the cost estimate failed: {type(error).__name__}: {scrub(str(error))}"
 
     def _finish(self) -> None:
         self._is_done = True

@@ -289,7 +289,9 @@ def _write(folder: str, finish: Finish, document: dict[str, Any], report: Callab
         complete = {**document, "files": files, "bytes": size, "written_ns": time.time_ns()}
         write_document(os.path.join(folder, layout.WINDOW), complete)
     except Exception as error:  # noqa: BLE001 - the guard of a thread of ours
-        report(f"failed: {type(error).__name__}: {error}")
+        from leadline.config.secrets import scrub
+
+        report(f"failed: {type(error).__name__}: {scrub(str(error))}")
     else:
         first, end = document["first_train_step"], document["end_train_step"]
         steps = f"steps {first:,} to {max(first, end - 1):,}, "

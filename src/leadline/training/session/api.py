@@ -102,7 +102,9 @@ def attach_from_environment(framework: str) -> None:
 
 def report_disabled(why: str) -> None:
     """Say in one line on standard error that nothing is captured in this process."""
-    sys.stderr.write(f"leadline  capture disabled in this process: {printable(why)}\n")
+    from leadline.config.secrets import scrub
+
+    sys.stderr.write(f"leadline  capture disabled in this process: {printable(scrub(why))}\n")
 
 
 def _in_forked_child() -> None:

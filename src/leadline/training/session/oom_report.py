@@ -50,7 +50,9 @@ class OutOfMemoryReport:
             self._watch.stop()
         memory = self._frameworks.memory
         if error is not None and self._count == 0 and memory is not None and memory.is_out_of_memory(error):
-            self._guard.run(self._write, str(error).partition("\n")[0])
+            from leadline.config.secrets import scrub
+
+            self._guard.run(self._write, scrub(str(error).partition("\n")[0]))
 
     def _start(self) -> None:
         memory = self._frameworks.memory

@@ -330,7 +330,9 @@ def _uncaught_exception() -> str:
     error = getattr(sys, "last_value", None)
     if not isinstance(error, BaseException):
         return ""
-    text = " ".join(traceback.format_exception_only(error)[-1].split())
+    from leadline.config.secrets import scrub  # compiles expressions, which a training that ends well does not need
+
+    text = " ".join(scrub(traceback.format_exception_only(error)[-1]).split())
     return text if len(text) <= _MAX_ERROR_CHARACTERS else text[: _MAX_ERROR_CHARACTERS - 2] + " …"
 
 

@@ -19,6 +19,8 @@ class Unprintable(Exception):
     [
         (ValueError("bad\n  shape"), "ValueError: bad shape"),
         (KeyError("lr"), "KeyError: 'lr'"),
+        (ValueError("Authorization: Bearer abcd1234 refused"), "ValueError: Authorization: Bearer **** refused"),
+        (ValueError("x" * 180 + " --password hunter22"), "ValueError: " + "x" * 180 + " --pas …"),
         (ValueError(), "ValueError"),
         (None, ""),
     ],

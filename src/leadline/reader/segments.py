@@ -138,7 +138,7 @@ class SegmentTail:
     def left_bytes(self) -> int:
         """The number of bytes not read yet, including an incomplete batch at the end."""
         try:
-            return max(os.stat(self.path).st_size - self.offset, 0) if self.damage is None else 0
+            return max(os.lstat(self.path).st_size - self.offset, 0) if self.damage is None else 0
         except FileNotFoundError:
             return 0
 
@@ -150,7 +150,7 @@ class SegmentTail:
         if self.damage is not None:
             return None
         try:
-            size = os.stat(self.path).st_size
+            size = os.lstat(self.path).st_size
             if size == self._read_size:
                 return None
             if size < self.offset:

@@ -223,7 +223,7 @@ class PackTail:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
     except FileNotFoundError:  # it was removed meanwhile
         return 0
 

@@ -284,6 +284,6 @@ def _has_row(batches: Range, step: int | None, mode: str) -> bool:
 
 def _size(path: str) -> int:
     try:
-        return os.stat(path).st_size
+        return os.lstat(path).st_size
     except OSError:
         return 0

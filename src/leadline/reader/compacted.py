@@ -247,6 +247,6 @@ def streams_of(run: str, part: str) -> list[str]:
 
 def _modified_ns(path: str) -> int:
     try:
-        return os.stat(path).st_mtime_ns
+        return os.lstat(path).st_mtime_ns
     except FileNotFoundError:
         return -1

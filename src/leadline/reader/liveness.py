@@ -131,7 +131,7 @@ def _signs(run: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for node in document_paths(run, layout.NODES):
         with suppress(FileNotFoundError):
-            found[node] = os.stat(os.path.join(run, layout.node_sign(node))).st_mtime_ns
+            found[node] = os.lstat(os.path.join(run, layout.node_sign(node))).st_mtime_ns
     return found
 
 

@@ -21,6 +21,8 @@ CONSTANT_CHECKSUM: Final = 0x062DC0B3
 """What smdebug writes in place of the checksum of a message: that of the text ``0x12345678``."""
 _MASK_DELTA: Final = 0xA282EAD8
 _POLYNOMIAL: Final = 0x82F63B78
+_MAX_SECONDS: Final = 9e9
+"""Later times do not fit into nanoseconds of 64 bits."""
 _TEXT: Final = (0, 7)
 """The types of texts: smdebug writes none, TensorFlow 7."""
 DTYPES: Final = {
@@ -122,7 +124,7 @@ def read_tensor(record: bytes) -> RecordedTensor:
     parts = dict(fields(entries[0])) if entries else {}
     if 1 not in parts or 8 not in parts:
         raise ValueError("its record contains no tensor")
-    if not math.isfinite(seconds):
+    if not 0.0 <= seconds < _MAX_SECONDS:
         raise ValueError("its record has no valid time")
     name = content(parts[1]).decode()
     marks = _marks(content(parts.get(9, b"")))

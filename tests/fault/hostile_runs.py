@@ -5,17 +5,20 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -313,8 +316,11 @@ def hostile(count: int, seed: int, folder: Path) -> Iterator[tuple[str, str]]:
     chance = random.Random(seed)
     (folder / "untouched").mkdir()
     shutil.copytree(originals[0], folder / "untouched" / "run")
-    look(folder / "untouched")  # imports everything, once for all
-    signal.setitimer(signal.ITIMER_PROF, 0)
+    for name in _imported_by(folder / "untouched"):
+        with suppress(ImportError):
+            importlib.import_module(
+                name
+            )  # without calling anything: a thread that it starts would be missing after fork
     for number in range(count):
         original = originals[0] if chance.random() < 0.7 else chance.choice(originals[1:])
         root = folder / f"root-{number}"
@@ -323,6 +329,14 @@ def hostile(count: int, seed: int, folder: Path) -> Iterator[tuple[str, str]]:
         yield how, looked_at(root)
         shutil.rmtree(root)
         shutil.rmtree(folder / "cache", ignore_errors=True)
+
+
+def _imported_by(folder: Path) -> list[str]:
+    """Look at a whole run in a process of its own, and return the modules that were imported for it."""
+    code = "import hostile_runs, pathlib, sys; hostile_runs.look(pathlib.Path(sys.argv[1])); print(*sys.modules)"
+    words = [sys.executable, "-W", "ignore", "-c", code, str(folder)]
+    ended = subprocess.run(words, cwd=Path(__file__).parent, capture_output=True, text=True, check=True)
+    return ended.stdout.splitlines()[-1].split()
 
 
 def main() -> int:

@@ -62,7 +62,8 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
     Args:
         to: `prometheus`, `otlp` or `cloudwatch`.
-        host: prometheus: the address of this machine to listen on; 0.0.0.0 for all of them.
+        host: prometheus: the address of this machine to listen on; 0.0.0.0 for all of them. Whoever can connect to it
+            can read the metrics.
         port: prometheus: the port to listen on, 0 to 65535; 0 for any free one.
         gateway: prometheus: the URL of a Pushgateway; empty: an endpoint is served instead.
         endpoint: otlp: the URL of the collector. cloudwatch: an endpoint other than Amazon's own (a VPC endpoint).

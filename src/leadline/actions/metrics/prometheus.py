@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 from urllib.error import HTTPError, URLError
@@ -12,6 +13,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 from leadline.actions.action import RetryLaterError
 from leadline.actions.http_client import host, reason_of, status_error
 from leadline.actions.metrics.run_metrics import GAUGES, RunMetrics
+from leadline.actions.metrics.scraped_server import ScrapedServer
 from leadline.errors import ConfigurationError
 
 _JOB: Final = "leadline"
@@ -70,12 +72,14 @@ class Endpoint:
             self._thread.join()
 
     def _start(self) -> None:
-        from prometheus_client import start_http_server
+        from prometheus_client import make_wsgi_app
 
         try:
-            self._server, self._thread = start_http_server(self._port, self._host, _registry(self._metrics))
+            self._server = ScrapedServer(self._host, self._port, make_wsgi_app(_registry(self._metrics)))
         except OSError as error:
             raise RetryLaterError(describe_bind_error(self._host, self._port, error)) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
 
 
 class Gateway:

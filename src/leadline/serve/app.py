@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.applications import Starlette
@@ -23,10 +24,10 @@ from leadline.serve.identity_operations import IdentityOperations
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.log_operations import LogOperations
 from leadline.serve.processing_operations import ProcessingOperations
-from leadline.serve.signature import Signature, SignedRequest, verify
+from leadline.serve.signature import Signature, SignedRequest, read_claim, verify
 from leadline.serve.training_operations import TrainingOperations
 from leadline.serve.used_signatures import UsedSignatures
-from leadline.serve.wire import HttpAnswer, decode, encode, encode_error, new_request_id, unknown_operation
+from leadline.serve.wire import JSON, HttpAnswer, decode, encode, encode_error, new_request_id, unknown_operation
 
 logger: Final = logging.getLogger(__name__)
 _MAX_BODY_BYTES: Final = 4 << 20
@@ -63,12 +64,21 @@ class ApiService:
         """Whether the path of each request must be the token."""
         return self._access.token is not None
 
+    def refuse(self, head: SignedRequest) -> HttpAnswer | None:
+        """Return why a request is refused whatever its body is, which is then not read."""
+        try:
+            self._check_sender(head)
+        except ApiError as error:
+            return encode_error(head.headers, error)
+        return None
+
     def answer(self, request: SignedRequest) -> HttpAnswer:
         """Return the answer to a request, or why it is refused."""
         try:
-            signature = self._authorize(request)
+            self._check_sender(request)
             if len(request.body) > _MAX_BODY_BYTES:
                 raise ApiError("RequestEntityTooLarge", f"the body exceeds {_MAX_BODY_BYTES:,} bytes", 413)
+            signature = None if self._key_pairs is None else verify(request, self._key_pairs)
             call = decode(request.headers, request.body)
             operation = self._operations.get(call.operation.name)
             if operation is None:
@@ -90,25 +100,23 @@ class ApiService:
             except (OSError, sqlite3.Error) as error:
                 logger.warning("the state of the jobs could not be recorded: %s", error)
 
-    def _authorize(self, request: SignedRequest) -> Signature | None:
-        """Check who sends a request.
+    def _check_sender(self, request: SignedRequest) -> None:
+        """Check who sends a request, except its signature.
 
         Without keys, other users of this machine do not know the token, and pages in a browser are refused: those of
         other names that lead to this address by their ``Host``, others by their ``Origin``.
 
-        Returns:
-            The signature; None without keys.
         Raises:
             ApiError: It is not allowed.
         """
         if self._key_pairs is not None:
-            return verify(request, self._key_pairs)
+            read_claim(request, self._key_pairs)
+            return
         if not is_known_host(request.headers.get("host", ""), self._access) or "origin" in request.headers:
             raise ApiError("AccessDeniedException", "only clients on this machine are served, not pages", 403)
         token, given = self._access.token, request.path.partition("?")[0].strip("/")
         if token is not None and not hmac.compare_digest(given.encode(), token.encode()):
             raise ApiError("AccessDeniedException", _NO_TOKEN, 403)
-        return None
 
     @contextmanager
     def _used_once(self, signature: Signature | None, operation: str) -> Iterator[None]:
@@ -151,6 +159,14 @@ def create_app(service: ApiService) -> Starlette:
     """Return the application of a service: all operations have the same path, which is ``/`` or the token."""
 
     async def serve(request: Request) -> Response:
+        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        head = SignedRequest(request.method, path, headers, b"")
+        answer = service.refuse(head) or await answer_body(request, head)
+        identity = {"x-amzn-requestid": new_request_id()}
+        return Response(answer.body, answer.status, identity, answer.media_type)
+
+    async def answer_body(request: Request, head: SignedRequest) -> HttpAnswer:
         body = bytearray()
         try:
             async for chunk in request.stream():
@@ -158,12 +174,9 @@ def create_app(service: ApiService) -> Starlette:
                 if len(body) > _MAX_BODY_BYTES:
                     break
         except ClientDisconnect:
-            return Response(status_code=400)  # to nobody
-        path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        headers = {name.lower(): value for name, value in request.headers.items()}
-        answer = await run_in_threadpool(service.answer, SignedRequest(request.method, path, headers, bytes(body)))
-        identity = {"x-amzn-requestid": new_request_id()}
-        return Response(answer.body, answer.status, identity, answer.media_type)
+            return HttpAnswer(400, JSON, b"")  # to nobody
+        answer: HttpAnswer = await run_in_threadpool(service.answer, replace(head, body=bytes(body)))
+        return answer
 
     path = "/{token:path}" if service.has_token else "/"
     return Starlette(routes=[Route(path, serve, methods=["POST"])])

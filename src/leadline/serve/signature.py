@@ -46,6 +46,19 @@ class SignedRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Claim:
+    """How a request claims to be signed."""
+
+    signer: SigV4Auth
+    """Has the secret key, the region and the service."""
+    names: list[str]
+    """Of the signed headers."""
+    timestamp: str
+    signed_at: datetime
+    signature: str
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """A signature that was found to be right."""
 
@@ -92,6 +105,19 @@ def verify(request: SignedRequest, key_pairs: Mapping[str, str], now: datetime |
     Raises:
         ApiError: It was not.
     """
+    claim = read_claim(request, key_pairs, now)
+    _check_body(request)
+    if not hmac.compare_digest(_signature(request, claim), claim.signature):
+        raise _refused("InvalidSignatureException", "the signature does not match the request and the secret key")
+    return Signature(claim.signature, claim.signed_at.timestamp())
+
+
+def read_claim(request: SignedRequest, key_pairs: Mapping[str, str], now: datetime | None = None) -> Claim:
+    """Read how a request claims to be signed, which needs no body.
+
+    Raises:
+        ApiError: Not with one of the key pairs within the last fifteen minutes, whatever the body is.
+    """
     given = request.headers.get("authorization")
     if given is None:
         raise _refused("MissingAuthenticationTokenException", "the request is not signed")
@@ -101,16 +127,13 @@ def verify(request: SignedRequest, key_pairs: Mapping[str, str], now: datetime |
     access_key, day, region, service, signed, signature = match.groups()
     names = signed.split(";")
     _check_coverage(request, names)
-    _check_body(request)
     timestamp = request.headers["x-amz-date"]
     signed_at = _check_time(timestamp, day, now or datetime.now(UTC))
     secret = key_pairs.get(access_key)
     if secret is None:
         raise _refused("UnrecognizedClientException", "the access key is unknown")
-    expected = _signature(request, names, SigV4Auth(Credentials(access_key, secret), service, region), timestamp)
-    if not hmac.compare_digest(expected, signature):
-        raise _refused("InvalidSignatureException", "the signature does not match the request and the secret key")
-    return Signature(signature, signed_at.timestamp())
+    signer = SigV4Auth(Credentials(access_key, secret), service, region)
+    return Claim(signer, names, timestamp, signed_at, signature)
 
 
 def _check_coverage(request: SignedRequest, names: list[str]) -> None:
@@ -145,17 +168,17 @@ def _check_time(timestamp: str, day: str, now: datetime) -> datetime:
     return signed_at
 
 
-def _signature(request: SignedRequest, names: list[str], auth: SigV4Auth, timestamp: str) -> str:
+def _signature(request: SignedRequest, claim: Claim) -> str:
     """Compute the signature as the client does, with botocore's signer."""
     signed = AWSRequest(
         method=request.method,
         url=f"http://{request.headers['host']}{request.path}",
-        headers={name: request.headers[name] for name in names},
+        headers={name: request.headers[name] for name in claim.names},
         data=request.body,
     )
-    signed.context["timestamp"] = timestamp
-    text = auth.string_to_sign(signed, auth.canonical_request(signed))
-    return str(auth.signature(text, signed))
+    signed.context["timestamp"] = claim.timestamp
+    text = claim.signer.string_to_sign(signed, claim.signer.canonical_request(signed))
+    return str(claim.signer.signature(text, signed))
 
 
 def _refused(code: str, message: str) -> ApiError:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from pathlib import Path
 
 import pytest
 from api_caller import CREATE, HEADERS, Caller
+from starlette.datastructures import Headers
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from leadline.dashboard.security import Access
 from leadline.errors import ConfigurationError
@@ -44,6 +47,23 @@ def test_a_token_is_the_path_over_http(caller: Caller) -> None:
     answers = {path: client.post(path, headers=headers, content=b"{}") for path in ("/", "/x/y", f"/{TOKEN}")}
     assert [answer.status_code for answer in answers.values()] == [403, 403, 200]
     assert "leadline serve --env" in answers["/"].json()["message"]
+
+
+@pytest.mark.parametrize("keys", [None, {"AKIAEXAMPLE": "a-secret-of-some-length"}], ids=["token", "keys"])
+def test_a_body_is_not_read_from_strangers(caller: Caller, keys: dict[str, str] | None) -> None:
+    """Otherwise each of them could fill the memory with 4 MB."""
+    app = create_app(ApiService(caller.queue, Access(token=None if keys else TOKEN), keys))
+    sent = list[Message]()
+
+    async def receive() -> Message:
+        raise AssertionError("the body is read")
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": Headers(HEADERS).raw}
+    asyncio.run(app(scope, receive, send))
+    assert sent[0]["status"] == 403
 
 
 def test_a_token_is_made_once_and_is_private(tmp_path: Path) -> None:

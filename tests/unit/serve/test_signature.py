@@ -134,6 +134,11 @@ def test_nothing_is_done_for_a_request_without_a_signature(caller: Caller) -> No
     assert service.answer(request).status == 400  # there is no such job
 
 
+def test_a_large_body_is_told_to_be_too_large(caller: Caller) -> None:
+    service = ApiService(caller.queue, Access("0.0.0.0"), PAIRS)
+    assert service.answer(replace(signed(), body=b" " * (5 << 20))).status == 413
+
+
 @pytest.mark.parametrize("headers", [{"host": "evil.example"}, {"origin": "http://127.0.0.1:5156"}])
 def test_pages_in_a_browser_are_refused(caller: Caller, headers: dict[str, str]) -> None:
     given = HEADERS | {"x-amz-target": "SageMaker.ListTrainingJobs"}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from leadline.testing.runs import Capture, RunWriter
 
@@ -54,3 +54,20 @@ def test_a_page_is_live_and_controls_the_job_with_the_cookie(address: str, page:
     assert live.value.status == 200
     page.get_by_role("button", name="Controls", exact=True).click()
     expect(page.locator("#controls")).to_contain_text("No requests so far.")
+
+
+def test_a_page_with_an_old_token_says_that_it_is_no_longer_updated(
+    address: str, page: Page, context: BrowserContext
+) -> None:
+    page.add_init_script('Object.defineProperty(document, "hidden", { get: () => window.isHidden === true })')
+    page.expected_errors = re.compile("401")  # type: ignore[attr-defined]
+    page.goto(f"{address}/runs/first/overview")
+    expect(page.get_by_role("main")).not_to_contain_text("no longer updated")
+    cookies = context.cookies()
+    context.clear_cookies()
+    for is_hidden in ("true", "false"):
+        page.evaluate(f"window.isHidden = {is_hidden}; document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_role("alert")).to_contain_text("open the link that leadline ui printed last")
+    context.add_cookies(cookies)
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(page.get_by_role("alert")).to_have_count(0)

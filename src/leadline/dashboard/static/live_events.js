@@ -23,6 +23,20 @@ function connect(url) {
   if (source || document.hidden) return;
   source = new EventSource(url);
   source.addEventListener("changed", (event) => receive(JSON.parse(event.data)));
+  source.addEventListener("open", () => document.getElementById("not-live")?.remove());
+  source.addEventListener("error", () => source?.readyState === EventSource.CLOSED && onRefusal());
+}
+
+// Browsers connect again when the dashboard does not respond, but not when it refuses them, such as after a restart with another token.
+function onRefusal() {
+  disconnect();
+  if (document.getElementById("not-live")) return;
+  const notice = document.createElement("p");
+  notice.id = "not-live";
+  notice.className = "notice warn";
+  notice.setAttribute("role", "alert");
+  notice.textContent = "This page is no longer updated: the dashboard refuses it. Reload the page, or open the link that leadline ui printed last.";
+  document.getElementById("main").prepend(notice);
 }
 
 function disconnect() {

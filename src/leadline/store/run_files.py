@@ -51,6 +51,8 @@ def open_regular(path: str) -> FileIO:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
             raise _irregular(path, os.lstat(path).st_mode) from None
         raise
+    except ValueError:  # a null byte
+        raise IrregularFileError(errno.EINVAL, "cannot be the name of a file", path) from None
     try:
         mode = os.fstat(descriptor).st_mode
         if not stat.S_ISREG(mode):

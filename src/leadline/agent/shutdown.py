@@ -21,6 +21,7 @@ from leadline.records import describe
 from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
+from leadline.records.totals import steps_behind
 from leadline.store.control import read_actions
 from leadline.store.run_state import read_nodes, recorded_bytes, recorded_end
 
@@ -108,7 +109,7 @@ class Shutdown:
         self._parts, self._follow_horovod = parts, follow_horovod
         self._is_hurried = False
         """Whether the user does not want to wait any longer."""
-        self._has_announced_wait = False
+        self._has_announced_wait = self._has_announced_lag = False
 
     def run(self, signals: EndSignals, *, started: float) -> int:
         """Write the final status, wait for judge and commands, and print the summary.
@@ -248,11 +249,17 @@ class Shutdown:
         judge.read_summary()
 
     def _announce_wait(self) -> None:
-        """Show once for which deliveries the prompt is kept waiting."""
-        pending = self._parts.judge.pending_deliveries()
+        """Show once how far the judge is behind, and for which deliveries the prompt is kept waiting."""
+        judge, terminal = self._parts.judge, self._parts.terminal
+        behind = steps_behind(judge.summary or RuleSummary(), self._parts.workers.documents.values())
+        if behind and not self._has_announced_lag:
+            self._has_announced_lag = True
+            steps = counted(behind, "step")
+            terminal.message(f"waiting for the judge, which is {steps} behind; Ctrl-C keeps what it has judged")
+        pending = judge.pending_deliveries()
         if pending and not self._has_announced_wait:
             self._has_announced_wait = True
-            self._parts.terminal.message(f"waiting for {listed(pending)} (max 30 s); Ctrl-C skips")
+            terminal.message(f"waiting for {listed(pending)} (max 30 s); Ctrl-C skips")
 
     def _await_commands(self) -> None:
         """Wait until requested commands have ended, each within its timeout; Ctrl-C terminates them."""

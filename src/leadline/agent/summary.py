@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +14,7 @@ from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule
 from leadline.records.formatting import counted, duration, number, phase_label, share, signal_name
 from leadline.records.names import OVERHEAD
 from leadline.records.outcome import Problem, RunOutcome
-from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_behind, steps_by_mode
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -60,7 +61,11 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     for dropped in end.dropped:
         head += _wrap(f"{PREFIX}  ", f"incomplete data: {dropped}", width)
     if end.has_rules:
-        head += [line for text in _rule_facts(summary, end.outcome) for line in _wrap(f"{PREFIX}  ", text, width)]
+        head += [
+            line
+            for text in _rule_facts(summary, end.outcome, end.workers)
+            for line in _wrap(f"{PREFIX}  ", text, width)
+        ]
         head += _undecided_line(summary.rules, width) if steps_by_mode(end.workers) else []
     head += _time_lines(summary.time, end.outcome, width)
     head += _action_lines(end.actions, width)
@@ -128,12 +133,14 @@ def _why_no_step(end: JobEnd) -> str:
     )
 
 
-def _rule_facts(summary: RuleSummary, outcome: RunOutcome) -> list[str]:
+def _rule_facts(summary: RuleSummary, outcome: RunOutcome, workers: Iterable[WorkerDocument]) -> list[str]:
     """Return the counts of rules where the outcome has none, and how to complete the evaluation."""
     if not summary.rules:
         return ["the rules were not evaluated; evaluate them now with: leadline judge"]
     counts = [outcome.rules.words(with_fired=True)] if outcome.findings_ranked else []
-    return counts + ([] if summary.complete else ["evaluation incomplete, complete it with: leadline judge"])
+    behind = steps_behind(summary, workers) if summary.judged_step >= 0 else 0
+    how = f": the judge was {counted(behind, 'step')} behind" if behind else ""
+    return counts + ([] if summary.complete else [f"evaluation incomplete{how}, complete it with: leadline judge"])
 
 
 def _undecided_line(rules: tuple[SummarizedRule, ...], width: int) -> list[str]:

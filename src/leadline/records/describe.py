@@ -11,6 +11,7 @@ from leadline.records.documents import (
     DroppedData,
     DroppedSamples,
     RuleDocument,
+    RuleSummary,
     SampledItem,
     SummarizedRule,
     WorkerDocument,
@@ -31,6 +32,7 @@ from leadline.records.request import (
     Track,
     UnreadableRequest,
 )
+from leadline.records.totals import step_seconds, steps_behind
 
 _MOST: Final = 0.9
 _MAX_SAMPLED: Final = 4
@@ -134,6 +136,8 @@ def sender(by: str | None) -> str:
     return (by or "").removeprefix("rule:")
 
 
+_LATE_SECONDS: Final = 5.0
+"""A judge that is behind by what takes so long in the training no longer keeps up; it reads what is flushed."""
 ENDED_EARLY: Final = "its evaluation was ended early; complete it with: leadline judge"
 """Why a rule has not judged the whole run."""
 
@@ -141,6 +145,14 @@ ENDED_EARLY: Final = "its evaluation was ended early; complete it with: leadline
 def ended_early(judged_step: int) -> str:
     """Return how far a rule is clear whose evaluation was ended early."""
     return f"clear up to step {judged_step:,}; {ENDED_EARLY}"
+
+
+def judge_lag(summary: RuleSummary, workers: Iterable[WorkerDocument]) -> str:
+    """Return how far the judge of a running job is behind; empty: it keeps up."""
+    known = list(workers)
+    behind = steps_behind(summary, known)
+    is_late = behind * step_seconds(known) >= _LATE_SECONDS
+    return f"the judge is {counted(behind, 'step')} behind" if is_late and summary.rules else ""
 
 
 RuleStateName = Literal["fired", "error", "undecided", "clear", "not_applicable"]

@@ -217,7 +217,7 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     if problems:
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
-    verdict = _verdict(status, summary, counts, is_cut=any(worker.off is not None for worker in workers))
+    verdict = _verdict(status, summary, counts, workers)
     if status.status == "Failed":
         advice = "" if error else _READ_OUTPUT
         return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
@@ -335,16 +335,14 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
     return next((worker.error for worker in workers if worker.error), "")
 
 
-def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts, *, is_cut: bool) -> str:
-    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet.
-
-    Args:
-        is_cut: Whether the capture ended before the training.
-    """
+def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts, workers: Sequence[WorkerDocument]) -> str:
+    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet."""
+    is_cut = any(worker.off is not None for worker in workers)
     advice = f", {counted(counts.advice, 'piece of advice', 'pieces of advice')}" if counts.advice else ""
     if status.status not in JOB_ENDED:
+        lag = describe.judge_lag(summary, workers)
         found = "; no rule found a problem until then" if is_cut else ", no problem found so far"
-        return f"{found}{advice} ({counts.words()})" if counts.clear else ""
+        return (f"{found}{advice} ({counts.words()})" if counts.clear else "") + (f"; {lag}" if lag else "")
     if not counts.total:
         return "; no rules were evaluated"
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")

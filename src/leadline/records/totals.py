@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from leadline.records.documents import SampledItem, WorkerDocument
+from leadline.records.documents import RuleSummary, SampledItem, WorkerDocument
 
 
 def steps_by_mode(workers: Iterable[WorkerDocument]) -> dict[str, int]:
@@ -43,6 +43,21 @@ def compile_seconds(workers: Iterable[WorkerDocument]) -> float:
         Seconds.
     """
     return max((worker.compile_ns / 1e9 for worker in workers), default=0.0)
+
+
+def steps_behind(summary: RuleSummary, workers: Iterable[WorkerDocument]) -> int:
+    """Return how many steps were recorded, but not judged yet by all rules."""
+    return max(0, max((worker.step for worker in workers), default=-1) - summary.judged_step)
+
+
+def step_seconds(workers: Iterable[WorkerDocument]) -> float:
+    """Return how long a step takes on average: in the worker with the most steps.
+
+    Units:
+        Seconds; 0 if no step was recorded.
+    """
+    most = max(workers, key=lambda worker: sum(worker.steps.values()), default=WorkerDocument())
+    return most.loop_ns / 1e9 / max(1, sum(most.steps.values()))
 
 
 def sampled(workers: Iterable[WorkerDocument]) -> list[SampledItem]:

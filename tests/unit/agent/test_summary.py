@@ -153,6 +153,13 @@ def test_an_incomplete_evaluation() -> None:
     assert lines(rule("a"), complete=False)[2] == "leadline  evaluation incomplete, complete it with: leadline judge"
 
 
+def test_an_incomplete_evaluation_says_how_far_the_judge_was_behind() -> None:
+    summary = RuleSummary.from_dict({"judged_step": 3_000, "rules": [rule("a")]})
+    shown = lines(summary=summary, workers=(replace(WORKER, step=3_749),))
+    told = "leadline  evaluation incomplete: the judge was 749 steps behind, complete it with: leadline judge"
+    assert shown[2] == told
+
+
 def test_no_rules_at_all() -> None:
     assert len(lines(has_rules=False)) == 3
 

@@ -201,6 +201,14 @@ def test_one_of_several_workers_whose_capture_ended_is_told() -> None:
     assert run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),)), workers[:1]).capture_ended is None
 
 
+def test_a_judge_that_does_not_keep_up_is_told_while_the_job_runs() -> None:
+    worker = WorkerDocument(step=5_999, steps={"train": 6_000}, loop_ns=600 * 10**9)
+    for judged_step, told in ((5_960, ""), (4_999, "; the judge is 1,000 steps behind")):
+        summary = RuleSummary(judged_step=judged_step, rules=(rule("a"),))
+        outcome = run_outcome(RunStatus("InProgress"), summary, [worker])
+        assert outcome.text == f"Running: 6,000 steps, no problem found so far (1 rule clear){told}."
+
+
 def test_steps_of_evaluation_count_only_where_nothing_was_trained() -> None:
     worker = WorkerDocument(steps={"eval": 40})
     assert text(DONE, rule("a"), workers=[worker]).startswith("Completed: 40 eval steps, ")

@@ -1,4 +1,5 @@
-"""Cost of the judge: 40 rules on a synthetic training of 500 tensors, afterwards, on many stored runs, and live.
+"""Cost of the judge: 40 rules on a synthetic training of 500 tensors, afterwards, on many stored runs, and live; and
+the default rules on 64 workers.
 
 The training is written with the generator of ``leadline.testing``. In the live rows a step is written every 0.1 s and
 flushed every 250 ms, as by a training process; CPU time includes the judge and its workers.
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import harness
+import judged_workers
 import stored_runs
 from every_rule import OTHER_RUN
 from harness import Limit, Row
@@ -32,6 +34,8 @@ from leadline.store.presence import node_name
 from leadline.testing.runs import START_NS, RunWriter, SystemSample
 
 SHARE_LIMIT = Limit(10.0)
+WORKERS_LIMIT = Limit(10.0)
+"""Milliseconds of processor time for a step of 64 workers: the judge keeps up with steps of 10 ms on a free core."""
 LATENCY_LIMIT = Limit(1.0, figure="most")
 STEP_SECONDS = 0.1
 FLUSH_SECONDS = 0.25
@@ -244,6 +248,33 @@ def row_latency(rounds: int) -> Row:
     )
 
 
+def rows_of_workers(rounds: int, steps: int) -> list[Row]:
+    """Measure the processor time for a step of 64 workers: afterwards, and while all of them write."""
+    workers = judged_workers.WORKERS
+    with tempfile.TemporaryDirectory() as root:
+        harness.progress(f"  writing {steps} steps of {workers} workers")
+        run = judged_workers.write(Path(root, "stored"), steps)
+        afterwards = [judged_workers.judge_stored(run, steps) for _ in _counted(f"{workers} workers, stored", rounds)]
+        live = [
+            judged_workers.judge_live(Path(root, f"live-{index}"), steps)
+            for index in _counted(f"{workers} workers, live", rounds)
+        ]
+    note = f"{workers} workers, {steps:,} steps, default rules; found/expected: steps that were judged"
+    return [
+        Row(
+            f"{name}: processor time for a step of {workers} workers",
+            "ms",
+            harness.spread([each.milliseconds for each in measured]),
+            WORKERS_LIMIT,
+            asked=steps,
+            found=min(each.steps for each in measured),
+            note=note,
+            values=tuple(each.milliseconds for each in measured),
+        )
+        for name, measured in (("afterwards", afterwards), ("live", live))
+    ]
+
+
 def _row(
     name: str, unit: str, values: list[float], judging: list[int], *, limit: Limit | None = None, note: str = ""
 ) -> Row:
@@ -270,7 +301,7 @@ def _counted(label: str, rounds: int) -> Any:
 def main() -> int:
     parser = harness.arguments(__doc__, rounds=12, quick_rounds=2)
     parser.add_argument(
-        "--rows", default="afterwards,stored,live,latency", help="comma-separated (default %(default)s)"
+        "--rows", default="afterwards,stored,live,workers,latency", help="comma-separated (default %(default)s)"
     )
     options: argparse.Namespace = parser.parse_args()
     started, rounds = harness.machine(), harness.rounds_of(options)
@@ -282,6 +313,8 @@ def main() -> int:
         rows += stored_runs.rows(20 if options.quick else 200, 1 if options.quick else max(2, rounds // 4))
     if "live" in options.rows:
         rows += [row for every in (50, 10) for row in rows_live(every, rounds)]
+    if "workers" in options.rows:
+        rows += rows_of_workers(1 if options.quick else max(2, rounds // 4), 300 if options.quick else 1_000)
     if "latency" in options.rows:
         rows.append(row_latency(rounds))
     return harness.report("judge", rows, started=started, options=options)

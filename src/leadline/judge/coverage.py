@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from leadline.reader.view import Point
+from leadline.reader.point import Point
 from leadline.records import describe
 from leadline.records.documents import WorkerDocument
 from leadline.records.formatting import listed
 from leadline.records.names import CHECKS
-from leadline.records.needs import TensorNeed
+from leadline.records.needs import Needs, TensorNeed
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.series import SeriesLayout
 from leadline.statistics.definitions import is_vector
@@ -52,10 +52,10 @@ class Coverage:
             has_window: Whether the rule is evaluated on the step.
         """
         is_train = point.mode == "train" and bool(point.rows)
-        mode_step = max(row.mode_step for row in point.rows) if is_train else -1
+        mode_step = point.mode_steps[1] if is_train and point.mode_steps else -1
         self._last_step = max(self._last_step, mode_step)
         if len(self._seen) < len(self._needs):
-            self._present.update((id(row.layout), row.layout) for row in point.rows)
+            self._present.update((id(group.layout), group.layout) for group in point.groups)
         captured = self._captured(point) if len(self._needs) > 1 else set(self._needs) if has_window else set()
         self._seen.update(captured)
         for collection in captured if is_train else ():
@@ -98,10 +98,10 @@ class Coverage:
     def _captured(self, point: Point) -> set[str]:
         """Return the needed collections in the rows of a step, of any name."""
         captured: set[str] = set()
-        for row in point.rows:
-            known = self._layouts.get(id(row.layout))
+        for layout in (group.layout for group in point.groups):
+            known = self._layouts.get(id(layout))
             if known is None:
-                known = self._layouts[id(row.layout)] = (row.layout, frozenset(self._collections_of(row.layout)))
+                known = self._layouts[id(layout)] = (layout, frozenset(self._collections_of(layout)))
             captured |= known[1]
         return captured
 
@@ -113,6 +113,30 @@ class Coverage:
                 for index, statistic in layout.columns
             ):
                 yield collection
+
+
+def missing(needs: Needs, coverage: Coverage, *, is_of_trees: bool = False) -> str:
+    """Return why a rule without any data is undecided.
+
+    Args:
+        coverage: What was captured of its needs.
+        is_of_trees: Whether boosted trees are trained, and no network.
+    """
+    if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
+        return "no class labels were captured; those of a regression or ranking are not classes"
+    if needs.metrics:
+        return "not enough system metrics were sampled"
+    if needs.scan_seconds is not None:
+        return "no step was recorded"
+    collections = [need.collection for need in needs.tensors if need.collection not in (None, "all")]
+    required = [need.collection for need in needs.tensors if need.collection in collections and not need.is_optional]
+    if required:
+        return coverage.why_missing(required[0])
+    if collections:
+        return f"no {' or '.join(dict.fromkeys(map(str, collections)))} were captured"
+    if any(need.collection == "all" for need in needs.tensors):
+        return "nothing was captured"
+    return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"
 
 
 def missing_data(worker: WorkerDocument, needs: Sequence[TensorNeed], *, has_phases: bool = False) -> str:

@@ -12,15 +12,17 @@ from typing import Any, Final
 from leadline.config.secrets import scrub
 from leadline.errors import LeadlineError
 from leadline.judge.advice import in_terms_of, library_of_run
-from leadline.judge.coverage import Coverage
+from leadline.judge.coverage import Coverage, missing
 from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
 from leadline.judge.module_classes import ModuleClasses
 from leadline.reader.feed import MAX_STEP, Feed, OtherRun
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
+from leadline.reader.point import Point
+from leadline.reader.stream import SharedStreams
 from leadline.reader.timegrid import TimeGrid
-from leadline.reader.view import Point, View
+from leadline.reader.view import View
 from leadline.reader.window import Scan, Window
 from leadline.records.needs import Needs
 from leadline.records.plan import CaptureItem, CapturePlan
@@ -188,11 +190,11 @@ class _RuleGroup:
     rules should not wait for them. So does every rule that compares with other runs, because it waits for those.
     """
 
-    def __init__(self, run: str, tracks: list[RuleTrack], grid: TimeGrid) -> None:
-        self.tracks = tracks
+    def __init__(self, run: str, tracks: list[RuleTrack], grid: TimeGrid, streams: SharedStreams, reader: int) -> None:
+        self.tracks, self._streams, self._reader = tracks, streams, reader
         self._run, self._with_arrays = run, any(track.needs_arrays for track in tracks)
         self._is_over = False
-        self.feed = Feed(run, grid, with_arrays=self._with_arrays)
+        self.feed = Feed(run, grid, with_arrays=self._with_arrays, streams=streams, reader=reader)
         self.classes = ModuleClasses()
 
     def refresh(self, *, is_over: bool, gone: Collection[str]) -> bool:
@@ -203,6 +205,7 @@ class _RuleGroup:
             other.refresh()
         if not self.feed.has_late_data:
             return False
+        self._streams.leave(self._reader)  # it reads everything again, the others do not
         self.feed = Feed(self._run, self.feed.grid, with_arrays=self._with_arrays)
         self.classes = ModuleClasses()
         self.feed.refresh(is_over=is_over, gone=gone)
@@ -249,7 +252,9 @@ class Evaluator:
         together = [track for track in self._tracks if not track.needs.runs]
         arrays = [track for track in together if track.needs_arrays and not is_over]
         others = [track for track in together if track not in arrays]
-        self._groups = [_RuleGroup(run, tracks, self._grid) for tracks in (others, arrays, *alone) if tracks]
+        groups = [tracks for tracks in (others, arrays, *alone) if tracks]
+        streams = SharedStreams(run, len(groups))
+        self._groups = [_RuleGroup(run, tracks, self._grid, streams, at) for at, tracks in enumerate(groups)]
 
     def advance(
         self, *, is_over: bool = False, gone: Collection[str] = (), max_seconds: float = float("inf")
@@ -360,30 +365,6 @@ def _is_scan_time(needs: Needs, scan: Scan) -> bool:
     """Return whether a rule that scans less often than every second is evaluated at a scan."""
     seconds = max(1, round(needs.scan_seconds or 1.0))
     return scan.is_last or (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
-
-
-def missing(needs: Needs, coverage: Coverage, *, is_of_trees: bool = False) -> str:
-    """Return why a rule without any data is undecided.
-
-    Args:
-        coverage: What was captured of its needs.
-        is_of_trees: Whether boosted trees are trained, and no network.
-    """
-    if is_of_trees and needs.tensors and needs.tensors[0].collection == "labels" and not needs.tensors[0].raw:
-        return "no class labels were captured; those of a regression or ranking are not classes"
-    if needs.metrics:
-        return "not enough system metrics were sampled"
-    if needs.scan_seconds is not None:
-        return "no step was recorded"
-    collections = [need.collection for need in needs.tensors if need.collection not in (None, "all")]
-    required = [need.collection for need in needs.tensors if need.collection in collections and not need.is_optional]
-    if required:
-        return coverage.why_missing(required[0])
-    if collections:
-        return f"no {' or '.join(dict.fromkeys(map(str, collections)))} were captured"
-    if any(need.collection == "all" for need in needs.tensors):
-        return "nothing was captured"
-    return f"nothing whose name matches {needs.tensors[0].regex!r} was captured"
 
 
 def describe_error(error: BaseException) -> str:

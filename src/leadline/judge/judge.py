@@ -222,7 +222,7 @@ class Judge:
             self._changes.take(self._rule_results.judged_step)
         now = time.monotonic()
         status_ns = _changed_ns(os.path.join(self._run, layout.STATUS))
-        has_changed = self._watch.has_changed()
+        has_changed = any(process.is_waiting for process in self._rule_processes) and self._watch.has_changed()
         if status_ns != self._status_ns or now - self._liveness_at >= _LIVENESS_SECONDS:
             self._status_ns, self._liveness_at = status_ns, now
             if self._is_acting and last_agent(self._run) != self._agent:

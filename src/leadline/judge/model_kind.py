@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from leadline.reader.view import Point
+from leadline.reader.point import Point
 from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET
 from leadline.records.names import CHECKS, GRADIENT_NORMS, OPTIMIZER_VARIABLES, TREE_COLLECTIONS, is_module_collection
 from leadline.records.needs import TensorNeed
@@ -61,10 +61,10 @@ class ModelKind:
     def update(self, point: Point) -> bool:
         """Look at what was captured; return whether more is known by it."""
         before = (self.has_network, self.has_trees)
-        for row in point.rows:
-            if id(row.layout) not in self._seen:
-                self._seen[id(row.layout)] = row.layout
-                collections = {name for info in row.layout.tensors for name in info.collections}
+        for layout in (group.layout for group in point.groups):
+            if id(layout) not in self._seen:
+                self._seen[id(layout)] = layout
+                collections = {name for info in layout.tensors for name in info.collections}
                 self.has_network |= any(map(is_network_collection, collections))
                 self.has_trees |= not collections.isdisjoint(_TREE_COLLECTIONS)
         return (self.has_network, self.has_trees) != before

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-from leadline.reader.view import Point
+from leadline.reader.point import Point
 from leadline.records.names import MODULE_COLLECTIONS, is_module_collection, module_of
 from leadline.records.series import SeriesLayout, TensorInfo
 
@@ -26,10 +26,10 @@ class ModuleClasses:
 
     def update(self, point: Point) -> None:
         """Look at what was captured at a point."""
-        for row in point.rows:
-            if id(row.layout) not in self._seen:
-                self._seen[id(row.layout)] = row.layout
-                for tensor in row.layout.tensors:
+        for layout in (group.layout for group in point.groups):
+            if id(layout) not in self._seen:
+                self._seen[id(layout)] = layout
+                for tensor in layout.tensors:
                     self._add(tensor)
 
     def _add(self, tensor: TensorInfo) -> None:

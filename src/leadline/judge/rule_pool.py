@@ -24,6 +24,9 @@ MEMORY_BYTES: Final = 2 << 30
 END_HANG_SECONDS: Final = 10.0
 """The limit for one evaluation, once the run has ended and the user waits for the prompt."""
 END_START_SECONDS: Final = 30.0
+_PAUSE: Final = 9.0
+"""How long the pause after an evaluation is, relative to it: many small reads take longer than a few large ones."""
+_MAX_PAUSE_SECONDS: Final = 1.0
 _MAX_CRASHES: Final = 3
 """How often a worker may crash when no rule is responsible."""
 _KILLED: Final = (-signal.SIGKILL, -signal.SIGTERM)
@@ -161,6 +164,7 @@ class RuleProcess:
         self._is_ready = False
         self._was_over = self._is_complete = False
         self._has_work = True
+        self._asked_at = self._pause_until = 0.0
         self._worker: WorkerProcess | None = None
         self._progress_at = (0, 0.0)
         self._clock = StallClock(0)
@@ -197,6 +201,11 @@ class RuleProcess:
         if self._worker is not None and not self.is_finished:
             self._worker.send({"remove": sorted(self._removed)})
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it could evaluate new data at this moment."""
+        return not (self._is_busy or self.is_finished or self._has_work) and time.monotonic() >= self._pause_until
+
     def mark_pending(self) -> None:
         """Note that there is new data to evaluate."""
         self._has_work = True
@@ -205,10 +214,11 @@ class RuleProcess:
         """Have the worker evaluate new data, if it is idle and there is some."""
         if self._worker is not None:
             self._worker.flush()
-        if self._is_busy or self.is_finished or not self._has_work:
+        now = time.monotonic()
+        if self._is_busy or self.is_finished or not self._has_work or (now < self._pause_until and not is_over):
             return
         self._is_busy, self._has_work, self._was_over = True, False, is_over
-        self._progress_at = (-1, time.monotonic())
+        self._progress_at, self._asked_at = (-1, now), now
         self._running_worker.send({"is_over": is_over, "gone": sorted(gone)})
 
     def receive(self) -> list[dict[str, Any]]:
@@ -226,8 +236,10 @@ class RuleProcess:
             self.is_finished = all("error" in description for description in described.values())
         for answer in answers:
             self._forget_removed(answer)
-            self._is_busy = False
+            self._is_busy, now = False, time.monotonic()
             self._has_work = self._has_work or bool(answer["has_more"])
+            pause = 0.0 if answer["has_more"] else _PAUSE * (now - self._asked_at)
+            self._pause_until = now + min(pause, _MAX_PAUSE_SECONDS)
             self.is_finished = self._was_over and not answer["has_more"]
         return answers
 

@@ -11,12 +11,13 @@ import numpy as np
 
 from leadline.reader import liveness
 from leadline.reader.incarnations import Replacements, read_replacements
+from leadline.reader.point import Point, SeriesRow
 from leadline.reader.segments import Range
 from leadline.reader.step_axis import StepPlacer
-from leadline.reader.stream import StreamTail
+from leadline.reader.stream import SharedStreams
 from leadline.reader.tensors import TensorIndex
 from leadline.reader.timegrid import TimeGrid
-from leadline.reader.view import Point, SeriesRow, View
+from leadline.reader.view import View
 from leadline.reader.window import TensorArray, Window
 from leadline.records.needs import TensorNeed
 from leadline.store import layout
@@ -37,6 +38,10 @@ MAX_STEP: Final = 1 << 62
 class Feed:
     """Follows a run for rules.
 
+    Args:
+        streams: The streams of the run, if several feeds read them.
+        reader: The number of this feed among their readers.
+
     Attributes:
         grid: The time grid, for rules that are evaluated over time.
         judged_step: The last global step that was returned; -1 before the first.
@@ -45,14 +50,21 @@ class Feed:
             tensor). Start over with a new feed to include it.
     """
 
-    def __init__(self, run: str, grid: TimeGrid, *, with_arrays: bool = False) -> None:
+    def __init__(
+        self,
+        run: str,
+        grid: TimeGrid,
+        *,
+        with_arrays: bool = False,
+        streams: SharedStreams | None = None,
+        reader: int = 0,
+    ) -> None:
         self.grid = grid
         self.judged_step = -1
         self.seen: dict[str, tuple[int, int]] = {}
         self.has_late_data = False
         self._run, self._with_arrays = run, with_arrays
-        self._series: dict[str, StreamTail] = {}
-        self._timeline: dict[str, StreamTail] = {}
+        self._streams, self._reader = streams or SharedStreams(run), reader
         self._tensors: dict[str, TensorIndex] = {}
         self._complete: dict[str, int] = {}
         self._complete_before: dict[str, int] = {}
@@ -65,9 +77,8 @@ class Feed:
     @property
     def damage(self) -> list[str]:
         """One line for each part of the run that could not be read."""
-        streams = (*self._series.values(), *self._timeline.values())
         return [
-            *(line for stream in streams for line in stream.damage),
+            *self._streams.damage,
             *(line for folder in self._tensors.values() for line in folder.damage),
         ]
 
@@ -127,25 +138,28 @@ class Feed:
         return complete if complete == MAX_STEP or not self._with_arrays else self._complete_before.get(worker, -1)
 
     def _refresh_worker(self, worker: str, *, is_finished: bool) -> None:
-        events = self._timeline.setdefault(worker, StreamTail(self._run, layout.TIMELINE, worker))
-        series = self._series.setdefault(worker, StreamTail(self._run, layout.SERIES, worker))
         self._complete.setdefault(worker, -1)
         complete_steps: set[int] = set()
-        for batches in series.read_new(is_finished=is_finished):
+        for batches in self._read(layout.SERIES, worker, is_finished=is_finished):
             self._add_rows(worker, batches)
             complete_steps.update(np.unique(batches.numbers("complete_step"))[-2:].tolist())
         for step in sorted(complete_steps):
             self._note_complete(worker, step)
-        for batches in events.read_new(is_finished=is_finished):
+        for batches in self._read(layout.TIMELINE, worker, is_finished=is_finished):
             self._add_events(batches)
         if self._with_arrays:
-            for stored in self._tensors.setdefault(worker, TensorIndex(self._run, worker)).read_new():
+            if worker not in self._tensors:
+                self._tensors[worker] = TensorIndex(self._run, worker)
+            for stored in self._tensors[worker].read_new():
                 if not stored.is_readable:
                     continue
                 array = TensorArray(worker, stored.name, stored.step, stored.step, stored.load)
                 self._point(stored.step, stored.mode).arrays.append(array)
         if is_finished:
             self._complete[worker] = MAX_STEP
+
+    def _read(self, part: str, worker: str, *, is_finished: bool) -> list[Range]:
+        return self._streams.read_new(part, worker, reader=self._reader, is_finished=is_finished)
 
     def _add_rows(self, worker: str, batches: Range) -> None:
         shared = batches.info.layout

@@ -129,6 +129,45 @@ class StreamTail:
                     self.damage.append(line)
 
 
+class SharedStreams:
+    """The series and timelines of the workers of a run, each decoded once for several readers.
+
+    Args:
+        readers: Their number.
+    """
+
+    def __init__(self, run: str, readers: int = 1) -> None:
+        self._run, self._readers = run, set(range(readers))
+        self._tails: dict[tuple[str, str], StreamTail] = {}
+        self._waiting: dict[tuple[str, str], dict[int, list[Range]]] = {}
+
+    @property
+    def damage(self) -> list[str]:
+        """One line for each part that could not be read."""
+        return [line for _, tail in sorted(self._tails.items()) for line in tail.damage]
+
+    def read_new(self, part: str, stream: str, *, reader: int = 0, is_finished: bool = False) -> list[Range]:
+        """Return the batches accepted since the last call of a reader; the arguments are those of ``StreamTail``."""
+        key = part, stream
+        tail = self._tails.get(key)
+        if tail is None:
+            tail = self._tails[key] = StreamTail(self._run, part, stream)
+        new = tail.read_new(is_finished=is_finished)
+        if len(self._readers) == 1:
+            return self._waiting.pop(key, {}).get(reader, []) + new
+        waiting = self._waiting.setdefault(key, {number: [] for number in self._readers})
+        for batches in waiting.values():
+            batches += new
+        mine, waiting[reader] = waiting[reader], []
+        return mine
+
+    def leave(self, reader: int) -> None:
+        """Keep nothing for a reader any more."""
+        self._readers.discard(reader)
+        for waiting in self._waiting.values():
+            waiting.pop(reader, None)
+
+
 class BulkStream:
     """Reads a stream segment by segment, in parts of limited size; a damaged segment is not read any further.
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import compress
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from leadline.reader.step_axis import StepPlacer
+from leadline.reader.point import Infos, Point, RowGroup
 from leadline.reader.window import (
     Earlier,
     TensorArray,
@@ -33,60 +34,17 @@ if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats
 
 _Key = tuple[str, str, str, str]
-_Infos = dict[tuple[str, str], TensorInfo]
-"""By worker and tensor: tensors of the same name can have different shapes in different workers."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeriesRow:
-    """One row of a series."""
-
-    worker: str
-    layout: SeriesLayout
-    mode_step: int
-    time_ns: int
-    values: Floats
-
-
-@dataclass(slots=True)
-class Point:
-    """Everything captured at one step in one mode; complete before rules see it."""
-
-    step: int
-    """The global step."""
-    mode: str
-    rows: list[SeriesRow] = field(default_factory=list)
-    arrays: list[TensorArray] = field(default_factory=list)
-    is_incomplete: bool = False
-    is_skipped: bool = False
-    train_step: int = -1
-    """Where it stands on the axis of train steps; -1 until it is placed."""
-    _infos: _Infos | None = None
-
-    def place(self, axis: StepPlacer) -> None:
-        """Place it on the axis of train steps, after the points before it."""
-        mode_step = max((row.mode_step for row in self.rows), default=None)
-        self.train_step = axis.place(self.step, self.mode, mode_step)
-
-    @property
-    def infos(self) -> _Infos:
-        """The metadata of the tensors in its rows."""
-        if self._infos is None:
-            self._infos = {(row.worker, info.name): info for row in self.rows for info in row.layout.tensors}
-        return self._infos
-
-    @property
-    def time_ns(self) -> int:
-        return max((row.time_ns for row in self.rows), default=0)
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Columns:
-    """The columns of a layout that contain one statistic, in the order of the readings."""
+    """The columns of a layout that contain one statistic, in the order of the readings; one object for all rules."""
 
     indices: npt.NDArray[np.intp]
     tensors: tuple[tuple[int, TensorInfo], ...]
     """The tensor of each column, with its index in the layout."""
+    losses: int
+    """The number of columns that are losses; they come first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +67,7 @@ class View:
         self._spacing: dict[tuple[_Key, int], list[int]] = {}
         self._arrays: dict[tuple[str, str], list[TensorArray]] = {}
         self._point = Point(-1, "train")
-        self._rows: list[tuple[SeriesRow, _Selection]] = []
+        self._groups: list[tuple[RowGroup, _Selection]] = []
         self._mode_step = 0
         self._array_statistics = sorted(
             {statistic for need in self._needs for statistic in need.statistics if is_vector(statistic)}
@@ -122,11 +80,11 @@ class View:
     def select(self, point: Point) -> Window | None:
         """Return a window on a point; None if nothing that the rule needs was captured."""
         self._point = point
-        self._mode_step = min((row.mode_step for row in point.rows), default=point.step)
-        selected = ((row, self._select(row.layout)) for row in point.rows)
-        self._rows = [(row, selection) for row, selection in selected if selection.columns]
+        self._mode_step = point.mode_steps[0] if point.mode_steps else point.step
+        selected = ((group, self._select(group.layout)) for group in point.groups)
+        self._groups = [(group, selection) for group, selection in selected if selection.columns]
         if (
-            not self._rows
+            not self._groups
             and not self.arrays()
             and not any(self._sources(statistic) for statistic in self._array_statistics)
         ):
@@ -151,24 +109,39 @@ class View:
             self._arrays.setdefault((array.worker, array.tensor), []).append(array)
         if self._history == 0:
             return
-        for statistic in {name for _, selection in self._rows for name in selection.with_history}:
+        for statistic in {name for _, selection in self._groups for name in selection.with_history}:
             for reading in self.readings(statistic, None):
                 self._past_of(reading).append(Earlier(reading.mode_step, reading.step, reading.value))
 
     def readings(self, statistic: str, where: Callable[[Floats], Choices] | None) -> list[TensorReading]:
         selected = [
-            (row, selection.columns[statistic]) for row, selection in self._rows if statistic in selection.columns
+            (group, selection.columns[statistic]) for group, selection in self._groups if statistic in selection.columns
         ]
+        if where is not None:
+            return self._ordered(selected, statistic, where)
+        key = (statistic, self._is_global, *(columns for _, columns in selected))
+        shared = self._point.shared_readings.get(key)
+        if shared is None:
+            shared = self._point.shared_readings[key] = self._ordered(selected, statistic, None)
+        return list(shared)
+
+    def _ordered(
+        self,
+        selected: Sequence[tuple[RowGroup, _Columns]],
+        statistic: str,
+        where: Callable[[Floats], Choices] | None,
+    ) -> list[TensorReading]:
         readings = [
-            reading for row, columns in selected for reading in self._readings_of(row, columns, statistic, where)
+            reading for group, columns in selected for reading in self._readings_of(group, columns, statistic, where)
         ]
-        return readings if len(selected) < 2 else sorted(readings, key=reading_order)
+        is_ordered = not selected or (len(selected) == 1 and selected[0][0].is_ordered)
+        return readings if is_ordered else sorted(readings, key=reading_order)
 
     def tensor_names(self) -> set[str]:
         """Return the needed tensors that the current point contains."""
         names = {array.tensor for array in self.arrays()}
         names.update(tensor for statistic in self._array_statistics for _, tensor in self._sources(statistic))
-        for _, selection in self._rows:
+        for _, selection in self._groups:
             names.update(info.name for columns in selection.columns.values() for _, info in columns.tensors)
         return names
 
@@ -249,31 +222,37 @@ class View:
         return None
 
     def _readings_of(
-        self, row: SeriesRow, columns: _Columns, statistic: str, where: Callable[[Floats], Choices] | None
-    ) -> list[TensorReading]:
-        values, tensors = row.values[columns.indices], columns.tensors
-        if where is not None:
-            chosen = np.flatnonzero(where(values)).tolist()
-            values, tensors = values[chosen], tuple(tensors[index] for index in chosen)
-        worker, time_ns, step = row.worker, row.time_ns, self._point.step
-        mode, mode_step = ("global", step) if self._is_global else (self._point.mode, row.mode_step)
-        return [
-            TensorReading(
-                worker,
-                info.name,
-                info.collections,
-                info.shape,
-                statistic,
-                value,
-                step,
-                mode,
-                mode_step,
-                time_ns,
-                index,
-                info.dtype,
-            )
-            for (index, info), value in zip(tensors, values.tolist(), strict=True)
-        ]
+        self, group: RowGroup, columns: _Columns, statistic: str, where: Callable[[Floats], Choices] | None
+    ) -> Iterator[TensorReading]:
+        """Yield the readings of the rows of a group: the losses of all of them, then the others."""
+        values, step = group.values[:, columns.indices], self._point.step
+        mode, at_step = ("global", step) if self._is_global else (self._point.mode, -1)
+        chosen = None if where is None else where(values.reshape(-1)).reshape(values.shape)
+        for part in (slice(0, columns.losses), slice(columns.losses, None)):
+            tensors = columns.tensors[part]
+            if not tensors:
+                continue
+            for number, (row, numbers) in enumerate(zip(group.rows, values[:, part].tolist(), strict=True)):
+                pairs: Iterable[tuple[tuple[int, TensorInfo], float]] = zip(tensors, numbers, strict=True)
+                if chosen is not None:
+                    pairs = compress(pairs, chosen[number, part].tolist())
+                worker, time_ns = row.worker, row.time_ns
+                mode_step = at_step if self._is_global else row.mode_step
+                for (index, info), value in pairs:
+                    yield TensorReading(
+                        worker,
+                        info.name,
+                        info.collections,
+                        info.shape,
+                        statistic,
+                        value,
+                        step,
+                        mode,
+                        mode_step,
+                        time_ns,
+                        index,
+                        info.dtype,
+                    )
 
     def _past_of(self, reading: TensorReading) -> deque[Earlier] | list[Earlier]:
         key = _key(reading)
@@ -329,23 +308,26 @@ def _selection(key: _LayoutKey, needs: tuple[TensorNeed, ...]) -> _Selection:
         if any(need.history != 0 for need in matching):
             with_history.add(statistic)
     return _Selection(
-        {name: _in_order(layout, indices) for name, indices in columns.items()}, tuple(sorted(with_history))
+        {name: _in_order(key, tuple(indices)) for name, indices in columns.items()}, tuple(sorted(with_history))
     )
 
 
-def _in_order(layout: SeriesLayout, columns: Iterable[int]) -> _Columns:
+@lru_cache(maxsize=2048)
+def _in_order(key: _LayoutKey, columns: tuple[int, ...]) -> _Columns:
     """Order the columns of one statistic like the readings of one worker (``reading_order``)."""
+    layout = key.layout
 
     def order(column: int) -> tuple[bool, int]:
         index = layout.columns[column][0]
         return "losses" not in layout.tensors[index].collections, index
 
     ordered = sorted(columns, key=order)
-    tensors = ((layout.columns[column][0], layout.tensors[layout.columns[column][0]]) for column in ordered)
-    return _Columns(np.asarray(ordered, dtype=np.intp), tuple(tensors))
+    tensors = tuple((layout.columns[column][0], layout.tensors[layout.columns[column][0]]) for column in ordered)
+    losses = sum("losses" in info.collections for _, info in tensors)
+    return _Columns(np.asarray(ordered, dtype=np.intp), tensors, losses)
 
 
-def _collections(worker: str, name: str, infos: _Infos) -> tuple[str, ...]:
+def _collections(worker: str, name: str, infos: Infos) -> tuple[str, ...]:
     info = infos.get((worker, name))
     return info.collections if info else guess_collections(name)
 

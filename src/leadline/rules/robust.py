@@ -16,6 +16,9 @@ NORMAL_MAD: Final = 1.4826
 
 def finite(values: Iterable[float]) -> list[float]:
     """Return the finite values, in order."""
+    values = list(values)
+    if all(map(math.isfinite, values)):
+        return values
     return [value for value in values if math.isfinite(value)]
 
 

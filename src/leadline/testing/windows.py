@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 
+from leadline.reader.point import Point, SeriesRow
 from leadline.reader.step_axis import StepPlacer
-from leadline.reader.view import Point, SeriesRow, View
+from leadline.reader.view import View
 from leadline.reader.window import TensorArray
-from leadline.records.series import SeriesLayout
+from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
 from leadline.testing.runs import ArrayStatistics, Capture, RawTensors
@@ -67,7 +69,13 @@ def _row(part: Capture, shapes: Mapping[str, tuple[int, ...]]) -> SeriesRow:
     columns = tuple((index, statistic) for index, name in enumerate(names) for statistic in part.values[name])
     values = np.array([part.values[names[index]][statistic] for index, statistic in columns], dtype=np.float64)
     mode_step = part.step if part.mode_step is None else part.mode_step
-    return SeriesRow(part.worker, SeriesLayout(tensors, columns), mode_step, part.at_ns, values)
+    return SeriesRow(part.worker, _layout(tensors, columns), mode_step, part.at_ns, values)
+
+
+@lru_cache(maxsize=256)
+def _layout(tensors: tuple[TensorInfo, ...], columns: tuple[tuple[int, str], ...]) -> SeriesLayout:
+    """Return the same object for equal layouts, as the reader does."""
+    return SeriesLayout(tensors, columns)
 
 
 def _array(part: RawTensors, name: str, mode_step: int) -> TensorArray:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from leadline.judge.evaluator import Evaluator
+from leadline.reader.view import View
+from leadline.reader.window import reading_order
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear
 from leadline.rules.rule import Rule
 from leadline.store import codec
 from leadline.testing.runs import START_NS, Capture, RunWriter
+from leadline.testing.windows import points
 
 Seen = list[tuple[int, list[tuple[str, float]]]]
 
@@ -71,3 +77,30 @@ def test_needs_accept_lists(tmp_path: Path) -> None:
 def test_a_layout_that_is_read_again_is_the_same_object() -> None:
     metadata = {"tensors": '[["loss", ["losses"], [], "float64"]]', "columns": '[[0, "value"]]'}
     assert codec.parse_series_metadata(metadata) is codec.parse_series_metadata(dict(metadata))
+
+
+@given(
+    workers=st.lists(st.integers(0, 12), min_size=1, max_size=5, unique=True),
+    names=st.lists(st.sampled_from(["loss", "b.loss", "accuracy", "lr", "w.weight"]), min_size=1, unique=True),
+    other=st.booleans(),
+    positive=st.booleans(),
+)
+def test_readings_of_many_workers_are_in_the_order_of_the_specification(
+    workers: list[int], names: list[str], other: bool, positive: bool
+) -> None:
+    """As ``reading_order`` sorts them, with one layout or several, and the same for each rule that asks."""
+    numbers = {(rank, name): float(rank - 5 + index) for rank in workers for index, name in enumerate(names)}
+    parts = [Capture(0, {name: {"value": numbers[rank, name]} for name in names}, f"rank{rank}-1") for rank in workers]
+    parts += [Capture(0, {"late": {"value": 1.0}}, f"rank{workers[0]}-1")] if other else []
+    (point,) = points(parts, shapes={})
+    where = (lambda values: values > 0) if positive else None
+    found = []
+    for need in (TensorNeed("all", statistics=("value",)), TensorNeed(regex=".*", statistics=("value",))):
+        window = View([need]).select(point)
+        assert window is not None
+        found.append(window.readings("value", where=where))
+    assert found[0] == found[1] == sorted(found[0], key=reading_order)
+    told = {(reading.worker, reading.tensor): reading.value for reading in found[0]}
+    expected = {(f"rank{rank}-1", name): value for (rank, name), value in numbers.items()}
+    expected |= {(f"rank{workers[0]}-1", "late"): 1.0} if other else {}
+    assert told == {key: value for key, value in expected.items() if not positive or value > 0}

@@ -82,7 +82,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         is_judged, known, streak = False, 0, 0
         for reading in window.readings("value"):
-            values = [*(earlier.value for earlier in window.earlier(reading)), reading.value]
+            values = [earlier.value for earlier in window.earlier(reading)]
+            values.append(reading.value)
             latest = finite(values[-self.patience :])
             before = finite(values[: -self.patience])
             if not latest:
@@ -91,6 +92,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             if len(before) < min(_MIN_LOSSES, self.window):
                 continue
             is_judged = True
+            if latest[-1] <= lowest_spike_bound(before):
+                continue  # the last loss ends every row of high ones; most steps need no more than this
             start = median(window.memory[reading.worker, reading.tensor])
             bound, usual, spread = spike_bound(before, self.k)
             bound = max(bound, usual + _UNDONE_SHARE * (start - usual))
@@ -122,6 +125,12 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             "usually the rate is too high, or a batch is an outlier",
             worker=reading.worker,
         )
+
+
+def lowest_spike_bound(before: list[float]) -> float:
+    """Return a value that ``spike_bound`` is at least, whatever the noise."""
+    usual = median(before)
+    return usual + abs(usual) / 2
 
 
 def spike_bound(before: list[float], k: float) -> tuple[float, float, float]:

@@ -207,16 +207,16 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     def _evaluate_level(
         self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall, *, was_stuck: bool
     ) -> _Level | None:
-        half = curve.means[len(curve.means) // 2 :]
-        level = sum(half) / len(half)
-        error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
-        trend = mann_kendall(half)
-        p = trend.p_of_rising() if curve.is_upward else trend.p_of_falling()
         known = labels.level(reading.tensor)
         if known is None and reading.mode == "train" and "losses" in reading.collections:
             known = labels.level_of_only_call()
         if known is None and not self.from_start:
             return None
+        half = curve.means[len(curve.means) // 2 :]
+        level = sum(half) / len(half)
+        error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
+        trend = mann_kendall(half)
+        p = trend.p_of_rising() if curve.is_upward else trend.p_of_falling()
         trivial, predictor = known or _start(curve)
         is_better = (level - trivial if curve.is_upward else trivial - level) > (4 if was_stuck else 2) * error
         is_stuck = p > (self.p / _STICKY if was_stuck else self.p) and not is_better

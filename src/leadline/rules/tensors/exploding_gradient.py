@@ -86,7 +86,8 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             return Undecided("a gradient scaler skipped the step")
         is_judged, known = False, 0
         for reading in _norms(window.readings("value")):
-            values = [*(earlier.value for earlier in window.earlier(reading)), reading.value]
+            values = [earlier.value for earlier in window.earlier(reading)]
+            values.append(reading.value)
             before = finite(values[:-_LATEST])[-max(self.window, self.warmup) :]
             known = max(known, len(before) + len(finite(values[-_LATEST:])))
             if len(before) < self.warmup:
@@ -95,8 +96,11 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
             if usual <= 0:
                 continue
             is_judged = True
+            latest = finite(values[-_LATEST:])
+            if max(latest, default=0.0) <= usual * self.factor:
+                continue  # the bound is at least this; most steps need no more
             bound = usual * max(self.factor, _noise(before[-self.window :])) * self._uncertainty(len(before))
-            high = [norm for norm in finite(values[-_LATEST:]) if norm > bound]
+            high = [norm for norm in latest if norm > bound]
             if len(high) >= self.patience:
                 return self._fired(reading, usual, high)
         if is_judged:

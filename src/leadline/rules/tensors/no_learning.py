@@ -135,7 +135,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> dict[str, _Known]:
         known: dict[str, _Known] = memory or {}
-        rates = []
+        rates: dict[str, list[TensorReading]] = {}
         for reading in window.readings("value"):
             if reading.tensor.endswith(_UNMANAGED):
                 _note_unmanaged(known.setdefault(reading.worker, _Known()), reading)
@@ -145,9 +145,9 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             elif "losses" in reading.collections:
                 known.setdefault(reading.worker, _Known()).levels.add([reading])
             else:
-                rates.append(reading)
-        for worker in {reading.worker for reading in rates}:
-            _note_rates(known.setdefault(worker, _Known()), [reading for reading in rates if reading.worker == worker])
+                rates.setdefault(reading.worker, []).append(reading)
+        for worker, readings in rates.items():
+            _note_rates(known.setdefault(worker, _Known()), readings)
         gradients = {(reading.worker, reading.tensor): reading.value for reading in window.readings("abs_max")}
         largest = _largest(gradients)
         for reading in window.readings("checksum"):
@@ -161,11 +161,12 @@ class NoLearning(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         numbers = window.readings("value")
         sums = window.readings("checksum")
-        workers = dict.fromkeys(reading.worker for reading in (*numbers, *sums))
-        for worker in workers:
-            known = window.memory[worker]
-            step = max(reading.mode_step for reading in (*numbers, *sums) if reading.worker == worker)
-            finding = self._judge(known, step, [reading for reading in (*numbers, *sums) if reading.worker == worker])
+        workers: dict[str, list[TensorReading]] = {}
+        for reading in (*numbers, *sums):
+            workers.setdefault(reading.worker, []).append(reading)
+        for worker, readings in workers.items():
+            step = max(reading.mode_step for reading in readings)
+            finding = self._judge(window.memory[worker], step, readings)
             if finding is not None:
                 return self._fired(*finding, worker=worker)
         if not sums:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
@@ -11,12 +10,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.agent.components import AgentComponents
-from leadline.agent.judge_supervisor import JudgeSupervisor
 from leadline.agent.launch import runs_python
 from leadline.agent.signals import TO_END
 from leadline.agent.summary import JobEnd, summary_lines
 from leadline.errors import STOPPED
-from leadline.process.stall import STARVED_SECONDS, StallClock
+from leadline.process.stall import StuckWatch
 from leadline.records import describe
 from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.formatting import counted, listed
@@ -30,8 +28,6 @@ _JUDGE_POLL_SECONDS: Final = 0.01
 _COMMAND_POLL_SECONDS: Final = 0.05
 _STUCK_SECONDS: Final = 10.0
 """The judge is terminated when its summary did not change for so long, and it did nothing although it could."""
-_LOOK_SECONDS: Final = 0.25
-"""How often it is looked at what the judge does."""
 _SILENT_WAIT_SECONDS: Final = 2.0
 """How long the prompt is kept waiting without a message."""
 _JUDGE_GRACE_SECONDS: Final = 2.0
@@ -74,28 +70,6 @@ class EndSignals:
         """Return whether the job trained on after all signals; one that ends takes a few steps more at most."""
         after = [workers[name].step - step for name, step in self._steps.items() if name in workers]
         return max(after, default=0) >= _SURVIVED_STEPS
-
-
-class _StuckJudge:
-    """Tells a judge that does nothing from one that computes, or gets no processor."""
-
-    def __init__(self, judge: JudgeSupervisor) -> None:
-        self._judge = judge
-        self._clock = StallClock(0)
-        self._progress_at, self._look_at = math.inf, 0.0
-
-    def look(self, now: float, *, has_progress: bool) -> bool:
-        """Return whether the judge is stuck.
-
-        Args:
-            has_progress: Whether its summary has changed since the last call.
-        """
-        if has_progress or self._clock.pid != self._judge.pid:
-            self._clock, self._progress_at = StallClock(self._judge.pid), now
-        if now >= self._look_at:
-            self._look_at = now + _LOOK_SECONDS
-            self._clock.look(now)
-        return self._clock.idle_seconds > _STUCK_SECONDS or now - self._progress_at > STARVED_SECONDS
 
 
 class Shutdown:
@@ -226,7 +200,7 @@ class Shutdown:
         parts, judge = self._parts, self._parts.judge
         if not judge.is_needed:
             return
-        began, stuck = parts.clock(), _StuckJudge(judge)
+        began, stuck = parts.clock(), StuckWatch(_STUCK_SECONDS)
         while not judge.has_completed() and not judge.is_over:
             info = parts.gate.wait(_JUDGE_POLL_SECONDS)
             if info is not None and info.si_signo in TO_END:
@@ -239,7 +213,7 @@ class Shutdown:
             if now - began > _SILENT_WAIT_SECONDS:
                 self._announce_wait()
             parts.requests.commands.advance(now)
-            if stuck.look(now, has_progress=judge.read_summary()):
+            if stuck.look(judge.pid, now, has_progress=judge.read_summary()):
                 parts.terminal.message("rule evaluation is stuck; terminating it", "warning")
                 break
             judge.poll(now, is_urgent=True)

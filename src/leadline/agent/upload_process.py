@@ -12,12 +12,13 @@ from typing import Final
 from leadline.agent.signals import TO_END, TO_STDERR, SignalGate
 from leadline.process.child import Child
 from leadline.process.interpreter import own_command, own_environment
+from leadline.process.stall import StuckWatch
 from leadline.records.formatting import size
 from leadline.store.upload_state import read_upload
 
 _RESTART_SECONDS: Final = 10.0
 _PATIENCE_SECONDS: Final = 60.0
-"""How long the prompt waits for an upload that makes no progress."""
+"""How long the prompt waits for an upload that makes no progress although it could."""
 _SILENT_WAIT_SECONDS: Final = 3.0
 _POLL_SECONDS: Final = 0.05
 
@@ -61,15 +62,15 @@ class UploadProcess:
         if self._child is None:
             return
         self._child.send_signal(signal.SIGTERM)
-        began = last_progress = self._clock()
+        began, stuck = self._clock(), StuckWatch(_PATIENCE_SECONDS)
         uploaded, has_announced = -1, False
         while self._child.code is None:
             info = self._gate.wait(_POLL_SECONDS)
             self._gate.reap()
             now, state = self._clock(), read_upload(self._run)
-            if state.uploaded_bytes != uploaded:
-                uploaded, last_progress = state.uploaded_bytes, now
-            if (info is not None and info.si_signo in TO_END) or now - last_progress > _PATIENCE_SECONDS:
+            has_progress, uploaded = state.uploaded_bytes != uploaded, state.uploaded_bytes
+            is_stuck = stuck.look(self._child.pid, now, has_progress=has_progress)
+            if (info is not None and info.si_signo in TO_END) or is_stuck:
                 self._child.kill()
                 break
             if now - began > _SILENT_WAIT_SECONDS and not has_announced:

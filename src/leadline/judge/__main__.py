@@ -6,6 +6,8 @@ import argparse
 import os
 import signal
 import sys
+import time
+from typing import Final
 
 from leadline.errors import LeadlineError
 from leadline.judge.judge import EndedEarly, Judge
@@ -13,6 +15,9 @@ from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
 from leadline.judge.stored_results import lock_rules
 from leadline.reader.pandas_import import skip_pandas_import
 from leadline.records.formatting import printable
+
+_LOCK_SECONDS: Final = 3.0
+_LOCK_PAUSE_SECONDS: Final = 0.1
 
 
 def main() -> int:
@@ -35,12 +40,19 @@ def main() -> int:
     try:
         limits, run = WorkerLimits(arguments.hang_seconds, arguments.memory_bytes), os.path.abspath(arguments.run)
         judge = Judge(run, limits=limits)
-        lock_rules(run)  # until this process ends; one that finds it locked is about to replace the judge that holds it
+        _await_lock(run)
         judge.judge(follow=arguments.follow)
     except (LeadlineError, OSError) as error:
         sys.stderr.write(f"leadline: {printable(str(error))}\n")
         return 2
     return 0
+
+
+def _await_lock(run: str) -> None:
+    """Lock the results of a run until this process ends; a judge that this one replaces may be about to end."""
+    until = time.monotonic() + _LOCK_SECONDS
+    while lock_rules(run) is None and time.monotonic() < until:
+        time.sleep(_LOCK_PAUSE_SECONDS)
 
 
 def _on_terminate(number: int, _: object) -> None:

@@ -22,6 +22,7 @@ from leadline.judge.rule_changes import RuleChanges, rules_of
 from leadline.judge.rule_entry import Results
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
 from leadline.judge.rule_results import RuleResultStore
+from leadline.process.stall import STARVED_SECONDS
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
 from leadline.reader.liveness import RunWatch
@@ -42,7 +43,7 @@ _LIVENESS_SECONDS: Final = 1.0
 DRAIN_SECONDS: Final = 30.0
 """How long deliveries may take after the end of a run."""
 RENDER_SECONDS: Final = 30.0
-"""How long the reports of rules may take after the end of a run."""
+"""How long the report of a rule may take after the end of a run; its wait for a processor does not count."""
 _HEARTBEAT_SECONDS: Final = 1.0
 """The interval at which the summary is written while the judge waits for deliveries or reports."""
 
@@ -124,8 +125,8 @@ class Judge:
         self._finish_deliveries()
         self._finish_reports()
         self._rule_results.finish()
-        if self._rule_results.write_error is not None:
-            raise _not_written(self._rule_results.write_error)
+        if (error := self._rule_results.write_error) is not None:
+            raise _not_written(error)
         return self._rule_results.results(self._damage)
 
     def _finish_deliveries(self) -> None:
@@ -143,13 +144,11 @@ class Judge:
         """Wait for the final reports of the rules, then give up."""
         renderers = list(self._renderers.values())
         for renderer in renderers:
-            renderer.mark_outdated()
+            renderer.begin_last()
         try:
-            self._await(
-                lambda: [renderer.name for renderer in renderers if renderer.is_busy or renderer.is_outdated],
-                self._render,
-                RENDER_SECONDS,
-            )
+            self._await(lambda: _awaited(renderers), self._render, STARVED_SECONDS)
+            for renderer in renderers:
+                renderer.give_up()
         except EndedEarly:
             return
         finally:
@@ -381,6 +380,10 @@ def judge_run(
         LeadlineError: They could not be written for another reason.
     """
     return Judge(os.path.abspath(run), rules, is_written=write, limits=limits).judge(follow=follow)
+
+
+def _awaited(renderers: Sequence[ReportRenderer]) -> list[str]:
+    return [renderer.name for renderer in renderers if renderer.is_awaited(RENDER_SECONDS)]
 
 
 def _not_written(error: OSError) -> LeadlineError:

@@ -8,6 +8,7 @@ from typing import Final
 
 from leadline.process.child import Child
 from leadline.process.interpreter import own_command, own_environment
+from leadline.process.stall import StallClock
 
 FIRST_AFTER_SECONDS: Final = 10.0
 """When a report is rendered for the first time: there is something to see by then."""
@@ -53,11 +54,30 @@ class ReportRenderer:
         self._began = 0.0
         self._next_at = clock() + FIRST_AFTER_SECONDS
         self.is_outdated = self._has_warned = False
+        self._clock_of_child = StallClock(0)
 
     @property
     def is_busy(self) -> bool:
         """Whether a rendering is in progress."""
         return self._child is not None
+
+    def begin_last(self) -> None:
+        """Have the report rendered once more: nothing more is evaluated. A rendering in progress ends before."""
+        self.mark_outdated()
+        self._clock_of_child.reset()
+
+    def is_awaited(self, seconds: float) -> bool:
+        """Return whether the last rendering is not complete, and has not taken so long yet.
+
+        What it waited for a processor does not count.
+        """
+        is_late = self._child is not None and self._clock_of_child.used_seconds > seconds
+        return (self.is_busy or self.is_outdated) and not is_late
+
+    def give_up(self) -> None:
+        """Report that the last rendering is not complete."""
+        if self.is_busy or self.is_outdated:
+            self._report_failure("it was not complete in time; leadline report renders one of the whole run")
 
     def mark_outdated(self) -> None:
         """Have the report rendered again."""
@@ -85,11 +105,14 @@ class ReportRenderer:
         try:
             self._child = Child(self._command, own_environment(), keeps_errors=True)
             self._child.deadline = now + MAX_SECONDS
+            self._clock_of_child = StallClock(self._child.pid)
         except OSError as error:
             self._report_failure(error.strerror or str(error))
 
     def _supervise(self, now: float) -> None:
         child = self._child
+        if child is not None:
+            self._clock_of_child.look(now)
         if child is None or (child.poll() is None and not child.is_overdue(now)):
             return
         child.kill()

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 MAX_LOOK_SECONDS: Final = 1.0
 """The most that counts between two looks: whoever looked had no processor for the rest of the time either."""
+LOOK_SECONDS: Final = 0.25
+"""How often it is looked at what a process does that others wait for."""
 STARVED_SECONDS: Final = 600.0
 """How long a process may wait for a processor or a disk before it is given up all the same."""
 _IDLE_STATES: Final = frozenset({"S", "I"})
@@ -63,6 +65,33 @@ class StallClock:
             self.idle_seconds += passed if is_idle else 0.0
             self.used_seconds += max(passed if slept else 0.0, min(own - self._own, now - self._at))
         self._at, self._own, self._all = now, own, total
+
+
+class StuckWatch:
+    """Tells a process that does nothing from one that computes, or gets no processor.
+
+    Args:
+        patience_seconds: How long it may sleep, without progress.
+    """
+
+    def __init__(self, patience_seconds: float) -> None:
+        self._patience_seconds = patience_seconds
+        self._clock = StallClock(0)
+        self._progress_at, self._look_at = 0.0, 0.0
+
+    def look(self, pid: int, now: float, *, has_progress: bool) -> bool:
+        """Return whether the process is stuck.
+
+        Args:
+            pid: The process; another one than before has its own time.
+            has_progress: Whether it has made progress since the last call.
+        """
+        if has_progress or self._clock.pid != pid:
+            self._clock, self._progress_at = StallClock(pid), now
+        if now >= self._look_at:
+            self._look_at = now + LOOK_SECONDS
+            self._clock.look(now)
+        return self._clock.idle_seconds > self._patience_seconds or now - self._progress_at > STARVED_SECONDS
 
 
 def _with_children(pid: int, proc: str) -> list[int]:

@@ -182,3 +182,28 @@ def test_closing_kills_the_running_process(tmp_path: Path, hand: Hand) -> None:
 
 def test_the_command_renders_a_report_of_the_run() -> None:
     assert render_command("/run", "profiling")[1:] == ["-P", "-m", "leadline.reports", "/run", "profiling"]
+
+
+def test_a_report_that_is_not_complete_in_time_is_reported(tmp_path: Path) -> None:
+    said: list[str] = []
+    renderer = ReportRenderer("profiling report", writing(tmp_path, "time.sleep(100)"), said.append)
+    renderer.mark_outdated()
+    renderer.advance(is_last=True)
+    assert renderer.is_awaited(3600.0)
+    wait_for(lambda: renderer.advance(is_last=True) or not renderer.is_awaited(0.01))
+    renderer.give_up()
+    renderer.close()
+    assert said == [
+        "could not render the profiling report: it was not complete in time; "
+        "leadline report renders one of the whole run"
+    ]
+
+
+def test_a_report_that_is_complete_is_not_given_up(tmp_path: Path) -> None:
+    said: list[str] = []
+    renderer = ReportRenderer("profiling report", writing(tmp_path), said.append)
+    renderer.mark_outdated()
+    wait_for(lambda: renderer.advance(is_last=True) or not renderer.is_awaited(3600.0))
+    renderer.give_up()
+    renderer.close()
+    assert (said, rendered(tmp_path)) == ([], 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leadline.process.stall import MAX_LOOK_SECONDS, StallClock
+from leadline.process.stall import MAX_LOOK_SECONDS, STARVED_SECONDS, StallClock, StuckWatch
 
 
 class Processes:
@@ -97,3 +99,29 @@ def test_the_kernel_tells_of_a_real_process() -> None:
     idle = clock.idle_seconds
     clock.look(2000.0)
     assert clock.idle_seconds > idle, "a process that is gone does nothing"
+
+
+def test_a_process_is_stuck_when_it_sleeps_for_too_long_without_progress() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "print(flush=True); input()"], stdin=subprocess.PIPE, stdout=-1)
+    try:
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(0.1)  # until it sleeps
+        watch = StuckWatch(10.0)
+        looks = [watch.look(child.pid, now / 4, has_progress=now == 20) for now in range(80)]
+        assert looks.index(True) > 4 * (5 + 10), "5 s until the progress, then 10 s"
+    finally:
+        child.communicate(b"\n")
+
+
+def test_a_stopped_process_is_given_up_in_the_end() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        child.send_signal(signal.SIGSTOP)
+        os.waitpid(child.pid, os.WUNTRACED)
+        watch = StuckWatch(10.0)
+        assert not any(watch.look(child.pid, float(now), has_progress=False) for now in range(round(STARVED_SECONDS)))
+        assert watch.look(child.pid, STARVED_SECONDS + 1.0, has_progress=False)
+    finally:
+        child.kill()
+        child.communicate()

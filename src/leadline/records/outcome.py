@@ -337,20 +337,19 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
 
 def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts, workers: Sequence[WorkerDocument]) -> str:
     """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet."""
-    is_cut = any(worker.off is not None for worker in workers)
     advice = f", {counted(counts.advice, 'piece of advice', 'pieces of advice')}" if counts.advice else ""
+    until = "; no rule found a problem until then" if any(worker.off is not None for worker in workers) else ""
     if status.status not in JOB_ENDED:
         lag = describe.judge_lag(summary, workers)
-        found = "; no rule found a problem until then" if is_cut else ", no problem found so far"
-        return (f"{found}{advice} ({counts.words()})" if counts.clear else "") + (f"; {lag}" if lag else "")
+        so_far = f"{until or ', no problem found so far'}{advice} ({counts.words()})" if counts.clear else ""
+        return so_far + (f"; {lag}" if lag else "")
     if not counts.total:
         return "; no rules were evaluated"
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
     found = ", no problem found" if status.status == "Completed" else "; no rule found a problem"
-    found = "; no rule found a problem until then" if is_cut else found
-    return f"{found}{advice} ({words})"
+    return f"{until or found}{advice} ({words})"
 
 
 def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
@@ -361,8 +360,7 @@ def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple
     outcome.
     """
     time = summary.time or TimeSummary()
-    cause, slow, advice = _slowest(time.bound, fired)
-    overload = time.overload or {}
+    (cause, slow, advice), overload = _slowest(time.bound, fired), time.overload or {}
     texts = "; ".join(text for text in (slow, overload.get("message", "")) if text)
     return cause, texts, advice or overload.get("try", "")
 

@@ -214,11 +214,9 @@ class Writer:
 
     def _end(self) -> None:
         self._has_ended = True
-        for stream in (self._series, self._timeline):
-            for segment in stream.open.values():
-                segment.close()
-        if self._tensors is not None:
-            self._tensors.close()
+        streams = (*self._series.open.values(), *self._timeline.open.values())
+        for opened in (*streams, *filter(None, (self._tensors,))):
+            opened.close()
         self._document.write(self._full_document("ended"))
         self._document.close()
 

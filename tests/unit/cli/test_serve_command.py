@@ -57,7 +57,8 @@ def test_the_environment_is_read_by_a_shell(tmp_path: Path) -> None:
         ["/bin/sh", "-euc", script], env={"AWS_ACCESS_KEY_ID": "mine"}, capture_output=True, text=True, check=True
     )
     path = folder / "sagemaker.yaml"
-    assert done.stdout.strip() == f"http://127.0.0.1:5156 http://127.0.0.1:9000 eu-west-1 mine {path}"
+    token = (folder / "token").read_text().strip()
+    assert done.stdout.strip() == f"http://127.0.0.1:5156/{token} http://127.0.0.1:9000 eu-west-1 mine {path}"
     defaults = path.read_text()
     assert "DefaultS3Bucket: sagemaker-eu-west-1-000000000000" in defaults
     assert "TelemetryOptOut: true" in defaults

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from leadline.reader.run import open_run
 from leadline.records.documents import RuleDocument, RuleSummary
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
+from leadline.remote.mirror import root_folder
 from leadline.store import layout
 from leadline.store.documents import append_line, make_folder, read_document, write_document
 from leadline.store.run_state import read_rule, read_rule_summary
@@ -124,9 +126,12 @@ def test_a_run_that_is_still_running_is_not_written(tmp_path: Path) -> None:
     assert read_document(os.path.join(writer.path, layout.RULE_SUMMARY)) is None
 
 
-def test_a_copy_of_a_run_in_a_store_is_not_written(run: str) -> None:
-    write_document(os.path.join(run, layout.MIRROR), {"uri": "s3://bucket/run"})
-    assert store_results(run, [SPEC], [result("clear")]) == "it is a copy of s3://bucket/run"
+def test_a_mirror_of_a_run_in_a_store_is_not_written(run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LEADLINE_CACHE", str(tmp_path / "cache"))
+    mirror = os.path.join(root_folder("s3://bucket"), "run")
+    shutil.copytree(run, mirror)
+    write_document(os.path.join(mirror, layout.MIRROR), {"uri": "s3://bucket/run"})
+    assert store_results(mirror, [SPEC], [result("clear")]) == "it is a copy of s3://bucket/run"
 
 
 def test_a_run_of_another_user_or_in_a_read_only_folder_is_not_written(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import tempfile
 from collections.abc import Generator
 from datetime import UTC, datetime
 
@@ -13,6 +14,10 @@ from fork_server import client
 from hypothesis import settings
 from hypothesis.internal.conjecture import providers
 from units import expected_seconds, unit_of
+
+# What the person trusts who runs the tests is no business of the tests.
+_state = tempfile.TemporaryDirectory(prefix="leadline-state-")
+os.environ["XDG_STATE_HOME"] = _state.name
 
 if os.environ.get("CI"):
     settings.register_profile("the same all day", derandomize=False, deadline=None, print_blob=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from launching import PATIENCE, Ended, bare, environment, rule, script, show, wait_for, watched
+from own_judge import judge_of
 
 from leadline.records.documents import RuleDocument
 from leadline.store.run_state import read_rule
@@ -85,7 +85,7 @@ def test_a_rule_that_hangs(hung: Ended, unwatched: Ended) -> None:
 
 def test_a_judge_that_is_terminated_leaves_no_rule_in_progress(hung: Ended) -> None:
     run = hung.run.path
-    judge = subprocess.Popen([sys.executable, "-m", "leadline.judge", run, "--follow"], env=environment())
+    judge = subprocess.Popen(judge_of(run, "--follow"), env=environment())
     try:
         wait_for(lambda: (read_rule(run, "hangs") or RuleDocument()).status == "InProgress", "the judge")
     finally:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script, show, watched
+from own_judge import judge_of
 
 from leadline.store.documents import read_lines
 
@@ -84,6 +84,6 @@ def test_opening_a_run_later_executes_nothing(tmp_path: Path) -> None:
     run = str(ended.run.uri)
     for words in (["show", run], ["judge", run], ["judge", run, "--follow"]):
         assert finish([*LEADLINE, *words], tmp_path, env=environment()).status == 0, words
-    again = finish([sys.executable, "-m", "leadline.judge", run, "--follow"], tmp_path, env=environment())
+    again = finish(judge_of(run, "--follow"), tmp_path, env=environment())
     assert again.status == 0, again.err
     assert (tmp_path / "count").read_text() == "once\n"

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from launching import started
+from own_judge import judge_of
 
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import layout
@@ -106,7 +106,7 @@ class Judges:
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> subprocess.Popen[bytes]:
-        self._processes.append(subprocess.Popen([sys.executable, "-m", "leadline.judge", self._run, "--follow"]))
+        self._processes.append(subprocess.Popen(judge_of(self._run, "--follow")))
         return self._processes[-1]
 
     def end(self) -> None:
@@ -228,7 +228,7 @@ def test_the_output_of_an_action_reaches_no_terminal(tmp_path: Path) -> None:
     loud = ActionSpec("job", "mine.py:Loud", ("Completed",), folder=str(tmp_path))
     path = RunWriter(tmp_path / "run", actions=[loud]).end().path
     done = subprocess.run(
-        [sys.executable, "-m", "leadline.judge", path],
+        judge_of(path),
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,

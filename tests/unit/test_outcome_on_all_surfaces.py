@@ -19,6 +19,7 @@ from leadline.cli.app import application
 from leadline.dashboard.app import create_app
 from leadline.judge.judge import Judge
 from leadline.judge.rule_pool import WorkerProcesses
+from leadline.judge.run_trust import RunTrust
 from leadline.reader.run import Run
 from leadline.reports.files import render
 from leadline.reports.report import build
@@ -36,7 +37,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     paths = {name: write(root) for name, (write, _) in SCENARIOS.items()}
     with closing(WorkerProcesses(is_kept=True)) as workers:
         for path in paths.values():
-            Judge(path, worker_processes=workers).judge(follow=False)
+            Judge(path, worker_processes=workers, trust=RunTrust(is_whole=True)).judge(follow=False)
     return paths
 
 

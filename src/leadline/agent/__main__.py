@@ -14,6 +14,7 @@ from leadline.agent.judge_supervisor import judge_command
 from leadline.agent.launch import job_environment, resolve, why_unreachable, why_unstartable
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
+from leadline.agent.started_manifest import StartedManifest, read_started_manifest
 from leadline.agent.terminal import PREFIX, Terminal
 from leadline.monitor.processes import identify
 from leadline.records.documents import NodeDocument
@@ -68,9 +69,10 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
     if not layout.is_run(parsed.run):
         return _refuse(f"no run at {parsed.run}; start one with: leadline run")
     node = node or node_name()
-    judge = judge or judge_command(parsed.run)
+    manifest = read_started_manifest(parsed.run)
+    judge = judge or judge_command(parsed.run, manifest.digest)
     if parsed.target is not None:
-        return _attach(parsed, SignalGate(), judge, node)
+        return _attach(parsed, SignalGate(), judge, node, manifest)
     path = os.path.join(parsed.run, layout.node_lock(node))
     try:
         make_folder(os.path.dirname(path))
@@ -79,12 +81,12 @@ def main(arguments: list[str], judge: list[str] | None = None, node: str | None 
             break_lock(path)
             lock = acquire_lock(path)
     except OSError:  # a full disk: no other agent can join here
-        return _launch(parsed, SignalGate(), node, judge)
+        return _launch(parsed, SignalGate(), node, judge, manifest)
     if lock is None:
         return _run_beside_agent(resolve(list(parsed.command)), parsed.run, node)
     mark_ready(lock)
     try:
-        return _launch(parsed, SignalGate(), node, judge)
+        return _launch(parsed, SignalGate(), node, judge, manifest)
     finally:
         release_lock(lock, path)
 
@@ -106,7 +108,7 @@ def _run_beside_agent(command: list[str], run: str, node: str) -> int:
         return _refuse(f"{command[0]} cannot be started: {error.strerror}")
 
 
-def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str) -> int:
+def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: str, manifest: StartedManifest) -> int:
     assert parsed.target is not None
     target = identify(parsed.target) or (parsed.target, 0)  # if it has ended already, its run remains to be closed
     registration = None
@@ -114,7 +116,7 @@ def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: 
         os.set_inheritable(parsed.lock, False)
         registration = NodeRegistration(parsed.run, node, parsed.lock)
     election, documents = _enter(parsed.run, node)
-    return Agent(documents, AttachedJob(target, registration), gate, election, judge=judge).run()
+    return Agent(documents, AttachedJob(target, registration), gate, election, judge=judge, manifest=manifest).run()
 
 
 def _enter(run: str, node: str) -> tuple[Election, RunDocuments]:
@@ -124,7 +126,7 @@ def _enter(run: str, node: str) -> tuple[Election, RunDocuments]:
     return election, RunDocuments(run, node, is_secondary=not election.is_primary)
 
 
-def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | None) -> int:
+def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | None, manifest: StartedManifest) -> int:
     command = resolve(list(parsed.command))
     election, documents = _enter(parsed.run, node)
     problem = why_unstartable(command[0])
@@ -135,7 +137,9 @@ def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | N
     environment = job_environment(os.environ, documents.run, documents.node, is_reachable=unreachable is None)
     job = LaunchedJob(command, environment, gate, NodeRegistration(documents.run, node, None))
     terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
-    agent = Agent(documents, job, gate, election, judge=judge, unwatched=unreachable, terminal=terminal)
+    agent = Agent(
+        documents, job, gate, election, judge=judge, manifest=manifest, unwatched=unreachable, terminal=terminal
+    )
     try:
         return agent.run()
     except OSError as error:

@@ -15,6 +15,7 @@ from leadline.agent.job import Job
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.shutdown import EndSignals, Shutdown
 from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
+from leadline.agent.started_manifest import StartedManifest
 from leadline.agent.terminal import Terminal
 from leadline.records.formatting import listed
 from leadline.records.names import JOB_ENDED
@@ -46,6 +47,7 @@ class Agent:
         election: Election,
         *,
         judge: list[str] | None,
+        manifest: StartedManifest,
         unwatched: str | None = None,
         terminal: Terminal | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -55,6 +57,7 @@ class Agent:
             documents: The documents of the run that the agent writes.
             election: Which agent of the run is the primary one.
             judge: The command that starts the judge; None: the judge is not installed.
+            manifest: The manifest of the run.
             unwatched: Why Leadline cannot be loaded into the job; None: it can.
         """
         self._parts = AgentComponents(
@@ -63,12 +66,13 @@ class Agent:
             gate,
             election,
             judge=judge,
+            manifest=manifest,
             unwatched=unwatched,
             terminal=terminal or Terminal(),
             clock=clock,
         )
         self._documents, self._job, self._gate, self._clock = documents, job, gate, clock
-        self._election = election
+        self._election, self._left_out = election, manifest.left_out
         self._started = clock()
         self._end_signals, self._witness = EndSignals(), GroupWitness(gate)
         self._poll_at = self._sign_at = 0.0
@@ -92,6 +96,12 @@ class Agent:
         self._documents.give_sign()
         parts.write_node()
         parts.messages.announce_run()
+        if self._left_out:
+            parts.terminal.message(
+                f"left out, as this run was not started by you on this machine: {', '.join(self._left_out)}; "
+                "if you trust it, resume it with --trust-run",
+                "warning",
+            )
         if parts.judge.is_needed:
             parts.judge.start()
         if self._drain_signals():

@@ -15,14 +15,14 @@ from leadline.agent.raw_tensor_removal import RawTensorRemoval
 from leadline.agent.request_handler import RequestHandler
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
+from leadline.agent.started_manifest import StartedManifest
 from leadline.agent.terminal import StartMessages, Terminal
 from leadline.agent.upload_process import UploadProcess
 from leadline.agent.worker_tracker import WorkerTracker
 from leadline.monitor.machine import machine_samplers
 from leadline.monitor.monitor import Monitor
-from leadline.records.documents import ManifestDocument, NodeDocument
+from leadline.records.documents import NodeDocument
 from leadline.store.incarnations import read_incarnations
-from leadline.store.run_state import read_manifest_document
 
 
 class AgentComponents:
@@ -40,6 +40,7 @@ class AgentComponents:
         election: Election,
         *,
         judge: list[str] | None,
+        manifest: StartedManifest,
         unwatched: str | None,
         terminal: Terminal,
         clock: Callable[[], float],
@@ -47,7 +48,7 @@ class AgentComponents:
         self.documents, self.job, self.gate, self.terminal, self.clock = documents, job, gate, terminal, clock
         self.unwatched, self.election = unwatched, election
         self._incarnations = read_incarnations(documents.run)
-        self.manifest = read_manifest_document(documents.run) or ManifestDocument()
+        self.manifest = manifest.document
         self.messages = StartMessages(terminal, documents, self.manifest, unwatched=unwatched)
         self.workers = WorkerTracker(
             documents.run, documents.node, election.others, self.messages, terminal, clock=clock

@@ -26,11 +26,15 @@ _POLL_SECONDS: Final = 0.01
 _GRACE_SECONDS: Final = 2.0
 
 
-def judge_command(run: str) -> list[str] | None:
-    """Return the command that starts the judge of a run; None where the judge is not installed."""
+def judge_command(run: str, trust: str) -> list[str] | None:
+    """Return the command that starts the judge of a run; None where the judge is not installed.
+
+    Args:
+        trust: The digest of the rules and actions with which the agent was started.
+    """
     if find_spec("leadline.judge") is None:
         return None
-    return own_command("leadline.judge", run, "--follow")
+    return own_command("leadline.judge", run, "--follow", "--trust", trust)
 
 
 class JudgeSupervisor:

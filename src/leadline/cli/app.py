@@ -48,6 +48,7 @@ class _CommandSpec:
 
 COMMANDS: Final = {
     "run": _CommandSpec("run", "run", takes_command=True),
+    "trust": _CommandSpec("trust", "trust"),
     "ls": _CommandSpec("ls", "ls"),
     "show": _CommandSpec("show", "show", takes_run=True),
     "tensors": _CommandSpec("tensors", "tensors", takes_run=True),

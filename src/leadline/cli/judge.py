@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Annotated, Any, Final
 
@@ -20,21 +20,20 @@ from rich.text import Text
 from leadline.analysis.overview import format_finding
 from leadline.cli.arguments import complete_rule, complete_run
 from leadline.cli.console import complain, console, echo_json, error_console, status
+from leadline.cli.judge_tasks import find_judged, tasks_of
 from leadline.config.options import parse_rule
-from leadline.errors import ConfigurationError, DamagedRunError, RunNotFoundError
+from leadline.errors import ConfigurationError
 from leadline.judge.causes import FiredRule, causes
 from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
 from leadline.judge.judge import judge_run
-from leadline.judge.rule_changes import rules_of
 from leadline.judge.rule_entry import RuleResult
-from leadline.judge.rule_plan import default_rules, resolve_rules
+from leadline.judge.rule_plan import resolve_rules
+from leadline.judge.run_trust import RunTrust
 from leadline.judge.stored_results import store_results
 from leadline.reader import liveness
-from leadline.reader.find_runs import find_run, find_runs, read_manifest
 from leadline.records import describe
 from leadline.records.finding import Finding
 from leadline.records.formatting import counted
-from leadline.records.manifest import RuleSpec
 from leadline.remote.root_mirror import kept_fresh
 
 _MAX_LINES: Final = 10
@@ -64,24 +63,37 @@ def judge(
     ray_address: Annotated[
         str | None, typer.Option(help="Address of the Ray cluster; default: $RAY_ADDRESS, else a local cluster.")
     ] = None,
+    trust_run: Annotated[
+        bool, typer.Option("--trust-run", help="Also evaluate rules whose code the run names, which imports that code.")
+    ] = False,
     fail_on_issues: Annotated[
-        bool, typer.Option(help="Exit with status 1 if a rule fired or failed, or a run cannot be judged.")
+        bool,
+        typer.Option(help="Exit with status 1 if a rule fired, failed or was left out, or a run cannot be judged."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
     """Evaluate rules on stored or running runs.
 
     The results of a run's own rules are written into it once it has ended, those of other rules never. Runs no actions.
+    Custom rules that only the run names are left out: give them with --rule, or --trust-run.
     """
     if ray_address and engine != "ray":
         raise ConfigurationError("--ray-address needs --engine ray")
     selected = make_engine(engine, ray_address=ray_address)
-    paths, others = _find(runs)
+    paths, others = find_judged(runs)
     given = [spec for spec, _ in resolve_rules(parse_rule(text, os.getcwd()) for text in rule or ())]
     if follow and (engine != "local" or len(paths) != 1):
         raise ConfigurationError("--follow needs a single run and --engine local")
-    tasks, damaged = _tasks(paths, given)
-    judged = _follow(tasks) if follow else _judge(selected, tasks)
+    tasks, left_out, damaged = tasks_of(paths, given, RunTrust(is_whole=trust_run))
+    judged = [
+        replace(result, rules=(*result.rules, *left_out.get(result.run, ()))) if not result.problem else result
+        for result in (_follow(tasks) if follow else _judge(selected, tasks))
+    ]
+    for run, rules in left_out.items():
+        names = ", ".join(rule.name for rule in rules)
+        complain(
+            f"{os.path.basename(run)}: left out, as only the run names their code: {names}; to take it: --trust-run"
+        )
     results = [*judged, *damaged, *others]
     _report_problems(results)
     if not given and not follow:
@@ -90,33 +102,7 @@ def judge(
         echo_json([_to_dict(result) for result in results])
     else:
         _show([result for result in judged if not result.problem], is_many=len(results) > 1)
-    return _exit_status(results, fail_on_issues=fail_on_issues)
-
-
-def _find(arguments: Sequence[str] | None) -> tuple[list[str], list[Judged]]:
-    """The runs of the arguments; and existing paths that are no runs, as a shell pattern may yield them."""
-    paths: dict[str, None] = {}
-    refused = []
-    for argument in arguments or (None,):
-        try:
-            paths |= dict.fromkeys([find_run()] if argument is None else find_runs(argument))
-        except RunNotFoundError:
-            if argument is None or not os.path.exists(argument) or len(arguments or ()) == 1:
-                raise
-            refused.append(Judged(os.path.abspath(argument), problem=f"{argument} is not a run and contains none"))
-    return list(paths), refused
-
-
-def _tasks(runs: Sequence[str], given: Sequence[RuleSpec]) -> tuple[list[Task], list[Judged]]:
-    """The runs to judge with their rules; and the runs whose rules cannot be read."""
-    tasks, refused = [], []
-    for run in runs:
-        try:
-            own = () if given else rules_of(run, read_manifest(run))
-            tasks.append(Task(run, tuple(given) or own or tuple(default_rules()), is_own=bool(own)))
-        except DamagedRunError as error:
-            refused.append(Judged(run, problem=str(error)))
-    return tasks, refused
+    return max(_exit_status(results, fail_on_issues=fail_on_issues), int(fail_on_issues and bool(left_out)))
 
 
 def _judge(engine: Engine, tasks: Sequence[Task]) -> list[Judged]:
@@ -144,7 +130,8 @@ def _store(tasks: Sequence[Task], judged: Sequence[Judged]) -> None:
     for task, result in zip(tasks, judged, strict=True):
         if result.problem or not task.is_own or not liveness.is_over(task.run):
             continue
-        if why := store_results(task.run, task.rules, result.rules):
+        names = {spec.alias for spec in task.rules}  # without those that are left out
+        if why := store_results(task.run, task.rules, [rule for rule in result.rules if rule.name in names]):
             lines.append(f"{os.path.basename(task.run)}: the results are not written into the run: {why}")
     for line in lines[:_MAX_LINES]:
         complain(line)

@@ -49,6 +49,10 @@ def perform_actions(
     job are only checked. Exits with status 1 if an action failed.
     """
     base = base_of(RunConfig(config=config))
+    if base.left_out and not actions:
+        raise ConfigurationError(
+            f"{base.source} is not trusted, so its actions are not performed; read it, then: leadline trust"
+        )
     entries = [_entry(text) for text in actions] if actions else list(base.on)
     if not entries:
         raise ConfigurationError(

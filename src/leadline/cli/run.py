@@ -19,8 +19,9 @@ from leadline.config.resolve import become_agent, check_resume_step, prepare, re
 from leadline.config.restore import restore_run
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
+from leadline.config.trust import digest_of_run, trust_now
 from leadline.errors import ConfigurationError, closest
-from leadline.reader.find_runs import find_run
+from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.names import SMDEBUG
 from leadline.store import layout
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
@@ -100,6 +101,12 @@ def run(
     resume_stopped: Annotated[
         bool, typer.Option("--resume-stopped", help="Continue it even if a rule has stopped it.")
     ] = False,
+    trust_run: Annotated[
+        bool,
+        typer.Option(
+            "--trust-run", help="With --resume or --config RUN: take custom rules and actions of a run from elsewhere."
+        ),
+    ] = False,
     smdebug: Annotated[
         bool, typer.Option("--smdebug", help="Let the script import leadline.compat.smdebug as smdebug.")
     ] = False,
@@ -111,6 +118,8 @@ def run(
     if not command:
         raise ConfigurationError("no command given; for example: leadline run train.py")
     launched = resolve_command(command)
+    if trust_run and resume is None and (config is None or config.endswith(".toml")):
+        raise ConfigurationError("--trust-run needs a run: --resume RUN, or --config RUN")
     if smdebug:
         os.environ[SMDEBUG] = "1"
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
@@ -132,6 +141,7 @@ def run(
         on=on or (),
         profile=profile or configured.windows(),
         interval_ms=interval_ms or configured.interval_ms,
+        trusts_run=trust_run and resume is None,
         budget=budget,
     )
     if join is not None and (no_join or name is not None or resume is not None):
@@ -139,6 +149,8 @@ def run(
     if resume is not None:
         is_of_nodes = not no_join and job_name(os.environ, launched, os.uname().nodename) is not None
         run = _resumed(resume, options, resume_step, is_stop_ignored=resume_stopped, is_of_nodes=is_of_nodes)
+        if trust_run:
+            trust_now(digest_of_run(read_manifest(run).to_dict()))
         become_agent(run, ["--", *launched])
     if resume_step is not None or resume_stopped:
         raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")

@@ -9,14 +9,17 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from importlib import metadata
 from typing import Final
 
+from leadline.config import trust
 from leadline.config.joint_resume import resume_joint
 from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import parse_windows
+from leadline.config.restriction import folder_config, restrict
 from leadline.config.run_config import (
     DEFAULTS,
     RunConfig,
@@ -38,6 +41,7 @@ from leadline.process.interpreter import own_command, own_environment
 from leadline.reader import liveness
 from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.describe import sender
+from leadline.records.formatting import printable
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
@@ -66,6 +70,7 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
         LeadlineError: The configuration is invalid; nothing was created.
     """
     base = base_of(config)
+    _report_left_out(base, config.config)
     root = runs_root(config.out or base.out, can_be_remote=not is_attached)
     is_remote = is_uri(root)
     spool_bytes = parse_size(config.spool_max, "--spool-max") if config.spool_max else DEFAULT_MAX_BYTES
@@ -100,11 +105,30 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
         has_created = join_run(path, manifest)
     else:
         create_run(path, manifest)
+    _remember(manifest)
     if has_created and max_bytes is not None and not is_remote:
         write_disk_bound(path, DiskBound(max_bytes))
     if not has_created:
         _continue_if_ended(path)
     return path
+
+
+def _report_left_out(base: RunConfig, given: str | None) -> None:
+    """Say in one line what a configuration does not do that nobody has trusted; the training starts all the same."""
+    if base.left_out:
+        advice = "read it, then: leadline trust" if given is None else "if you trust that run: --trust-run"
+        sys.stderr.write(
+            f"leadline: {printable(base.source)}: left out, as it is not trusted: "
+            f"{printable(', '.join(base.left_out))}; {advice}\n"
+        )
+
+
+def _remember(manifest: Manifest) -> None:
+    """Remember what the person has configured here, for the agent, and for resumptions on this machine."""
+    trust.remember_own(trust.digest_of_run(manifest.to_dict()), f"the run {manifest.uri}")
+    if manifest.settings and (manifest.actions or any(trust.is_foreign(spec.rule) for spec in manifest.rules)):
+        with suppress(OSError):  # as above
+            trust.remember(trust.digest_of_settings(manifest.settings), f"the configuration of {manifest.uri}")
 
 
 def _continue_if_ended(run: str) -> None:
@@ -192,7 +216,9 @@ def base_of(config: RunConfig) -> RunConfig:
         LeadlineError: It cannot be read, or is invalid.
     """
     given = config.config
-    if given is None or given.endswith(".toml") or (os.path.exists(given) and not os.path.isdir(given)):
+    if given is None:
+        return folder_config(os.getcwd())
+    if given.endswith(".toml") or (os.path.exists(given) and not os.path.isdir(given)):
         return from_toml(given, os.getcwd())
     manifest = read_manifest(find_run(given, runs_root(config.out, can_be_remote=True)))
     if manifest.settings is None:
@@ -200,7 +226,9 @@ def base_of(config: RunConfig) -> RunConfig:
             f"--config {given}: that run was recorded by Leadline {manifest.leadline}, which did not store "
             "configurations; give a file, or a newer run"
         )
-    return from_table(manifest.settings, f"the configuration of {manifest.name}", manifest.folder)
+    base = from_table(manifest.settings, f"the configuration of {manifest.name}", manifest.folder)
+    is_trusted = config.trusts_run or trust.is_trusted(trust.digest_of_settings(manifest.settings))
+    return base if is_trusted else restrict(base)
 
 
 def resolve(config: RunConfig, path: str, base: RunConfig | None = None) -> Manifest:

@@ -64,6 +64,10 @@ class RunConfig:
     """User-defined presets; their ``preset`` is the built-in preset that they are based on."""
     source: str = ""
     """Prefix of error messages: the file, or the run; "" for options."""
+    trusts_run: bool = False
+    """Whether custom rules and actions of a run that ``config`` names are taken wherever it comes from."""
+    left_out: tuple[str, ...] = ()
+    """What was left out of a file or run that nobody on this machine has named or trusted."""
 
     @classmethod
     def from_options(

@@ -15,8 +15,9 @@ from leadline.config.options import parse_rule, parse_spec
 from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import make_window, with_unique_ids
 from leadline.config.run_config import check_interval
+from leadline.config.trust import is_foreign
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.judge.rule_changes import rules_of
+from leadline.judge.rule_changes import NOT_TAKEN, rules_of
 from leadline.judge.rule_plan import check_runs, plan, resolve_rules
 from leadline.reader.liveness import finished_workers
 from leadline.reader.run import Run
@@ -140,6 +141,9 @@ def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> AddRules:
         ConfigurationError: A parameter is invalid, or the run has a rule of that name.
         UnknownNameError: No rule or parameter has that name.
     """
+    known = {(spec.rule, spec.folder) for spec in run.manifest.rules}
+    if is_foreign(rule.rule) and (rule.rule, rule.folder) not in known:
+        raise ConfigurationError(f"{rule.rule}: {NOT_TAKEN}; name it at the start: leadline run --rule {rule.rule}")
     ((spec, resolved),) = resolve_rules([rule])
     if spec.alias in active_rules(run):
         raise ConfigurationError(f"{run.name} already has a rule named {spec.alias!r}; use an alias: OTHER={spec.rule}")
@@ -161,6 +165,8 @@ def remove_rule_request(name: str, run: Run, *, reason: str) -> RemoveRules:
     sources = {"preset", "option", *(f"rule:{spec.alias}" for spec in others)}
     unclaimed = [item for item in captured_items(run) if item.source not in sources]
     added = [spec for spec in others if spec not in run.manifest.rules]  # their needs may rest on items of this rule
+    if any(is_foreign(spec.rule) for spec in added):
+        unclaimed = []  # only its code, which is not imported here, tells what it needs
     needs = plan(resolve_rules(added), ()) if unclaimed and added else ()
     needed = {replace(item, source="") for item in _scheduled(needs, run)}
     items = tuple(item for item in unclaimed if replace(item, source="") not in needed)

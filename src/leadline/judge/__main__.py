@@ -12,6 +12,7 @@ from typing import Final
 from leadline.errors import LeadlineError
 from leadline.judge.judge import EndedEarly, Judge
 from leadline.judge.rule_pool import HANG_SECONDS, MEMORY_BYTES, WorkerLimits
+from leadline.judge.run_trust import RunTrust
 from leadline.judge.stored_results import lock_rules
 from leadline.reader.pandas_import import skip_pandas_import
 from leadline.records.formatting import printable
@@ -31,6 +32,9 @@ def main() -> int:
     parser.add_argument(
         "--memory-bytes", type=int, default=MEMORY_BYTES, help="memory limit of the rules in one process"
     )
+    parser.add_argument(
+        "--trust", default="", metavar="DIGEST", help="digest of the rules and actions with which the agent was started"
+    )
     arguments = parser.parse_args()
     skip_pandas_import()
     # Ctrl-C is meant for the training; the judge ends when the run does.
@@ -39,7 +43,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _on_terminate)
     try:
         limits, run = WorkerLimits(arguments.hang_seconds, arguments.memory_bytes), os.path.abspath(arguments.run)
-        judge = Judge(run, limits=limits)
+        judge = Judge(run, limits=limits, trust=RunTrust(digest=arguments.trust))
         _await_lock(run)
         judge.judge(follow=arguments.follow)
     except (LeadlineError, OSError) as error:

@@ -370,8 +370,7 @@ def _is_scan_time(needs: Needs, scan: Scan) -> bool:
 def describe_error(error: BaseException) -> str:
     """Return an exception in one line: its type, message, and the line of the rule that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own_folder = os.path.dirname(os.path.abspath(__file__))
-    theirs = [frame for frame in frames if not frame.filename.startswith(own_folder)]
+    theirs = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(__file__))]
     where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
     message = " ".join(scrub(str(error)).split())
     if isinstance(error, MemoryError):

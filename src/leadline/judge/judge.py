@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from leadline.actions.action import TrainingProgress
-from leadline.errors import LeadlineError, StoreFullError
+from leadline.errors import LeadlineError
 from leadline.judge.action_dispatcher import ActionDispatcher
 from leadline.judge.coverage import missing_data
 from leadline.judge.delivery import JobContext, WorkerProgress
@@ -22,6 +22,7 @@ from leadline.judge.rule_changes import RuleChanges, rules_of
 from leadline.judge.rule_entry import Results
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
 from leadline.judge.rule_results import RuleResultStore
+from leadline.judge.run_trust import RunTrust
 from leadline.process.stall import STARVED_SECONDS
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
@@ -35,7 +36,6 @@ from leadline.store import layout
 from leadline.store.run_state import read_status, read_workers
 from leadline.store.terms import last_agent
 
-_NO_SPACE: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 POLL_SECONDS: Final = 0.1
 _FAST_POLL_SECONDS: Final = 0.02
 _LIVENESS_SECONDS: Final = 1.0
@@ -57,10 +57,11 @@ class Judge:
 
     Args:
         run: The run directory.
-        specs: The rules; None: those of the manifest.
+        specs: The rules, which are trusted; None: those of the run.
         is_written: Whether documents are written into the run and actions are performed.
         limits: The limits of time and memory for a rule.
         worker_processes: The pool of rule workers; None: they are started for this run.
+        trust: What the run may execute; see ``RunTrust``.
     Raises:
         RunNotFoundError: There is no such run.
         DamagedRunError: Its manifest cannot be read.
@@ -74,8 +75,11 @@ class Judge:
         is_written: bool = True,
         limits: WorkerLimits | None = None,
         worker_processes: WorkerProcesses | None = None,
+        trust: RunTrust | None = None,
     ) -> None:
-        manifest = read_manifest(run)
+        self._trust = trust or RunTrust()
+        manifest = self._trust.without_foreign_actions(read_manifest(run))
+        left_out = self._trust.left_out(rules_of(run, manifest), manifest) if specs is None else {}
         specs = rules_of(run, manifest) if specs is None else specs
         self._run, self._manifest, self._agent = run, manifest, last_agent(run)
         self._worker_processes, self._limits = worker_processes, limits or WorkerLimits()
@@ -84,18 +88,20 @@ class Judge:
         self._reads_phases: set[str] = set()
         self._renderers: dict[str, ReportRenderer] = {}
         self._rule_results = RuleResultStore(run, specs, is_written=is_written)
+        for alias, why in left_out.items():
+            self._rule_results.leave_out(alias, why)
         self._progress, self._notifications = WorkerProgress(), Notifications(run, manifest)
         context = JobContext(self._running, self._accepts_requests, self._rule_results.announce_action)
         self._dispatcher = ActionDispatcher(run, manifest, context, is_acting=is_written)
         self._reported_version = -1
         self._rule_processes = [
             RuleProcess(run, manifest, group, self._limits, self._rule_results.mark_failed, worker_processes)
-            for group in group_rules(specs)
+            for group in group_rules([spec for spec in specs if spec.alias not in left_out])
         ]
-        self._changes = RuleChanges(run, lambda: self._rule_results.entries, self._add, self._remove)
+        takes = partial(self._trust.takes, manifest=manifest)
+        self._changes = RuleChanges(run, lambda: self._rule_results.entries, self._add, self._remove, takes)
         self._watch = RunWatch(run)
-        self._damage: dict[str, None] = {}
-        self._steps: dict[int, int] = {}
+        self._damage, self._steps = dict[str, None](), dict[int, int]()
         self._gone: frozenset[str] = frozenset()
         self._is_over = False
         self._liveness_at = 0.0
@@ -125,8 +131,7 @@ class Judge:
         self._finish_deliveries()
         self._finish_reports()
         self._rule_results.finish()
-        if (error := self._rule_results.write_error) is not None:
-            raise _not_written(error)
+        self._rule_results.check_written()
         return self._rule_results.results(self._damage)
 
     def _finish_deliveries(self) -> None:
@@ -364,33 +369,28 @@ def judge_run(
     write: bool = False,
     follow: bool = False,
     limits: WorkerLimits | None = None,
+    trust: RunTrust | None = None,
 ) -> Results:
     """Evaluate the rules of a run.
 
     Args:
         run: The run directory.
-        rules: Other rules than those of the run; None: its own.
+        rules: Other rules than those of the run; None: its own, as far as they are built in or trusted.
         write: Whether to write the results into the run and to perform its actions.
         follow: Whether to continue until the run is over.
         limits: The limits of time and memory for a rule.
+        trust: What the run may execute; see ``RunTrust``.
     Raises:
         RunNotFoundError: There is no such run.
         DamagedRunError: Its manifest cannot be read.
         StoreFullError: The results could not be written, because the disk is full.
         LeadlineError: They could not be written for another reason.
     """
-    return Judge(os.path.abspath(run), rules, is_written=write, limits=limits).judge(follow=follow)
+    return Judge(os.path.abspath(run), rules, is_written=write, limits=limits, trust=trust).judge(follow=follow)
 
 
 def _awaited(renderers: Sequence[ReportRenderer]) -> list[str]:
     return [renderer.name for renderer in renderers if renderer.is_awaited(RENDER_SECONDS)]
-
-
-def _not_written(error: OSError) -> LeadlineError:
-    message = f"the results could not be written: {error}"
-    if error.errno in _NO_SPACE:
-        return StoreFullError(f"{message}; free disk space and judge again")
-    return LeadlineError(f"{message}; judge again")
 
 
 def _changed_ns(path: str) -> int:

@@ -11,6 +11,8 @@ from leadline.store.control import RequestReader, acknowledge, read_acknowledgem
 
 JUDGE: Final = "judge"
 """The worker name in the judge's acknowledgements."""
+NOT_TAKEN: Final = "a running job takes only built-in rules and those with whose code it was started"
+"""Why a rule is not added."""
 _UNREADABLE: Final = Answer("refused", "it cannot be read")
 
 Add = Callable[[Sequence[RuleSpec]], None]
@@ -43,12 +45,18 @@ class RuleChanges:
         known: Returns the names of the rules of the run.
         add: Called with new rules.
         remove: Called with the names of rules that are not to be evaluated any more.
+        takes: Returns whether a rule may be evaluated.
     """
 
     def __init__(
-        self, run: str, known: Callable[[], Collection[str]], add: Add, remove: Callable[[Sequence[str]], None]
+        self,
+        run: str,
+        known: Callable[[], Collection[str]],
+        add: Add,
+        remove: Callable[[Sequence[str]], None],
+        takes: Callable[[RuleSpec], bool],
     ) -> None:
-        self._run, self._known, self._add, self._remove = run, known, add, remove
+        self._run, self._known, self._add, self._remove, self._takes = run, known, add, remove, takes
         self._inbox = RequestReader(run)
         answers = read_acknowledgements(run)
         self._inbox.skip(name for name in answers if any(answer.worker == JUDGE for answer in answers[name]))
@@ -72,6 +80,9 @@ class RuleChanges:
     def _take(self, request: AddRules) -> Answer:
         if not _has_valid_names(request):
             return _UNREADABLE
+        foreign = next((spec.rule for spec in request.rules if not self._takes(spec)), None)
+        if foreign is not None:
+            return Answer("refused", f"{foreign}: {NOT_TAKEN}")
         new = [spec for spec in request.rules if spec.alias not in self._known()]
         if new:
             self._add(new)

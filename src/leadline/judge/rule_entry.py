@@ -75,7 +75,7 @@ class RuleEntry:
     missing_data: str = ""
     """Why data that the rule needs is not in the run; without a finding the rule is undecided then."""
     stopped: str = ""
-    """Why its evaluation was ended before the end of the run; empty: it was not."""
+    """Why it is not evaluated, or not to the end of the run; empty: it is."""
 
     def status(self, *, is_complete: bool) -> str:
         """Return the status under its name in SageMaker."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from leadline.errors import LeadlineError, StoreFullError
 from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
 from leadline.judge.episodes import last_event
@@ -23,6 +25,7 @@ from leadline.store.documents import append_line, encode, make_folder, replace_f
 from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_rule_summary
 
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SUMMARY_SECONDS = 0.05
 _COUNTS_SECONDS = 1.0
 _COUNTS_A_SECOND = 20
@@ -103,6 +106,11 @@ class RuleResultStore:
         self.entries[alias].error = error
         self._mark_changed(alias)
 
+    def leave_out(self, alias: str, why: str) -> None:
+        """Record that a rule is not evaluated, and why."""
+        self.entries[alias].stopped = why
+        self._mark_changed(alias)
+
     def set_missing_data(self, alias: str, why: str) -> None:
         """Record why data that a rule needs is not in the run; empty: all of it is."""
         if self.entries[alias].missing_data != why:
@@ -148,6 +156,19 @@ class RuleResultStore:
             self.write_error = None
         except OSError as error:
             self.write_error, self._retry_at = error, now + _RETRY_SECONDS
+
+    def check_written(self) -> None:
+        """Raise an error if the documents could not be written.
+
+        Raises:
+            StoreFullError: The disk is full.
+            LeadlineError: They could not be written for another reason.
+        """
+        if self.write_error is not None:
+            message = f"the results could not be written: {self.write_error}"
+            if self.write_error.errno in _NO_SPACE:
+                raise StoreFullError(f"{message}; free disk space and judge again")
+            raise LeadlineError(f"{message}; judge again")
 
     def _write(self, now: float, *, at_once: bool) -> None:
         while self._unwritten:

@@ -96,8 +96,7 @@ class Writer:
         self._rows: deque[_Row] = deque()
         self._captures: deque[TensorCapture] = deque()
         self._acquired_bytes = self._released_bytes = 0
-        self._events: deque[Event] = deque()
-        self._phases: deque[bytes] = deque()
+        self._events, self._phases = deque[Event](), deque[bytes]()
         self._stamp: StepStamp | None = None
         self._complete_step = -1
         for folder in (layout.WORKERS, layout.SERIES, layout.TIMELINE):
@@ -214,9 +213,10 @@ class Writer:
 
     def _end(self) -> None:
         self._has_ended = True
-        streams = (*self._series.open.values(), *self._timeline.open.values())
-        for opened in (*streams, *filter(None, (self._tensors,))):
-            opened.close()
+        for segment in (*self._series.open.values(), *self._timeline.open.values()):
+            segment.close()
+        if self._tensors is not None:
+            self._tensors.close()
         self._document.write(self._full_document("ended"))
         self._document.close()
 

@@ -15,6 +15,7 @@ from leadline.cli.rules import rules
 from leadline.config.parameters import parameter_types
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.judge import judge_run
+from leadline.judge.run_trust import RunTrust
 from leadline.records.manifest import RuleSpec
 from leadline.rules.groups import GROUPS
 from leadline.rules.registry import AMAZON, BUILT_IN, DEFAULT, find_rule
@@ -73,7 +74,7 @@ def test_the_template_is_a_working_rule(tmp_path: Path, monkeypatch: pytest.Monk
     parts = [Capture(step, {"loss": {"value": 5.0}}) for step in range(4)]
     spec = RuleSpec("mine", "loss_too_high.py:LossTooHigh", {"limit": 4.0}, str(tmp_path))
     writer = RunWriter(tmp_path / "run", rules=(spec,)).write_all(parts).end()
-    (judged,) = judge_run(writer.path).rules
+    (judged,) = judge_run(writer.path, trust=RunTrust(is_whole=True)).rules
     assert judged.findings[0].message == "loss is 5, above 4 for 3 saved steps"
 
 

@@ -10,6 +10,7 @@ from endpoints import http_endpoint, mail_endpoint
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
+from leadline.config.restriction import trust_file
 from leadline.errors import ConfigurationError, UnknownNameError
 
 pytestmark = pytest.mark.filterwarnings("ignore:'imghdr' is deprecated:DeprecationWarning")  # a library of Apprise's
@@ -45,6 +46,9 @@ def test_the_actions_of_the_configuration_file_are_tested_once_each(folder: Path
             f'[targets]\nteam = "{server.url}"\n'
             '[on]\nloss_spike = "webhook:@team"\n"*" = ["webhook:@team", "stop_training"]\n'
         )
+        with pytest.raises(ConfigurationError, match=r"leadline\.toml is not trusted, .*: leadline trust"):
+            answer()
+        trust_file("leadline.toml")
         status, output = answer()
     assert (status, [received.json["status"] for received in server.received]) == (0, ["Test"])
     assert output.splitlines()[1] == "stop_training: checked, but not performed: it needs a running job"

@@ -14,6 +14,7 @@ from leadline.actions import registry as actions
 from leadline.actions.action import Action
 from leadline.config.capture import CAPTURE_KEYS
 from leadline.config.resolve import prepare
+from leadline.config.restriction import trust_file
 from leadline.config.run_config import DEFAULTS, RunConfig
 from leadline.config.toml_file import KEYS, PRESET_KEYS, from_table
 from leadline.reader.find_runs import read_manifest
@@ -61,6 +62,7 @@ def test_a_run_takes_the_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.setenv(name, "json://127.0.0.1:1/x")
     for name in ("notify", "webhook"):  # examples need no server
         monkeypatch.setattr(f"leadline.actions.{name}.check_reachable", lambda *_, **__: None)
+    trust_file("leadline.toml")
     manifest = read_manifest(prepare(RunConfig(), ["train"]))
     assert (manifest.preset, manifest.interval_ms, manifest.plan.budget) == ("careful", 200, 0.05)
     assert {"stall_mail", "stall_stop", "overfit"} <= {spec.alias for spec in manifest.rules}

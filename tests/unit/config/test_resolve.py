@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from leadline.config.resolve import prepare
+from leadline.config.restriction import trust_file
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 from leadline.reader.find_runs import read_manifest
@@ -131,6 +132,7 @@ def test_custom_presets_override_the_file_and_options_override_both(folder: Path
 def test_actions_of_the_file_as_texts_and_tables(folder: Path) -> None:
     (folder / "leadline.toml").write_text(FILE)
     where = str(folder)
+    trust_file("leadline.toml")
     assert made().actions == (
         ActionSpec(
             "stall_mail",

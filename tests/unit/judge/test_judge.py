@@ -19,6 +19,7 @@ from leadline.judge import rule_results
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_entry import Results, RuleResult
 from leadline.judge.rule_pool import WorkerLimits
+from leadline.judge.run_trust import RunTrust
 from leadline.records.finding import Finding
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import control, layout
@@ -47,6 +48,7 @@ LARGE = WorkerLimits(hang_seconds=60.0, memory_bytes=256 << 20, start_seconds=60
 THINKING = replace(LARGE, hang_seconds=5.0)
 SOON = replace(LARGE, hang_seconds=8.0, start_seconds=8.0)
 """For rules that hang: at a step, and before the first."""
+WHOLE = RunTrust(is_whole=True)
 
 
 def mine(folder: Path, body: str, alias: str = "mine") -> RuleSpec:
@@ -66,7 +68,7 @@ def result(results: Results, name: str) -> RuleResult:
 def test_documents_contain_the_results(tmp_path: Path) -> None:
     rules = [RuleSpec(name, name) for name in ("exploding_tensor", "vanishing_gradient", "loss_not_decreasing")]
     writer = run_of(tmp_path, *rules).end()
-    results = judge_run(writer.path, write=True)
+    results = judge_run(writer.path, write=True, trust=WHOLE)
     assert [(each.status, each.verdict) for each in results.rules] == [
         ("IssuesFound", "fired"),
         ("NoIssuesFound", "undecided"),
@@ -96,7 +98,7 @@ def test_documents_contain_the_results(tmp_path: Path) -> None:
 def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
     writer = run_of(tmp_path).end()
     before = sorted(Path(writer.path).rglob("*"))
-    results = judge_run(writer.path, [RuleSpec("again", "exploding_tensor")])
+    results = judge_run(writer.path, [RuleSpec("again", "exploding_tensor")], trust=WHOLE)
     assert result(results, "again").findings[0].message == "loss is NaN"
     assert sorted(Path(writer.path).rglob("*")) == before
 
@@ -117,7 +119,7 @@ def test_judging_with_other_rules_writes_nothing(tmp_path: Path) -> None:
 def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path, body: str, why: str) -> None:
     others = (mine(tmp_path, "return Fired('as asked')", "other"), RuleSpec("exploding_tensor", "exploding_tensor"))
     writer = run_of(tmp_path, mine(tmp_path, body), *others).end()
-    results = judge_run(writer.path, write=True, limits=THINKING if "did not return" in why else LARGE)
+    results = judge_run(writer.path, write=True, limits=THINKING if "did not return" in why else LARGE, trust=WHOLE)
     failed = result(results, "mine")
     assert (failed.status, failed.verdict, failed.why) == ("Error", None, why)
     assert result(results, "other").findings[0].step == 5
@@ -127,7 +129,7 @@ def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path,
 
 def test_a_rule_may_take_memory_up_to_the_limit(tmp_path: Path) -> None:
     spec = mine(tmp_path, f"return Fired(str(len(bytearray({LARGE.memory_bytes // 2}))))")
-    found = result(judge_run(run_of(tmp_path, spec).end().path, limits=LARGE), "mine")
+    found = result(judge_run(run_of(tmp_path, spec).end().path, limits=LARGE, trust=WHOLE), "mine")
     assert (found.status, found.findings[0].message) == ("IssuesFound", str(LARGE.memory_bytes // 2)), found.why
 
 
@@ -135,7 +137,7 @@ def test_a_rule_whose_worker_was_killed_is_evaluated_again(tmp_path: Path) -> No
     flag = str(tmp_path / "killed")
     kill_once = f"os.path.exists({flag!r}) or (open({flag!r}, 'w').close(), os.kill(os.getpid(), 9))"
     spec = mine(tmp_path, f"{kill_once}; return Fired('asked again')")
-    found = result(judge_run(run_of(tmp_path, spec).end().path, write=True), "mine")
+    found = result(judge_run(run_of(tmp_path, spec).end().path, write=True, trust=WHOLE), "mine")
     assert Path(flag).exists()
     assert (found.status, [each.message for each in found.findings]) == ("IssuesFound", ["asked again"])
 
@@ -174,7 +176,9 @@ def test_custom_code_runs_only_in_its_own_worker(tmp_path: Path, places: dict[st
     (tmp_path / "mine.py").write_text(STRANGE.format(**body))
     spec = RuleSpec("mine", "mine.py:Mine", folder=str(tmp_path))
     limits = SOON if "did not return" in why else LARGE
-    results = judge_run(run_of(tmp_path, spec, RuleSpec("e", "exploding_tensor")).end().path, limits=limits)
+    results = judge_run(
+        run_of(tmp_path, spec, RuleSpec("e", "exploding_tensor")).end().path, limits=limits, trust=WHOLE
+    )
     failed = result(results, "mine")
     assert failed.status == "Error"
     assert re.search(why, failed.why)
@@ -198,7 +202,7 @@ def test_findings_are_ranked_and_name_their_cause(tmp_path: Path) -> None:
         RuleSpec("origin", "mine.py:Origin", {"step": 6}, str(tmp_path)),
     ]
     writer = run_of(tmp_path, *rules).end()
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     said = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["rules"]
     assert [(each["name"], each["explained_by"]) for each in said] == [
         ("exploding_tensor", "origin"),
@@ -213,7 +217,7 @@ def test_a_rule_that_no_longer_exists_is_an_error_of_that_rule(tmp_path: Path) -
     writer = run_of(
         tmp_path, RuleSpec("lost", "lost.py:Lost", folder=str(tmp_path)), RuleSpec("e", "exploding_tensor")
     ).end()
-    results = judge_run(writer.path)
+    results = judge_run(writer.path, trust=WHOLE)
     assert "no such rule file" in result(results, "lost").why
     assert result(results, "e").verdict == "fired"
 
@@ -221,7 +225,7 @@ def test_a_rule_that_no_longer_exists_is_an_error_of_that_rule(tmp_path: Path) -
 def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
     action = ActionSpec("exploding_tensor", "stop_training", parameters={"grace": "5"})
     writer = run_of(tmp_path, RuleSpec("exploding_tensor", "exploding_tensor"), actions=[action])
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     (request,) = control.read_requests(writer.path)
     assert (request.kind, request.step, request.by) == ("stop", 12, "rule:exploding_tensor")
     assert (request.reason, request.grace_seconds) == ("loss is NaN", 5.0)
@@ -230,7 +234,7 @@ def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
     assert line["request"] == request.id
     announced = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"]
     assert [each["action"] for each in announced] == ["stopping at the next step"]
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     assert len(control.read_requests(writer.path)) == 1
     assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["announcements"] == announced
     assert len(read_lines(f"{writer.path}/{layout.rule_findings('exploding_tensor')}")) == 2
@@ -239,7 +243,7 @@ def test_a_finding_asks_the_training_to_stop_once(tmp_path: Path) -> None:
 def test_a_training_that_has_ended_is_not_stopped(tmp_path: Path) -> None:
     action = ActionSpec("*", "stop_training")
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), actions=[action]).end()
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     assert control.read_requests(writer.path) == []
     assert read_lines(f"{writer.path}/{layout.ACTIONS}")[0]["outcome"] == "too late: the training had ended"
 
@@ -251,7 +255,7 @@ def test_an_action_that_fails_is_logged_and_the_evaluation_continues(tmp_path: P
         each.rmdir()
     (Path(writer.path) / layout.CONTROL).rmdir()
     (Path(writer.path) / layout.CONTROL).write_text("in the way")
-    assert result(judge_run(writer.path, write=True), "e").verdict == "fired"
+    assert result(judge_run(writer.path, write=True, trust=WHOLE), "e").verdict == "fired"
     under_way, line = read_lines(f"{writer.path}/{layout.ACTIONS}")
     assert under_way["state"] == "asked"
     assert (line["state"], line["attempts"]) == ("failed", 2)
@@ -302,7 +306,7 @@ def test_results_that_cannot_be_written_are_an_error_but_only_a_full_disk_is_cal
     monkeypatch.setattr(rule_results, "write_document", refuse)
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor")).end()
     with pytest.raises(LeadlineError) as caught:
-        judge_run(writer.path, write=True)
+        judge_run(writer.path, write=True, trust=WHOLE)
     assert type(caught.value) is kind
     assert str(caught.value).endswith(f"{layout.rule_status('e')}'{advice}")
 
@@ -310,7 +314,7 @@ def test_results_that_cannot_be_written_are_an_error_but_only_a_full_disk_is_cal
 def test_a_run_is_followed_until_it_is_over(tmp_path: Path) -> None:
     writer = run_of(tmp_path, RuleSpec("e", "exploding_tensor"), parts=[])
     found: list[Results] = []
-    judge = threading.Thread(target=lambda: found.append(judge_run(writer.path, write=True, follow=True)))
+    judge = threading.Thread(target=lambda: found.append(judge_run(writer.path, write=True, follow=True, trust=WHOLE)))
     judge.start()
     for _ in writer.grow(LOSSES):
         assert judge.is_alive()
@@ -321,7 +325,7 @@ def test_a_run_is_followed_until_it_is_over(tmp_path: Path) -> None:
 
 def test_a_run_without_rules_is_complete_at_once(tmp_path: Path) -> None:
     writer = run_of(tmp_path).end()
-    assert judge_run(writer.path, write=True).rules == ()
+    assert judge_run(writer.path, write=True, trust=WHOLE).rules == ()
     assert read_document(f"{writer.path}/{layout.RULE_SUMMARY}")["complete"]
 
 
@@ -330,7 +334,7 @@ def test_a_damaged_run_is_judged_as_far_as_it_goes(tmp_path: Path) -> None:
     path = Path(writer.path) / layout.segment(layout.SERIES, "rank0-1", 1)
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     (Path(writer.path) / layout.WORKERS / "rank0-1.json").write_text("{")
-    results = judge_run(writer.path)
+    results = judge_run(writer.path, trust=WHOLE)
     assert result(results, "e").findings[0].step == 7
     assert len(results.damage) == 1
 
@@ -357,9 +361,9 @@ def test_a_rule_whose_data_is_missing_is_not_clear(tmp_path: Path, changes: dict
     rules = [RuleSpec(name, name) for name in ("exploding_tensor", "stalled_training")]
     healthy: list[Part] = [Capture(step, {"loss": {"value": 1.0}}) for step in range(12)]
     writer = run_of(tmp_path, *rules, parts=healthy).end()
-    assert result(judge_run(writer.path), "exploding_tensor").verdict == "clear"
+    assert result(judge_run(writer.path, trust=WHOLE), "exploding_tensor").verdict == "clear"
     writer.write_worker(next(iter(writer._steps)), state="ended", **changes)
-    results = judge_run(writer.path)
+    results = judge_run(writer.path, trust=WHOLE)
     incomplete = result(results, "exploding_tensor")
     assert (incomplete.status, incomplete.verdict, incomplete.why) == ("NoIssuesFound", "undecided", why)
     assert "dropped" not in result(results, "stalled_training").why
@@ -375,9 +379,9 @@ def test_a_rule_whose_data_is_missing_is_not_clear(tmp_path: Path, changes: dict
 def test_a_timeline_that_ends_early_is_not_clear(tmp_path: Path, changes: dict[str, Any]) -> None:
     steps = training([{"data": 1.0, "forward": 99.0}] * 80)
     writer = run_of(tmp_path, RuleSpec("input_bound", "input_bound"), parts=steps).end()
-    assert result(judge_run(writer.path), "input_bound").verdict == "clear"
+    assert result(judge_run(writer.path, trust=WHOLE), "input_bound").verdict == "clear"
     writer.write_worker(next(iter(writer._steps)), state="ended", **changes)
-    assert result(judge_run(writer.path), "input_bound").verdict == "undecided"
+    assert result(judge_run(writer.path, trust=WHOLE), "input_bound").verdict == "undecided"
 
 
 def test_dropped_raw_tensors_concern_only_rules_that_need_them(tmp_path: Path) -> None:
@@ -385,4 +389,4 @@ def test_dropped_raw_tensors_concern_only_rules_that_need_them(tmp_path: Path) -
     writer = run_of(tmp_path, RuleSpec("exploding_tensor", "exploding_tensor"), parts=healthy).end()
     lost = {"since_step": 1, "reason": "memory is full", "rows": 0, "tensors": 4, "bytes": 9}
     writer.write_worker(next(iter(writer._steps)), state="ended", lost=lost)
-    assert result(judge_run(writer.path), "exploding_tensor").verdict == "clear"
+    assert result(judge_run(writer.path, trust=WHOLE), "exploding_tensor").verdict == "clear"

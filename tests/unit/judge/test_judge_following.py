@@ -13,6 +13,7 @@ from recording_actions import ACTIONS, wait_until
 from leadline.errors import LeadlineError
 from leadline.judge import judge as judge_module
 from leadline.judge.judge import Judge, judge_run
+from leadline.judge.run_trust import RunTrust
 from leadline.records.incarnations import Incarnation, Incarnations
 from leadline.records.manifest import ActionSpec, RuleSpec
 from leadline.store import layout
@@ -33,6 +34,7 @@ class Book(Note, frozen=True, kw_only=True):
 
     def close(self): ...
 '''
+WHOLE = RunTrust(is_whole=True)
 
 
 def run_of(tmp_path: Path, *actions: ActionSpec, rules: tuple[str, ...] = ("exploding_tensor",)) -> RunWriter:
@@ -49,7 +51,7 @@ def action(tmp_path: Path, name: str, rule: str = "*", statuses: tuple[str, ...]
 def test_an_action_that_follows_everything_receives_every_status_from_the_start_to_the_end(tmp_path: Path) -> None:
     rules = ("exploding_tensor", "vanishing_gradient")
     writer = run_of(tmp_path, action(tmp_path, "Book"), rules=rules).write_all(LOSSES).end()
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     told = [json.loads(line) for line in (tmp_path / "noted").read_text().splitlines()]
     of = {rule: [each["id"] for each in told if each["rule"] == rule] for rule in (None, *rules)}
     assert of == {
@@ -80,9 +82,9 @@ def test_an_action_that_follows_everything_receives_every_status_from_the_start_
 def test_a_restarted_judge_repeats_only_volatile_actions(tmp_path: Path) -> None:
     others = action(tmp_path, "Book", path=str(tmp_path / "book"))
     writer = run_of(tmp_path, action(tmp_path, "Gauge"), others).write_all(LOSSES).end()
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     once, kept = (tmp_path / "noted").read_text(), (tmp_path / "book").read_text()
-    judge_run(writer.path, write=True)
+    judge_run(writer.path, write=True, trust=WHOLE)
     assert (tmp_path / "noted").read_text() == once * 2
     assert (tmp_path / "book").read_text() == kept
 
@@ -95,7 +97,7 @@ def test_the_last_step_of_a_run_is_delivered_and_slow_deliveries_are_given_up(
     (tmp_path / "slow.do").write_text("hang")
     slow = action(tmp_path, "Note", path=str(tmp_path / "slow"), timeout=1000.0)
     writer = run_of(tmp_path, action(tmp_path, "Note", statuses=("IssuesFound",)), slow)
-    judge = threading.Thread(target=lambda: judge_run(writer.path, write=True, follow=True))
+    judge = threading.Thread(target=lambda: judge_run(writer.path, write=True, follow=True, trust=WHOLE))
     judge.start()
     writer.write_all(
         [Capture(step, {"loss": {"value": float("nan") if step == 7 else 1.0}}) for step in range(8)]
@@ -120,14 +122,14 @@ def test_the_last_step_of_a_run_is_delivered_and_slow_deliveries_are_given_up(
 
 def test_judging_without_writing_starts_no_action(tmp_path: Path) -> None:
     writer = run_of(tmp_path, action(tmp_path, "Note")).write_all(LOSSES).end()
-    judge_run(writer.path)
+    judge_run(writer.path, trust=WHOLE)
     assert not (tmp_path / "noted").exists()
     assert read_actions(writer.path) == []
 
 
 def test_the_end_of_a_run_without_rules_is_delivered(tmp_path: Path) -> None:
     writer = run_of(tmp_path, action(tmp_path, "Note", "job", ("Failed",)), rules=()).end("Failed", 3)
-    judge_run(writer.path, write=True, follow=True)
+    judge_run(writer.path, write=True, follow=True, trust=WHOLE)
     assert (tmp_path / "noted").read_text().split() == ["job/Failed", "closed"]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from own_judge import judge_of
 
 from leadline.records.manifest import RuleSpec
 from leadline.store import layout
@@ -48,7 +49,7 @@ def writer(tmp_path: Path) -> RunWriter:
 
 @pytest.fixture
 def judge(writer: RunWriter) -> Iterator[subprocess.Popen[bytes]]:
-    command = [sys.executable, "-m", "leadline.judge", writer.path, "--follow", "--hang-seconds", "1000"]
+    command = judge_of(writer.path, "--follow", "--hang-seconds", "1000")
     process = subprocess.Popen(command, start_new_session=True)
     yield process
     process.kill()
@@ -72,7 +73,7 @@ def test_a_judge_that_is_killed_takes_its_rule_workers_with_it_and_is_replaced(
     _, alive = psutil.wait_procs(workers, timeout=PATIENCE_SECONDS)
     assert alive == []
     writer.end()
-    command = [sys.executable, "-m", "leadline.judge", writer.path, "--follow", "--hang-seconds", "0.5"]
+    command = judge_of(writer.path, "--follow", "--hang-seconds", "0.5")
     assert subprocess.run(command, timeout=PATIENCE_SECONDS, check=False).returncode == 0
     summary = read_document(f"{writer.path}/{layout.RULE_SUMMARY}")
     assert [each["status"] for each in summary["rules"]] == ["IssuesFound", "Error"]
@@ -98,7 +99,7 @@ def test_a_judge_whose_agent_and_training_are_gone_finishes_by_itself(tmp_path: 
     writer.set_status("InProgress", node=host, agent_pid=gone.pid, job_pid=training.pid)
     writer.write_all([Capture(step, {"loss": {"value": 1.0}}) for step in range(3)])
     writer.write_worker("rank0-1", node=host, pid=training.pid, time_ns=time.time_ns())
-    judge = subprocess.Popen([sys.executable, "-m", "leadline.judge", writer.path, "--follow"])
+    judge = subprocess.Popen(judge_of(writer.path, "--follow"))
     wait_until(lambda: judged_steps(writer) == 2)
     assert judge.poll() is None
     training.communicate(b"\n")

@@ -53,7 +53,7 @@ def test_a_request_is_taken_once_and_acknowledged(tmp_path: Path) -> None:
             taken.append(each)
             known.append(each.alias)
 
-    added = RuleChanges(writer.path, lambda: known, add, lambda removed: None)
+    added = RuleChanges(writer.path, lambda: known, add, lambda removed: None, lambda spec: True)
     first = give(writer.path, RuleSpec("bad", "exploding_tensor"))
     time.sleep(0.01)
     added.take(4)
@@ -71,14 +71,16 @@ def test_a_request_is_taken_once_and_acknowledged(tmp_path: Path) -> None:
         torn.id: ("judge", 5, "refused: it cannot be read"),
         hostile.id: ("judge", 5, "refused: it cannot be read"),
     }
-    assert RuleChanges(writer.path, lambda: known, add, lambda removed: None).take(7) is None
+    assert RuleChanges(writer.path, lambda: known, add, lambda removed: None, lambda spec: True).take(7) is None
     assert len(taken) == 1, "after a restart what was answered is not asked again"
 
 
 def test_a_removed_rule_is_not_evaluated_again(tmp_path: Path) -> None:
     writer = losses(tmp_path / "run", RuleSpec("loss_spike", "loss_spike"), RuleSpec("bad", "exploding_tensor"))
     removed: list[str] = []
-    changes = RuleChanges(writer.path, lambda: ["loss_spike", "bad"], lambda specs: None, removed.extend)
+    changes = RuleChanges(
+        writer.path, lambda: ["loss_spike", "bad"], lambda specs: None, removed.extend, lambda spec: True
+    )
     request = RemoveRules(new_request_id(), by="user", rules=("bad", "unknown"))
     write_request(writer.path, request)
     changes.take(4)

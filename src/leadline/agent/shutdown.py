@@ -52,9 +52,16 @@ class EndSignals:
     _steps: dict[str, int] = field(default_factory=dict)
     """The last step of each worker, as first reported after the last signal."""
 
-    def record(self, number: int, *, is_from_terminal: bool) -> None:
-        """Record a signal."""
+    _are_ignored: bool = True
+
+    def record(self, number: int, *, is_from_terminal: bool, is_ignored: bool = False) -> None:
+        """Record a signal.
+
+        Args:
+            is_ignored: Whether the job ignores it.
+        """
         self.was_interrupted = True
+        self._are_ignored = self._are_ignored and is_ignored
         self._at_ns = time.time_ns()
         self._steps.clear()
         if not is_from_terminal:
@@ -66,8 +73,16 @@ class EndSignals:
             since = {name: worker.step for name, worker in workers.items() if worker.time_ns > self._at_ns}
             self._steps = since | self._steps
 
-    def were_survived(self, workers: Mapping[str, WorkerDocument]) -> bool:
-        """Return whether the job trained on after all signals; one that ends takes a few steps more at most."""
+    def were_survived(self, workers: Mapping[str, WorkerDocument], code: int | None) -> bool:
+        """Return whether the job trained on after all signals; one that ends takes a few steps more at most.
+
+        Args:
+            code: Its exit code, -n for signal n; one that was killed by a signal has not survived.
+        """
+        if code is None or code < 0:
+            return False
+        if self.was_interrupted and self._are_ignored:
+            return True
         after = [workers[name].step - step for name, step in self._steps.items() if name in workers]
         return max(after, default=0) >= _SURVIVED_STEPS
 
@@ -165,7 +180,7 @@ class Shutdown:
         recorded = recorded_end(parts.documents.run, parts.workers.documents, parts.job.pid)
         code = recorded.exit_status if code is None else code
         stop = parts.requests.stop.request
-        has_survived = signals.were_survived(parts.workers.documents)
+        has_survived = signals.were_survived(parts.workers.documents, code)
         status, final = end_of_job(
             code,
             was_stopped=self._was_stopped(code),

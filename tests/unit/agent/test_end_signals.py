@@ -19,7 +19,7 @@ def survived(*reports: dict[str, WorkerDocument]) -> bool:
     signals.record(signal.SIGTERM, is_from_terminal=False)
     for report in reports:
         signals.follow(report)
-    return signals.were_survived(reports[-1])
+    return signals.were_survived(reports[-1], 0)
 
 
 def test_a_job_that_trains_on_has_survived() -> None:
@@ -40,5 +40,22 @@ def test_only_steps_after_the_last_signal_count() -> None:
     signals.follow(worker(20, 1))
     signals.record(signal.SIGINT, is_from_terminal=True)
     signals.follow(worker(600, 2))
-    assert not signals.were_survived(worker(600, 3))
-    assert signals.were_survived(worker(610, 3))
+    assert not signals.were_survived(worker(600, 3), 0)
+    assert signals.were_survived(worker(610, 3), 0)
+
+
+def test_a_job_that_was_killed_afterwards_has_not_survived() -> None:
+    signals = EndSignals()
+    signals.record(signal.SIGTERM, is_from_terminal=False)
+    signals.follow(worker(20, 1))
+    assert signals.were_survived(worker(600, 2), 3)
+    assert not signals.were_survived(worker(600, 2), -9)
+
+
+def test_a_signal_that_the_job_ignores_does_not_count_unless_another_one_follows() -> None:
+    signals = EndSignals()
+    signals.record(signal.SIGTERM, is_from_terminal=False, is_ignored=True)
+    assert signals.were_survived({}, 0)
+    assert not signals.were_survived({}, -9)
+    signals.record(signal.SIGINT, is_from_terminal=False)
+    assert not signals.were_survived({}, 0)

@@ -14,7 +14,7 @@ from leadline.config.capture import parse_capture
 from leadline.frameworks.generic.adapter import GenericAdapter, Loop
 from leadline.frameworks.installed import Frameworks
 from leadline.records.profile_window import ProfileWindow
-from leadline.training.guard import Guard
+from leadline.training.guard import Facts, Guard
 from leadline.training.profiler.requests import framework_openers
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recording import ProfileUnavailableError
@@ -27,6 +27,7 @@ class Callbacks:
     def __init__(self) -> None:
         self.cost = Overhead()
         self.timeline = StepTimeline(self.cost)
+        self.facts = Facts(print, int)
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None

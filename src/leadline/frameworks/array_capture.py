@@ -36,6 +36,7 @@ _SAFETENSORS_TYPES: Final = {
     "bool": "BOOL",
 }
 _MAX_FORMS: Final = 16
+_MAX_BLOCKS: Final = 1 << 14
 _WITH_RAW: Final = ("max",)
 _UNAVAILABLE: Final = frozenset({"update", "number", "pair"})
 """Sources of statistics that do not apply to a single array."""
@@ -140,6 +141,8 @@ class CapturedArrays:
         members = (*collections, *custom_collections(self._items, name, collections))
         key = (name, members, array.shape, array.dtype, columns)
         if key not in self._known_blocks:
+            if len(self._known_blocks) > _MAX_BLOCKS:
+                self._known_blocks.clear()  # shapes that may never recur
             info = TensorInfo(name, members, tuple(array.shape), str(array.dtype))
             self._known_blocks[key] = Block((info,), tuple((0, statistic) for statistic in columns))
         self._blocks.append((self._known_blocks[key], values))

@@ -6,7 +6,7 @@ import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from leadline.frameworks.adapter import PendingNumbers
 from leadline.frameworks.installed import Frameworks
@@ -15,6 +15,7 @@ from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
 
 Row = TypeVar("Row")
+_MAX_LAYOUTS: Final = 256
 
 
 class Scalar(NamedTuple):
@@ -180,6 +181,8 @@ class ScalarRows:
     def _layout(self, names: tuple[tuple[str, str, tuple[str, ...]], ...]) -> SeriesLayout:
         known = self._layouts.get(names)
         if known is None:
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()  # names that may never recur
             tensors = tuple(TensorInfo(name, (collection, *marks), (), "float64") for name, collection, marks in names)
             columns: list[tuple[int, str]] = []
             for index, (_, collection, _) in enumerate(names):

@@ -26,6 +26,7 @@ from leadline.training.timeline.step_timeline import StepTimeline
 
 _EVERYTHING: Final = (CaptureItem(),)
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
+_MAX_LAYOUTS: Final = 256
 
 
 class StepOutput:
@@ -182,6 +183,8 @@ class StepOutput:
         """Return whether a row reports an element that is NaN or infinite."""
         known = self._count_columns.get(id(layout))
         if known is None or known[0] is not layout:
+            if len(self._count_columns) >= _MAX_LAYOUTS:
+                self._count_columns.clear()
             columns = tuple(index for index, (_, statistic) in enumerate(layout.columns) if statistic in _COUNTS)
             known = self._count_columns[id(layout)] = (layout, columns)
         numbers = memoryview(values).cast("d")

@@ -10,6 +10,8 @@ from leadline.training.timeline.phase_sink import PhaseSink
 
 _DURATION: Final = HEAD.index("duration_ns")
 _NESTING: Final = HEAD.index("nesting")
+_MAX_PAIRS: Final = 1024
+"""Phases of one step that are timed on its device: of more micro-batches the marks take too much memory."""
 
 
 class DeviceClock(Protocol):
@@ -45,7 +47,7 @@ class Marks:
         self._open: dict[str, Any] = {}
         self._pairs: list[tuple[str, Any, Any]] = []
         self.is_broken = first is None
-        """Whether a mark could not be made: the host's times are used."""
+        """Whether a mark could not be made, or the step has too many: the host's times are used."""
 
     def begin(self, phase: str) -> None:
         self._open[phase] = self._mark()
@@ -53,17 +55,17 @@ class Marks:
     def end(self, phase: str) -> None:
         begun, self._edge = self._open.pop(phase, None), self._mark()
         if begun is not None:
-            self._pairs.append((phase, begun, self._edge))
+            self._add(phase, begun, self._edge)
 
     def end_host(self) -> None:
         """End the host's work before the forward pass."""
         begun, self._edge = self._edge, self._mark()
-        self._pairs.append((HOST, begun, self._edge))
+        self._add(HOST, begun, self._edge)
 
     def end_forward(self) -> None:
         """End the forward pass, and begin the backward pass."""
         now = self._open[BACKWARD] = self._mark()
-        self._pairs.append((FORWARD, self._edge, now))
+        self._add(FORWARD, self._edge, now)
 
     def cut(self) -> None:
         """Exclude the time until now from the forward pass."""
@@ -92,6 +94,12 @@ class Marks:
             durations = [self._device.between_ns(*pair) for name, *pair in self._pairs if name == phase]
             if durations:
                 values[len(HEAD) + len(PHASE_FIELDS) * index + 1] = sum(durations)
+
+    def _add(self, phase: str, begun: Any, ended: Any) -> None:
+        self._pairs.append((phase, begun, ended))
+        if len(self._pairs) > _MAX_PAIRS or self.is_broken:
+            self.is_broken = True
+            self._pairs.clear()
 
     def _mark(self) -> Any:
         mark = self._device.mark()

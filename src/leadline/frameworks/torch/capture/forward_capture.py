@@ -32,6 +32,12 @@ from leadline.store.tensors import CaptureForm, HostBuffer
 
 _DELTA_BYTES: Final = 16 << 20
 """Device memory for the previous values of module tensors; beyond it samples are compared."""
+_MAX_CALLS: Final = 1024
+"""Tensors of one module or function in one step; a module in a loop has further ones for each call."""
+_MAX_NAMES: Final = 1 << 14
+"""Tensors of one step."""
+_RAW_BYTES: Final = 512 << 20
+"""Copies of whole tensors in one step: the most memory that there is for writing them."""
 _MAX_TARGETS: Final = 1 << 16
 """Names that are remembered from one capture to the next; a module in a loop has a new one for each call."""
 
@@ -66,6 +72,8 @@ class CapturedTensors:
         self._requests = Requests((), may_select_module_tensors)
         self._targets: dict[tuple[str, tuple[str, ...]], _Target] = {}
         self._counts: dict[str, int] = {}
+        self._names = self._raw_bytes = 0
+        """How many tensors were named in the step, and the size of the copies."""
         self._row = ForwardRow(self._deltas)
         self._raw: list[tuple[str, torch.Tensor]] = []
         self._forms: dict[tuple[Any, ...], RawForm] = {}
@@ -79,11 +87,24 @@ class CapturedTensors:
         self.own_ns, self.mode = 0, mode
         self.begun_ns = 0
         self._counts, self._raw = {}, []
+        self._names = self._raw_bytes = 0
         self._row.begin(mode)
 
-    def next_name(self, stem: str) -> str:
-        """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``."""
-        index = self._counts[stem] = self._counts.get(stem, -1) + 1
+    def next_name(self, stem: str) -> str | None:
+        """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``.
+
+        None: it has as many as a step may have.
+        """
+        index = self._counts.get(stem, -1) + 1
+        if index >= _MAX_CALLS or self._names >= _MAX_NAMES:
+            if self.has_items:
+                self._warn(
+                    f"tensors beyond {_MAX_CALLS:,} of one module or function, and beyond {_MAX_NAMES:,} in all, "
+                    "are not captured in one step"
+                )
+            return None
+        self._counts[stem] = index
+        self._names += 1
         return f"{stem}_{index}"
 
     def add(self, name: str, collections: tuple[str, ...], tensor: torch.Tensor) -> None:
@@ -112,11 +133,18 @@ class CapturedTensors:
         with untracked_in_full_precision():
             self._raw += named_vectors([name], [values], request.arrays)
             if request.is_raw:
-                reason = unstorable_reason(values)
-                if reason is None:
-                    self._raw.append((name, values.clone()))
-                else:
-                    self._warn(f"{name} is not stored: {reason}")
+                self._add_copy(name, values)
+
+    def _add_copy(self, name: str, values: torch.Tensor) -> None:
+        reason = unstorable_reason(values)
+        size = values.numel() * values.element_size()
+        if reason is not None:
+            self._warn(f"{name} is not stored: {reason}")
+        elif self._raw_bytes + size > _RAW_BYTES:
+            self._warn(f"inputs and outputs beyond {_RAW_BYTES >> 20} MB of whole tensors in one step are not stored")
+        else:
+            self._raw_bytes += size
+            self._raw.append((name, values.clone()))
 
     def add_confusion(
         self, name: str, collections: tuple[str, ...], labels: torch.Tensor, predictions: torch.Tensor
@@ -214,7 +242,7 @@ class AccuracyCounts:
 
     def __init__(self) -> None:
         self._is_captured = False
-        self._counts: dict[str, list[tuple[torch.Tensor, torch.Tensor]]] = {}
+        self._counts: dict[str, tuple[DeviceScalar | float, DeviceScalar | float]] = {}
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Start a pass; count only if one of its capture items selects the accuracy."""
@@ -240,17 +268,17 @@ class AccuracyCounts:
         with torch._C.DisableTorchFunction(), torch.no_grad():
             counts = correct_and_total(kind, tensors[0].detach(), tensors[1].detach(), options)
         if counts is not None:
-            self._counts.setdefault(stem, []).append(counts)
+            right, total = self._counts.get(stem, (0.0, 0.0))
+            self._counts[stem] = right + (number_of(counts[0]) or 0.0), total + (number_of(counts[1]) or 0.0)
 
     def take(self) -> dict[str, DeviceScalar | float]:
         """Return the share of correct predictions since the pass began, for each loss call, and clear the counts."""
         counts, self._counts = self._counts, {}
         accuracy: dict[str, DeviceScalar | float] = {}
-        for pairs in counts.values():
-            total = sum(number_of(samples) or 0.0 for _, samples in pairs)
+        for right, total in counts.values():
             if total:
                 name = f"{ACCURACY}_{len(accuracy)}" if accuracy else ACCURACY
-                accuracy[name] = sum(number_of(correct) or 0.0 for correct, _ in pairs) / total
+                accuracy[name] = right / total
         return accuracy
 
 

@@ -12,6 +12,8 @@ from leadline.frameworks.torch.timing.flops import FlopCount
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Facts
 
+_MAX_REPEATS: Final = 4
+"""Further calls of a module in one step after which what is called between its calls is no longer captured."""
 _MAX_NODES: Final = 20_000
 """Graph nodes that are searched; beyond them a loss is taken to depend on what is searched for."""
 
@@ -23,6 +25,7 @@ class ForwardPass:
         roots: The ids of these modules; each is captured at its first call.
         is_open: Whether the current call, or what runs between the calls, is captured.
         is_past_backward: Whether the backward pass has begun, after which no tensor is captured.
+        has_gradients: Whether a module was called with gradients.
         repeated: Of a pass that began when a module was called again: the graph nodes, by sequence number, of the
             outputs of that module's earlier call.
     """
@@ -37,7 +40,8 @@ class ForwardPass:
         self.accuracy = AccuracyCounts()
         self.flops = FlopCount()
         self.roots: set[int] = set()
-        self.is_open = self.is_past_backward = False
+        self.is_open = self.is_past_backward = self.has_gradients = False
+        self._warn, self._repeats = warn, 0
         self.repeated: frozenset[int] = frozenset()
         self._outputs: dict[int, frozenset[int]] = {}
 
@@ -47,12 +51,20 @@ class ForwardPass:
         self.accuracy.begin(items)
         self.flops.clear()
         self.roots, self._outputs, self.repeated = set(), {}, frozenset()
-        self.is_open, self.is_past_backward = True, False
+        self.is_open, self.is_past_backward, self.has_gradients, self._repeats = True, False, False, 0
 
-    def join(self, outermost: torch.nn.Module) -> None:
+    def join(self, outermost: torch.nn.Module, *, is_grad: bool) -> None:
         """Begin a call of an outermost module, which is captured unless the module was called before."""
         self.is_open = id(outermost) not in self.roots
+        self._repeats += not self.is_open
+        self.has_gradients = self.has_gradients or is_grad
         self.roots.add(id(outermost))
+
+    def reopen(self) -> None:
+        """Capture what is called between the calls of modules, unless these are repeated without end."""
+        self.is_open = self._repeats <= _MAX_REPEATS
+        if not self.is_open and self.captured.has_items and not self.is_past_backward:
+            self._warn(f"what follows more than {_MAX_REPEATS} further passes of a model in one step is not captured")
 
     def note_outputs(self, outermost: torch.nn.Module, output: Any) -> None:
         """Remember the graph nodes of the outputs of an outermost module's captured call."""
@@ -72,7 +84,8 @@ class ForwardPass:
             stem, side: The beginning of their names: ``<stem>_<side>_<index>``.
             collections: Returns the collections of a tensor by its position.
         """
-        named = [(self.captured.next_name(f"{stem}_{side}"), tensor) for tensor in tensors]
+        names = (self.captured.next_name(f"{stem}_{side}") for _ in tensors)
+        named = [(name, tensor) for name, tensor in zip(names, tensors, strict=True) if name is not None]
         if self.is_past_backward:
             return named
         self._statistics.call(self._capture, named, collections)

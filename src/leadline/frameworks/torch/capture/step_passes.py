@@ -164,14 +164,14 @@ class StepPasses:
         for one in (*self.current, *passes):
             one.is_open = False
         for one in passes:
-            one.join(outermost)
+            one.join(outermost, is_grad=is_grad)
             one.captured.begun_ns = one.captured.begun_ns or time.perf_counter_ns()
         self.current = passes or self.current
 
     def reopen(self) -> None:
         """Capture what is called between the calls of outermost modules."""
         for one in self.current:
-            one.is_open = True
+            one.reopen()
 
     def note_outputs(self, outermost: torch.nn.Module, output: Any) -> None:
         """Note what an outermost module returned, as long as it is not known which pass is the train step's."""
@@ -205,9 +205,18 @@ class StepPasses:
             return ()  # a metric or a teacher
         if not self.is_watched or not (is_grad or (outermost.training and self._has_trained)):
             return ()
+        if is_grad and not self.train.has_gradients and id(outermost) in self.train.roots:
+            self._begin_again()
         if self._candidates and id(outermost) in self._candidates[-1].roots:
             self._begin_candidate(outermost)
         return tuple(reversed(self._candidates or [self.train]))
+
+    def _begin_again(self) -> None:
+        """Begin the pass of the train step again: what was called without gradients was none, such as an evaluation."""
+        before = self.train.captured
+        own_ns, begun_ns = before.own_ns, before.begun_ns
+        self._begin_train_pass()
+        self.train.captured.own_ns, self.train.captured.begun_ns = own_ns, begun_ns
 
     def _begin_candidate(self, outermost: torch.nn.Module) -> None:
         """Begin a further pass, since a module is called again."""

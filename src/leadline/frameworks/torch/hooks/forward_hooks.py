@@ -11,7 +11,6 @@ from torch.nn.modules import module as torch_module
 from torch.nn.modules.loss import _Loss
 
 from leadline.frameworks.adapter import StepCallbacks
-from leadline.frameworks.torch.capture.device_copy import DeviceScalar
 from leadline.frameworks.torch.capture.forward_capture import (
     LOSS_FUNCTIONS,
     CapturedTensors,
@@ -23,9 +22,9 @@ from leadline.frameworks.torch.capture.forward_capture import (
 from leadline.frameworks.torch.capture.step_passes import StepPasses
 from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.frameworks.torch.hooks.forward_losses import ForwardLosses
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
-from leadline.frameworks.torch.naming.loss_calls import LossCalls, eval_mean, numbers_of
 from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
@@ -65,11 +64,11 @@ class ForwardHooks:
         """
         facts = callbacks.facts
         self._tensors = facts.of("tensors of some forward passes are", is_vital=True)
-        self._evaluated = facts.of("losses of evaluation are", is_vital=True)
         self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
         self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
-        self.losses = LossCalls()
         self._passes = StepPasses(callbacks.evaluation, warn, facts)
+        self._recorded = ForwardLosses(callbacks, self._passes)
+        self.losses = self._recorded.calls
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
@@ -269,8 +268,10 @@ class ForwardHooks:
             self.end_eval()
         self._is_resumed = False
         passes.reopen()
-        if any(one.roots and not one.is_past_backward for one in passes.current):
+        if any(one.roots and one.is_open and not one.is_past_backward for one in passes.current):
             self._start_function_capture()
+        elif passes.current:
+            self.stop_function_capture()
         state.is_captured = False
         state.stack.clear()
 
@@ -319,12 +320,13 @@ class ForwardHooks:
         collections = module_collections(module, kind, "output", is_outermost=is_outermost)
         captured = self._capture_tensors(name, "output", collections, output)
         if is_loss:
-            self._record_loss(captured, args, kwargs, getattr(module, "reduction", "mean"))
+            self._recorded.add(captured, args, kwargs, getattr(module, "reduction", "mean"))
             options = {**vars(module), **kwargs}
             self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, (*args, *kwargs.values()), options)
         elif is_outermost:
             self._names.call(self._passes.note_outputs, module, output)
-            self._evaluated.call(self._record_own_losses, module, captured, output)
+            model = self._state.model
+            self._recorded.add_own(module, captured, output, is_trained=model is not None and model.is_trained)
 
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
@@ -366,7 +368,7 @@ class ForwardHooks:
         start_ns = time.thread_time_ns()
         captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
-            self._record_loss(captured, args, kwargs, kwargs.get("reduction", "mean"))
+            self._recorded.add(captured, args, kwargs, kwargs.get("reduction", "mean"))
             self.add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
         self._passes.charge(time.thread_time_ns() - start_ns)
 
@@ -379,35 +381,3 @@ class ForwardHooks:
     def models_called(self) -> int:
         """Number of outermost modules called in the pass."""
         return len(self._passes.train.roots)
-
-    # --- losses -------------------------------------------------------------------------------------------
-
-    def _record_loss(
-        self, captured: list[tuple[str, torch.Tensor]], args: tuple[Any, ...], kwargs: Mapping[str, Any], reduction: Any
-    ) -> None:
-        target = args[1] if len(args) > 1 else kwargs.get("target")
-        for name, output in captured:
-            self._names.call(self.losses.add, name, output, target)
-            self._evaluated.call(self._record_eval_loss, name, output, target, reduction)
-
-    def _record_eval_loss(self, name: str, output: torch.Tensor, target: Any, reduction: Any) -> None:
-        if self._passes.is_of_eval(output):
-            self._report_eval_loss(name, eval_mean(output, target, str(reduction)))
-
-    def _record_own_losses(
-        self, called: torch.nn.Module, captured: list[tuple[str, torch.Tensor]], output: Any
-    ) -> None:
-        """Record the loss that a model itself returns: the number of its output that backward is called on."""
-        model, names = unwrap(called), {id(tensor): name for name, tensor in captured}
-        is_trained = self._state.model is not None and self._state.model.is_trained
-        for place, number in numbers_of(output):
-            if id(number) in names:
-                self.losses.add_output(model, place, names[id(number)], number)
-            own = self.losses.own_name(model, place)
-            is_loss = is_trained and number.dim() == 0 and (own is not None or place == "loss")
-            if is_loss and self._passes.is_of_eval(number):
-                self._report_eval_loss(own, eval_mean(number, None, "mean"))
-
-    def _report_eval_loss(self, name: str | None, value: DeviceScalar | float | None) -> None:
-        if value is not None:
-            self._callbacks.evaluation.record_loss(name, value)

@@ -16,6 +16,8 @@ IGNORE_INDEX: Final = -100
 """Default label that PyTorch's losses ignore."""
 _MAX_HOPS: Final = 8
 _MAX_OUTPUTS: Final = 16
+_MAX_LABELS: Final = 64
+"""Loss calls of a step whose labels are kept."""
 OutputPlace = str | int | None
 """Where a model's output holds a tensor: a key or position; None: it is that tensor."""
 _PRESERVING_NODES: Final = frozenset(
@@ -82,7 +84,12 @@ class LossCalls:
         """Add a loss call that returned; of several that return the same tensor the innermost counts."""
         if output.grad_fn is not None:
             self._names.setdefault(output.grad_fn._sequence_nr(), name)
-            if self.keeps_labels and isinstance(labels, torch.Tensor) and not labels.requires_grad:
+            if (
+                self.keeps_labels
+                and len(self._labels) < _MAX_LABELS
+                and isinstance(labels, torch.Tensor)
+                and not labels.requires_grad
+            ):
                 self._labels[name] = labels
 
     def labels_of(self, name: str) -> torch.Tensor | None:

@@ -1,0 +1,55 @@
+"""What a script does again and again within one step takes no memory of ours that grows with it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import bare, script, watched
+
+EVERYDAY = ("no_grad", "dropout")
+ALL = (
+    *EVERYDAY,
+    "rollouts",
+    "micro_batches",
+    "update_bn",
+    "inference",
+    "discarded",
+    "small_losses",
+    "traced",
+    "recurrent",
+)
+MOST = 64 << 20
+
+
+def told(folder: Path, kind: str) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / f"{kind}.json").read_text())
+    return document
+
+
+@pytest.mark.parametrize(
+    ("passes", "kinds"), [(80, EVERYDAY), pytest.param(2000, ALL, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_the_memory_of_a_step_does_not_grow_with_its_passes(
+    passes: int, kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Each pass has activations of 8 MB."""
+    folders = tmp_path / "bare", tmp_path / "watched"
+    for folder in folders:
+        folder.mkdir()
+    unwatched = bare("long_steps.py", str(folders[0]), str(passes), *kinds, folder=tmp_path)
+    assert unwatched.status == 0, unwatched.err
+    job = (sys.executable, script("long_steps.py"), str(folders[1]), str(passes), *kinds)
+    ended = watched(("--capture", "layers:every=1"), *job, folder=tmp_path)
+    assert ended.status == 0, ended.err
+    workers = ended.run.worker_documents().values()
+    assert len(workers) == len(kinds)
+    assert all(worker.off is None and worker.lost is None for worker in workers)
+    grown = {kind: (told(folders[0], kind)["grown"], told(folders[1], kind)["grown"]) for kind in kinds}
+    assert {kind: sizes for kind, sizes in grown.items() if sizes[1] > sizes[0] + MOST} == {}
+    assert {kind: told(folders[1], kind)["sum"] for kind in kinds} == {
+        kind: told(folders[0], kind)["sum"] for kind in kinds
+    }

@@ -41,7 +41,7 @@ class _Loss(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionFacts:
+class TracedFacts:
     """What is known of a function for arguments of some types.
 
     Attributes:
@@ -73,7 +73,7 @@ class FunctionFacts:
         object.__setattr__(self, "has_layers", "layer" in kinds)
 
 
-def facts_of(traced: Any) -> FunctionFacts:
+def facts_of(traced: Any) -> TracedFacts:
     """Return the facts about a traced function."""
     jaxpr = traced.jaxpr.jaxpr
     sites: dict[Tap, TapSite] = {}
@@ -83,7 +83,7 @@ def facts_of(traced: Any) -> FunctionFacts:
     kind = "used_gradient" if "used_gradient" in kinds else "gradient"
     loops = next((site.loops for site in sites.values() if site.tap.kind == kind), ())
     effects = versions.effects_of(jaxpr)
-    return FunctionFacts(
+    return TracedFacts(
         tuple(sites.values()),
         steps=math.prod(loops),
         loops=len(loops),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 
 from leadline.frameworks.jax import versions
-from leadline.frameworks.jax.facts import FunctionFacts, facts_of
+from leadline.frameworks.jax.facts import TracedFacts, facts_of
 from leadline.frameworks.jax.replay import Programs
 from leadline.training.guard import Guard
 
@@ -178,7 +178,7 @@ def _itself(jitted: Any) -> Any:
     return jitted
 
 
-def _kept(facts: FunctionFacts) -> Any:
+def _kept(facts: TracedFacts) -> Any:
     return facts.trains, facts.steps, facts.losses, facts.is_update_apart
 
 

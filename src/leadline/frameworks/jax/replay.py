@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from leadline.frameworks.jax import kernels
-from leadline.frameworks.jax.facts import FunctionFacts, LossPlace, TapSite
+from leadline.frameworks.jax.facts import TracedFacts, LossPlace, TapSite
 from leadline.frameworks.jax.interpreter import Interpreter
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
@@ -175,7 +175,7 @@ class Programs:
     """
 
     traced: Any
-    facts: FunctionFacts
+    facts: TracedFacts
     refusal: str = ""
     losses: Sequence[LossPlace] | None = None
     """Where the losses are in a result; None: not known yet."""

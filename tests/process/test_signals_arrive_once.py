@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import multiprocessing.connection
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -37,7 +39,7 @@ if sys.argv[1] == "parent":  # as torchrun, which starts a process for each GPU 
     import subprocess
     child = subprocess.Popen([sys.executable, __file__, "child", sys.argv[2]])
 say("ready")
-deadline = time.monotonic() + 100
+deadline = time.monotonic() + 60
 while not os.path.exists("done") and time.monotonic() < deadline:
     time.sleep(0.02)
 time.sleep(0.3)  # a second delivery would come within this time
@@ -159,6 +161,46 @@ def test_nothing_of_leadline_is_left_in_the_group_and_the_witness_is_not_part_of
     pids = [int(name) for name in os.listdir("/proc") if name.isdigit()]
     stats = [stat for stat in map(read_stat, pids) if stat is not None and stat.is_alive]
     assert not [stat for stat in stats if stat.session == session]
+
+
+def test_ctrl_c_in_a_terminal_and_signals_to_the_agent_alternate(tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(COUNTING)
+    run, number = make_run(tmp_path / "run"), int(signal.SIGINT)
+    command = agent(run, sys.executable, str(tmp_path / "counting.py"), "job", str(number))
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(tmp_path)
+        os.execv(command[0], command)
+    text = read_until(terminal, "job ready")
+    wait_for(lambda: status(run).get("job_pid"), "the job")
+    time.sleep(0.5)  # the witness starts right after the job
+    for count in range(1, 9):
+        if count % 2:
+            os.write(terminal, b"\x03")
+        else:
+            os.kill(pid, signal.SIGINT)
+        text += read_until(terminal, f"job {number} {count}")
+        time.sleep(0.2)  # the kernel keeps one signal of a kind that the agent has not received yet
+    (tmp_path / "done").touch()
+    text += read_until(terminal, None)
+    _, code = os.waitpid(pid, 0)
+    os.close(terminal)
+    assert "job all 8" in text
+    assert os.waitstatus_to_exitcode(code) == 42
+
+
+def read_until(terminal: int, word: str | None) -> str:
+    """Return the output of a terminal up to a word, or up to the end if no word is given."""
+    seen, until = b"", time.monotonic() + PATIENCE
+    while time.monotonic() < until and (word is None or word.encode() not in seen):
+        if not multiprocessing.connection.wait([terminal], 0.1):
+            continue
+        try:
+            data = os.read(terminal, 4096)
+        except OSError:  # the last process has closed it
+            break
+        seen += data
+    return seen.decode(errors="replace")
 
 
 @pytest.mark.slow

@@ -163,7 +163,7 @@ class Agent:
         if number in TO_END:
             is_ignored = self._job.ignores(number)
             self._end_signals.record(number, is_from_terminal=is_from_terminal, is_ignored=is_ignored)
-        if not is_from_terminal and (not self._witness.has_seen(number) or self._job.is_in_own_group()):
+        if not is_from_terminal and (not self._witness.has_seen(number, info.si_pid) or self._job.is_in_own_group()):
             self._job.pass_on(number)
         elif is_from_terminal and number != signal.SIGWINCH:  # a window that is being resized sends very many
             self._witness.refresh(number)

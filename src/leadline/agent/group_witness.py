@@ -16,6 +16,8 @@ _COMMAND: Final = (sys.executable, "-I", "-S", "-c", "import os; os.read(0, 1)  
 _DELIVERY_SECONDS: Final = 0.05
 """How long a signal takes at most from one process of the group to the next, where each is sent its own."""
 _LOOK_SECONDS: Final = 0.005
+_KERNEL: Final = 0
+"""The sender of the signals of a terminal."""
 _OWED_SECONDS: Final = 10.0
 """How long a signal may be under way to this process after it has reached the group."""
 
@@ -35,8 +37,8 @@ class GroupWitness:
         self._gate = gate
         self._child: Child | None = None
         self._lifeline = -1
-        self._owed: dict[int, float] = {}
-        """When signals that are still under way to this process reached the group."""
+        self._owed: dict[int, tuple[float, int | None]] = {}
+        """Signals that have reached the group and are still under way to this process: until when, and the sender."""
 
     def start(self) -> None:
         """Start to watch, once the job has started; without a witness every signal counts as sent to this process."""
@@ -50,17 +52,22 @@ class GroupWitness:
         finally:
             os.close(ours)
 
-    def has_seen(self, number: int) -> bool:
-        """Return whether a signal that this process has just received was sent to the group."""
-        if time.monotonic() < self._owed.pop(number, 0.0):
-            self._owe({number} & signal.sigpending() - self._pending())  # real-time signals are queued
+    def has_seen(self, number: int, sender: int) -> bool:
+        """Return whether a signal that this process has just received was sent to the group.
+
+        Args:
+            sender: The process that sent it.
+        """
+        owed_until, owed_by = self._owed.pop(number, (0.0, None))
+        if time.monotonic() < owed_until and owed_by in (None, sender):
+            self._owe({number} & signal.sigpending() - self._pending(), sender)  # real-time signals are queued
             return True
         until = time.monotonic() + _DELIVERY_SECONDS
         while number not in (pending := self._pending()):
             if self._child is None or time.monotonic() >= until:
                 return False
             time.sleep(_LOOK_SECONDS)
-        self._replace(pending, number)
+        self._replace(pending, number, sender)
         return True
 
     def refresh(self, received: int = 0) -> None:
@@ -73,7 +80,7 @@ class GroupWitness:
             self.stop()
             self.start()
         elif pending := self._pending():
-            self._replace(pending, received)
+            self._replace(pending, received, _KERNEL)
 
     def stop(self) -> None:
         """End the witness."""
@@ -82,23 +89,25 @@ class GroupWitness:
         self._child = None
         self._end_lifeline()
 
-    def _replace(self, pending: frozenset[int], number: int) -> None:
+    def _replace(self, pending: frozenset[int], number: int, sender: int) -> None:
         """Start a new witness, and remember what the old one has seen and this process has not received yet.
 
         Args:
-            number: The signal that this process has received; the same one again would not be seen twice. 0: none.
+            number: The signal that this process has received; the same one again would not be seen twice, and counts
+                as sent to the group if the sender is the same. 0: none.
         """
         old, lifeline = self._child, self._lifeline
         self.start()
         pending |= _pending_at(old.pid) if old is not None else frozenset()
-        again = {number} & signal.sigpending()
-        self._owe(((pending - {number}) | again) - self._pending())
+        now_pending = self._pending()
+        self._owe(pending - {number} - now_pending)
+        self._owe({number} & signal.sigpending() - now_pending, sender)
         if old is not None:
             old.kill()
             os.close(lifeline)
 
-    def _owe(self, numbers: Collection[int]) -> None:
-        self._owed |= dict.fromkeys(numbers, time.monotonic() + _OWED_SECONDS)
+    def _owe(self, numbers: Collection[int], sender: int | None = None) -> None:
+        self._owed |= dict.fromkeys(numbers, (time.monotonic() + _OWED_SECONDS, sender))
 
     def _pending(self) -> frozenset[int]:
         return frozenset() if self._child is None else _pending_at(self._child.pid)

@@ -76,7 +76,7 @@ class StuckWatch:
 
     def __init__(self, patience_seconds: float) -> None:
         self._patience_seconds = patience_seconds
-        self._clock = StallClock(0)
+        self._clock = StallClock(-1)  # no process
         self._progress_at, self._look_at = 0.0, 0.0
 
     def look(self, pid: int, now: float, *, has_progress: bool) -> bool:

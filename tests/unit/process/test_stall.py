@@ -125,3 +125,7 @@ def test_a_stopped_process_is_given_up_in_the_end() -> None:
     finally:
         child.kill()
         child.communicate()
+
+
+def test_a_process_that_is_not_running_yet_is_not_stuck_at_once() -> None:
+    assert not StuckWatch(10.0).look(0, 10 * STARVED_SECONDS, has_progress=False)

@@ -189,8 +189,8 @@ def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = T
             verdict = Text("error" if rule["status"] == "Error" else "fired", style=status(rule["status"]).style)
             table.add_row(Text(rule["name"]), verdict, findings)
     rest = [rule for rule in rules if not rule["findings"] and rule["status"] != "Error"]
-    for sampling, names in _by_sampling(rest).items():
-        label = f"{_names(names)}: {sampling}" if sampling else _names(names)
+    for remark, names in _by_remark(rest).items():
+        label = f"{_names(names)}: {remark}" if remark else _names(names)
         table.add_row(Text(counted(len(names), "rule")), Text("clear", style="green"), Text(label, style="dim"))
     for label, reasons in _by_reason(rest).items():
         for why, names in reasons[:_MAX_REASONS]:
@@ -202,13 +202,17 @@ def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = T
     return Group(_count_line(counts), table)
 
 
-def _by_sampling(rules: list[Rule]) -> dict[str, list[str]]:
-    """The names of the clear rules by how often their data was sampled, those sampled as requested first."""
-    clear = sorted((rule for rule in rules if rule["verdict"] == "clear"), key=lambda rule: bool(rule["sampling"]))
-    return {
-        sampling: [rule["name"] for rule in clear if rule["sampling"] == sampling]
-        for sampling in dict.fromkeys(rule["sampling"] for rule in clear)
+def _by_remark(rules: list[Rule]) -> dict[str, list[str]]:
+    """The names of the clear rules by how often their data was sampled and how far they are clear, if there is less."""
+    clear = {
+        rule["name"]: "; ".join(filter(None, (rule["sampling"], rule["why"]))) for rule in rules if _is_clear(rule)
     }
+    remarks = sorted(dict.fromkeys(clear.values()), key=bool)
+    return {remark: [name for name, of_rule in clear.items() if of_rule == remark] for remark in remarks}
+
+
+def _is_clear(rule: Rule) -> bool:
+    return bool(rule["verdict"] == "clear")
 
 
 def _by_reason(rules: list[Rule]) -> dict[str, list[tuple[str, list[str]]]]:

@@ -205,3 +205,11 @@ def test_json_output(run: str) -> None:
 def test_a_run_without_rules_is_to_be_evaluated_when_it_has_ended() -> None:
     assert rendered(rule_block([], {}, has_ended=False)).strip() == "no rules have been evaluated yet"
     assert "evaluate them with: leadline judge" in rendered(rule_block([], {}))
+
+
+def test_a_rule_whose_evaluation_was_ended_early_says_up_to_which_step_it_is_clear() -> None:
+    ended = {**rule("f"), "status": "Stopped", "verdict": "clear", "why": "clear up to step 1,500; it was ended early"}
+    counts = {"fired": 0, "clear": 2, "undecided": 0, "failed": 0, "advice": 0}
+    lines = rendered(rule_block([{**rule("g"), "verdict": "clear"}, ended], counts)).splitlines()
+    shown = [re.sub(" +", " ", line).strip() for line in lines]
+    assert shown[-2:] == ["1 rule clear g", "1 rule clear f: clear up to step 1,500; it was ended early"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from leadline.config.trust import TRUSTED, digest_of_run
 from leadline.monitor.processes import identify
 from leadline.store import layout
 from leadline.store.documents import make_folder, read_document, write_document
@@ -35,6 +37,13 @@ def agent(run: Path, *command: str, judge: list[str] | None = None) -> list[str]
         return [sys.executable, "-m", "leadline.agent", str(run), "--", *command]
     call = f"import sys; from leadline.agent.__main__ import main; sys.exit(main(sys.argv[1:], judge={judge!r}))"
     return [sys.executable, "-c", call, str(run), "--", *command]
+
+
+def trusting(run: Path) -> dict[str, str]:
+    """Return the environment of an agent that takes the actions of a manifest: as set by what becomes it."""
+    manifest = read_document(str(run / layout.MANIFEST))
+    assert isinstance(manifest, dict)
+    return dict(os.environ) | {TRUSTED: digest_of_run(manifest)}
 
 
 def launch(run: Path, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:

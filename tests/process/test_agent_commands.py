@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_process import PATIENCE, agent, is_gone, make_run, python, status, wait_for
+from agent_process import PATIENCE, agent, is_gone, make_run, python, status, trusting, wait_for
 
-from leadline.config.trust import digest_of_run
 from leadline.monitor.processes import list_pids, read_stat
 from leadline.records.notification import Notification
 from leadline.records.request import ExecuteCommand, Stop
@@ -87,10 +86,8 @@ def watch(tmp_path: Path) -> Iterator[Any]:
     def start(*commands: str, run: Path | None = None, **environment: str) -> Watched:
         run = run or make(tmp_path, *commands)
         job = f"until [ -e '{tmp_path}/end' ]; do sleep 0.05; done"
-        manifest = read_document(str(run / layout.MANIFEST))
-        given = {"LEADLINE_TRUSTED": digest_of_run(manifest)}  # as by the process that becomes the agent
         process = subprocess.Popen(
-            agent(run, "sh", "-c", job), stderr=subprocess.PIPE, text=True, env=os.environ | given | environment
+            agent(run, "sh", "-c", job), stderr=subprocess.PIPE, text=True, env=trusting(run) | environment
         )
         started.append(process)
         wait_for(lambda: (run / layout.STATUS).exists() and status(run)["status"] == "InProgress", "the job")

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from agent_process import is_gone, launch, make_run, status
+from agent_process import is_gone, launch, make_run, status, trusting
 
 JUDGE = """
 import json, os, sys, time
@@ -257,7 +257,7 @@ def test_pending_deliveries_are_awaited_and_announced(run: Path, tmp_path: Path)
     """
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps(manifest | {"actions": [{"rule": "*", "action": "notify"}]}))
-    done = launch(run, "true", judge=judge(tmp_path, run, body))
+    done = launch(run, "true", judge=judge(tmp_path, run, body), env=trusting(run))
     lines = done.stderr.splitlines()
     assert lines.count("leadline  waiting for notify:$MAIL (max 30 s); Ctrl-C skips") == 1
     failure = "leadline  stall_mail: notify:$MAIL failed after 5 attempts: connection refused"
@@ -276,5 +276,5 @@ def test_a_run_with_actions_and_no_rules_has_a_judge(tmp_path: Path) -> None:
         await_end()
         write(complete=True)
     """
-    launch(run, "true", judge=judge(tmp_path, run, body))
+    launch(run, "true", judge=judge(tmp_path, run, body), env=trusting(run))
     assert (tmp_path / "started").exists()

@@ -172,7 +172,8 @@ def test_secrets_of_a_configuration_file_and_a_repeated_run_do_not_leak(tmp_path
     )
     processes = ProcessList()
     with processes.watching():
-        ended = watched((), script("exploding.py"), "loss", "20", folder=tmp_path, PASSWORD=PASSWORD)
+        named = ("--config", "leadline.toml")
+        ended = watched(named, script("exploding.py"), "loss", "20", folder=tmp_path, PASSWORD=PASSWORD)
     assert ended.status == 10, ended.err
     check_nothing_leaked(ended, processes)
     again = tmp_path / "again"

@@ -351,10 +351,9 @@ for name, make in SETTINGS.items():
 
 
 USUAL = [
-    *(f"divided by {name}" for name in ("0", "nan", "inf", "requires grad")),
-    *(f"a setting that is {name}" for name in ("huge integer", "meta tensor", "nested tuple")),
-    *("no valid label", "the mean of no label", "no row", "input of NaN", "an unreadable loss", "a complex factor"),
-    "clipping at odd norms",
+    *(f"divided by {name}" for name in ("0", "nan", "requires grad")),
+    *(f"a setting that is {name}" for name in ("huge integer", "meta tensor")),
+    *("no valid label", "no row", "an unreadable loss", "a complex factor", "clipping at odd norms"),
 ]
 """What an everyday test tries."""
 

@@ -257,7 +257,7 @@ def _start_of_value(text: str, name: re.Match[str], before: str, level: int) -> 
     is_option = preceding == "-"
     if (assigned := _ASSIGNED.match(text, end)) and not (is_option and ":" in assigned[0]):
         is_query = preceding in ("?", "&") and text[end] == "="
-        is_key = assigned[1] is not None or name[0].isupper()
+        is_key = assigned[1] is not None or name[0].isupper() or ("=" in assigned[0] and name[0].lower() != "key")
         if is_option or is_query or is_key or level == STRONG or _begins_line(text, start):
             return assigned.end()
         quoted = _QUOTE.match(text, assigned.end())

@@ -97,6 +97,7 @@ class _Worker:
     """
 
     def __init__(self, setup: dict[str, Any], status: WorkerStatus) -> None:
+        from leadline.config.secrets import scrub
         from leadline.judge.evaluator import Evaluator
         from leadline.judge.rule_plan import resolve_rule
         from leadline.reader.pandas_import import skip_pandas_import
@@ -118,7 +119,7 @@ class _Worker:
                 self.described[spec.alias] = _describe(rule, setup["name"])
                 rules.append((spec.alias, rule))
             except LeadlineError as error:
-                self.described[spec.alias] = {"error": str(error)}
+                self.described[spec.alias] = {"error": scrub(str(error))}
         status.write(-1)
         self._judging = Evaluator(
             setup["run"],

@@ -127,6 +127,17 @@ def test_a_rule_that_fails_has_the_error_and_the_others_continue(tmp_path: Path,
     assert read_document(f"{writer.path}/{layout.rule_status('mine')}")["status"] == "Error"
 
 
+def test_the_error_of_a_rule_is_stored_without_secrets(tmp_path: Path) -> None:
+    body = 'raise ValueError("postgres://me:hunter2@host refused, token=x1y2z3w4")'
+    specs = mine(tmp_path, body), mine(tmp_path, "pass", "other")
+    (tmp_path / "other.py").write_text('raise ValueError("--password hunter2 is wrong")')
+    results = judge_run(run_of(tmp_path, *specs).end().path, write=True, trust=WHOLE)
+    assert result(results, "mine").why == "ValueError: postgres://me:****@host refused, token=**** (mine.py:14)"
+    assert result(results, "other").why.endswith("other.py:1: ValueError: --password **** is wrong")
+    written = "".join(path.read_text() for path in (tmp_path / "run" / "rules").rglob("*.json"))
+    assert "hunter2" not in written
+
+
 def test_a_rule_may_take_memory_up_to_the_limit(tmp_path: Path) -> None:
     spec = mine(tmp_path, f"return Fired(str(len(bytearray({LARGE.memory_bytes // 2}))))")
     found = result(judge_run(run_of(tmp_path, spec).end().path, limits=LARGE, trust=WHOLE), "mine")

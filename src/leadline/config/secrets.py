@@ -43,7 +43,7 @@ _TOKEN_ONLY: Final = re.compile(r"(?=[^/?#@]*\d)[^/?#@:]{16,}@")
 _WEBHOOK: Final = re.compile(
     r"(?i)((?:[\w.-]*hooks\.slack\.com/(?:services|workflows|triggers)|discord(?:app)?\.com/api/webhooks"
     r"|[\w.-]*webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook|hooks\.zapier\.com/hooks/catch"
-    r"|hc-ping\.com|[^/?#]*/(?:web)?hooks?(?=(?:/[\w-]{1,40}){0,2}/[A-Za-z0-9]{20,}))/)([^?#/]{3}[^?#]{9,})"
+    r"|hc-ping\.com|[^/?#]*/(?:web)?hooks?(?=(?:/[\w-]{1,40}){0,2}/[A-Za-z0-9]{20,}))/)([^?#]{6,})"
 )
 _NOTIFIERS: Final = frozenset(
     ("slack", "discord", "tgram", "msteams", "workflow", "workflows", "mmost", "mmosts", "gotify", "gotifys", "sns")

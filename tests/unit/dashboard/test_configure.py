@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from leadline.config.resolve import prepare, resolve
+from leadline.config.restriction import trust_file
 from leadline.config.run_config import RunConfig
 from leadline.config.toml_file import from_table, from_toml, to_toml
 from leadline.dashboard.pages.configure import COLLECTIONS, from_form
@@ -80,6 +81,7 @@ def test_line_file_and_plan_mean_the_same_run(
     planned = resolve(config, str(tmp_path / "runs" / "planned"))
     by_line = made(tmp_path, "by-line", **options(shlex.join(config.to_options())))
     (tmp_path / "leadline.toml").write_text(to_toml(config))
+    trust_file(str(tmp_path / "leadline.toml"))
     by_file = made(tmp_path, "by-file")
     assert set(by_line.plan.items) == set(by_file.plan.items) == set(planned.plan.items)
     assert by_line.plan.budget == by_file.plan.budget == planned.plan.budget

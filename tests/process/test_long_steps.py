@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import bare, script, watched
+from launching import MXNET, bare, environment, finish, needs_mxnet, script, watched
 
 EVERYDAY = ("no_grad", "dropout")
 ALL = (
@@ -53,3 +53,17 @@ def test_the_memory_of_a_step_does_not_grow_with_its_passes(
     assert {kind: told(folders[1], kind)["sum"] for kind in kinds} == {
         kind: told(folders[0], kind)["sum"] for kind in kinds
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["tensorflow", "jax", pytest.param("mxnet", marks=needs_mxnet)])
+def test_calls_outside_of_compiled_functions_take_no_memory_either(framework: str, tmp_path: Path) -> None:
+    python = Path(MXNET).parents[2] / framework / "bin" / "python"
+    job = (str(python), script("long_steps_elsewhere.py"), framework, "200")
+    unwatched = finish(list(job), tmp_path, env=environment())
+    ended = watched(("--capture", "layers:every=1"), *job, folder=tmp_path)
+    assert (unwatched.status, ended.status) == (0, 0), unwatched.err + ended.err
+    (worker,) = ended.run.worker_documents().values()
+    assert (worker.off, worker.lost) == (None, None)
+    grown = [int(each.out.rpartition("grown")[2]) for each in (unwatched, ended)]
+    assert grown[1] <= grown[0] + MOST

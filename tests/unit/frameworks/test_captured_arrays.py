@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from leadline.config.capture import parse_capture
+from leadline.frameworks import array_capture
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute
@@ -137,3 +138,13 @@ def test_statistics_of_constant_arrays_are_reused_except_changes() -> None:
     arrays.begin([parse_capture("labels:every=1,statistics=mean")], "train")
     arrays.keep("labels", ("labels",), labels + 1, is_constant=True)
     assert (before, row(arrays)) == ({("labels", "mean"): 1.5}, {("labels", "mean"): 2.5})
+
+
+def test_shapes_that_never_recur_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(array_capture, "_MAX_BLOCKS", 8)
+    arrays, notes = captured("weights:every=1")
+    for length in range(1, 40):
+        arrays.keep("w", ("weights",), np.ones(length))
+        assert row(arrays)["w", "max"] == 1.0
+    assert len(arrays._known_blocks) <= 9
+    assert notes == []

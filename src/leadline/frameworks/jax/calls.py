@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from leadline.frameworks.jax.steps import TrainingSteps
 
 
+_MAX_GROUPS: Final = 16
+"""Computations of gradients in one step, such as those of micro-batches, whose arrays are held until it ends."""
 ORIGIN: Final = CaptureItem("layers", statistics=("nan_count", "nonfinite_count"))
 """What shows the origin of a value that is not finite."""
 
@@ -158,6 +160,9 @@ class EagerCall:
 
     def add(self, tap: Tap, values: Sequence[Any]) -> None:
         """Add the arrays at a tap; calls are numbered from 0 in each step, so that all steps have the same taps."""
+        is_further = tap.group not in self._groups and len(self._groups) >= _MAX_GROUPS
+        if is_further and tap.kind in ("parameter", "gradient"):
+            return
         group = self._groups.setdefault(tap.group, len(self._groups))
         self._arrays.setdefault(replace(tap, group=group), list(values))
 

@@ -23,6 +23,8 @@ from leadline.frameworks.patches import Patches
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
+_MAX_CALLS: Final = 1024
+"""Arrays of one block in one step; a block in a loop has further ones for each call."""
 _LOSS_ROLES: Final = ("predictions", "labels")
 
 
@@ -41,6 +43,7 @@ class BlockCapture:
     """
 
     def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
         self.captured = CapturedArrays(note)
         self.called: set[int] = set()
         """The ids of outermost blocks that were called in the step; they live as long as their model."""
@@ -57,7 +60,11 @@ class BlockCapture:
     def keep(self, stem: str, collections: Sequence[tuple[str, ...]], values: Any) -> None:
         """Capture the arrays among some inputs or outputs; of further ones the collections are those of the last."""
         for at, array in enumerate(arrays_in(values)):
-            number = self._numbers[stem] = self._numbers.get(stem, -1) + 1
+            number = self._numbers.get(stem, -1) + 1
+            if number >= _MAX_CALLS:
+                self._note(f"arrays beyond {_MAX_CALLS:,} of one block are not captured in one step")
+                return
+            self._numbers[stem] = number
             self.keep_array(f"{stem}_{number}", collections[min(at, len(collections) - 1)], array)
 
     def keep_array(self, name: str, collections: tuple[str, ...], array: Any) -> None:

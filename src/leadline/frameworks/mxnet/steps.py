@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -15,6 +16,8 @@ from leadline.frameworks.process_memory import process_memory
 
 _MAX_CALLS: Final = 64
 """Loss calls that are remembered between two updates."""
+_OWN_REFERENCES: Final = 2
+"""References to an array that only the memory of its call holds, while they are counted."""
 _FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
 """Each backward pass overwrites the gradients: none are left from the step before."""
 _LONG_WAIT_NS: Final = 2_000_000
@@ -25,7 +28,7 @@ _LONG_WAITS: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LossOutput:
-    """The output of a loss block."""
+    """The output of a loss block; None: the script holds it no longer, and others have followed."""
 
     name: str
     output: Any
@@ -34,7 +37,8 @@ class LossOutput:
 class Losses:
     """The outputs of loss blocks from which no backward pass began yet, and what they were scaled to.
 
-    MXNet's arrays cannot be referred to weakly: they are held until the update.
+    MXNet's arrays cannot be referred to weakly: they are held until the update, as long as the script holds them or no
+    other loss was called, since with them lives all that their gradients need.
     """
 
     def __init__(self) -> None:
@@ -49,8 +53,10 @@ class Losses:
 
     def add(self, name: str, output: Any) -> None:
         """Add a call of a loss block."""
-        if len(self._calls) < _MAX_CALLS:
-            self._calls.append(LossOutput(name, output))
+        for at, call in enumerate(self._calls):
+            if call.output is not None and sys.getrefcount(call.output) <= _OWN_REFERENCES:
+                self._calls[at] = LossOutput(call.name, None)
+        self._calls = [*self._calls[1 - _MAX_CALLS :], LossOutput(name, output)]
 
     def add_scaled(self, scaled: Any, losses: Any) -> None:
         """Add losses that were multiplied by a loss scale."""

@@ -161,15 +161,22 @@ class Taps:
 
 
 class EagerTaps:
-    """The taps of an eager step, whose values are computed at once; see ``Taps``."""
+    """The taps of an eager step, whose values are computed at once; see ``Taps``.
+
+    Each tensor is captured once: a script may call its model any number of times before it updates.
+    """
 
     def __init__(self, items: Sequence[CaptureItem]) -> None:
         self.items = tuple(items)
         self._values: list[Values] = []
+        self._seen: set[str] = set()
 
     def add(self, tensors: Sequence[Tapped]) -> None:
         """Capture what is requested of some tensors."""
         for tapped in tensors:
+            if tapped.name in self._seen:
+                continue
+            self._seen.add(tapped.name)
             request = request_of(self.items, tapped.name, tapped.collections)
             statistics = request.on_device
             if "gradients" in tapped.collections and wants_norms(self.items):

@@ -141,3 +141,21 @@ def test_steps_that_are_not_written_make_no_marks() -> None:
     for _ in range(50):
         train(training, device)
     assert device.marks == before
+
+
+def test_a_step_of_very_many_micro_batches_holds_few_marks() -> None:
+    """It has the times of the host's clock, and the next step those of the device again."""
+    training, device = watched()
+    for _ in range(3000):
+        training.timeline.end_forward()
+        training.timeline.begin_backward()
+        training.timeline.end_backward()
+    marks = training.timeline._marks
+    assert marks is not None
+    assert marks.is_broken
+    assert len(marks._pairs) == 0
+    for _ in range(2):
+        train(training, device)
+    device.done_ns = device.free_ns
+    training.timeline.poll()
+    assert [bool(each["nesting"] & ON_DEVICE) for each in training.sink.rows[1:]] == [False, True]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
-from leadline.frameworks.jax.facts import TracedFacts, LossPlace, TapSite, places_in
+from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts, places_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import Programs, Recipe, Timer
 from leadline.frameworks.jax.tap import Tap

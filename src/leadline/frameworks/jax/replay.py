@@ -14,7 +14,7 @@ from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
 from leadline.frameworks.jax import kernels
-from leadline.frameworks.jax.facts import TracedFacts, LossPlace, TapSite
+from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts
 from leadline.frameworks.jax.interpreter import Interpreter
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of

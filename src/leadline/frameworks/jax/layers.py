@@ -141,10 +141,10 @@ class Layers:
         Args:
             returns_state: Whether the result is a tuple of which the first part is that of the layer.
         """
-        local, watch = self._local, self._watch
+        local = self._local
         outer, kind = local.running, type(layer).__name__
         name = path or kind
-        watch.guard.call(self._tap, inputs, f"{name}_input", _collections(kind, "input", not outer))
+        self._guarded(self._tap, inputs, f"{name}_input", _collections(kind, "input", not outer))
         local.running = (*outer, name)
         try:
             result = call()
@@ -153,22 +153,27 @@ class Layers:
             if not outer:
                 local.reset()
         output, rest = (result[0], result[1:]) if returns_state else (result, ())
-        tapped = watch.guard.call(self._tap, output, f"{name}_output", _collections(kind, "output", not outer))
+        tapped = self._guarded(self._tap, output, f"{name}_output", _collections(kind, "output", not outer))
         if tapped is None:
             return result
         return (tapped[0], *rest) if returns_state else tapped[0]
 
     def _make_activation(self, original: Original) -> Original:
-        name, local, watch = original.__name__, self._local, self._watch
+        name, local = original.__name__, self._local
 
         def activation(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
             if self._watch.steps is None or not local.running:
                 return result
-            tapped = watch.guard.call(self._tap_activation, name, result)
+            tapped = self._guarded(self._tap_activation, name, result)
             return result if tapped is None else tapped[0]
 
         return activation
+
+    def _guarded(self, tap: Callable[..., tuple[Any] | None], *args: Any) -> tuple[Any] | None:
+        """Tap what a script computes; None: nothing is tapped, or that has failed."""
+        steps = self._watch.steps
+        return self._watch.guard.call(steps.layers_read.call, tap, *args) if steps is not None else None
 
     def _tap_activation(self, activation: str, result: Any) -> tuple[Any] | None:
         local = self._local

@@ -45,7 +45,7 @@ class TrainingSteps:
     ) -> None:
         self._jit, self._callbacks, self._guard, self._note = jit, callbacks, guard, note
         self._losses_read = callbacks.facts.of("losses are", is_vital=True)
-        self._layers_read = callbacks.facts.of("layers are")
+        self.layers_read = callbacks.facts.of("layers are")
         self._clock, self._quiet = callbacks.cost.clock, QuietSteps(callbacks, guard, self._losses_of)
         self.forward_items: tuple[CaptureItem, ...] = ()
         self.is_evaluation = False
@@ -194,7 +194,7 @@ class TrainingSteps:
     def _capture_forward(self, call: Call) -> None:
         if self.forward_items:
             begun = self._callbacks.cost.begin()
-            values = self._layers_read.call(call.values, self, self.forward_items) or ()
+            values = self.layers_read.call(call.values, self, self.forward_items) or ()
             self._layers = [value for value in values if "layers" in value.info.collections]
             self._callbacks.cost.end(begun)
 

@@ -325,7 +325,9 @@ def test_a_run_is_stopped_read_and_reported_with_only_its_uri(server: Server, pl
 def test_a_rule_that_was_added_from_elsewhere_stops_the_job(server: Server, place: Place) -> None:
     """Must show 1 of the issue: watched live and stopped by a rule, from a machine that has only the URI."""
     uri = f"{ROOT}/ruled"
-    process, following = place.start("ruled", "--no-default-rules", "--on", "*=stop_training", job="steered.py"), None
+    known = ("--rule", f"known={script('steered_rules.py')}:High:limit=1e30")  # its class may be used again
+    options = ("--no-default-rules", *known, "--on", "*=stop_training")
+    process, following = place.start("ruled", *options, job="steered.py"), None
     try:
         wait_for(lambda: any(key.startswith("series/") for key in keys(server, "ruled")), "captured data")
         (place.folder / "elsewhere").mkdir()

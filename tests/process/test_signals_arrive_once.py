@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 from agent_process import PATIENCE, agent, make_run, status, wait_for
 
+from leadline.agent.signals import signal_set
 from leadline.monitor.processes import read_stat
 
 NUMBERS = (
@@ -68,16 +70,26 @@ class Counting:
 
     def _witnesses(self) -> Iterator[int]:
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children", "rb") as file:
-            for child in file.read().split():
-                with open(f"/proc/{int(child)}/cmdline", "rb") as command:
-                    if b"os.read(0, 1)" in command.read():
-                        yield int(child)
+            children = [int(child) for child in file.read().split()]
+        for child in children:
+            with suppress(FileNotFoundError), open(f"/proc/{child}/cmdline", "rb") as command:
+                if b"os.read(0, 1)" in command.read():
+                    yield child
 
     def lines(self) -> list[str]:
         return self._output.read_text().splitlines()
 
     def await_line(self, line: str) -> None:
         wait_for(lambda: line in self.lines(), line)
+
+    @contextmanager
+    def taken(self, number: int, *, by_group: bool) -> Iterator[None]:
+        """Wait until the agent has taken a signal: another of the same number before that counts as the same one."""
+        before = set(self._witnesses())
+        yield
+        wait_for(lambda: number not in signal_set(self.process.pid, "ShdPnd"), "the agent")
+        if by_group:
+            wait_for(lambda: (now := set(self._witnesses())) and not now & before, "another witness")
 
     def totals(self) -> dict[str, list[int]]:
         """End the job, and return how often each process received the signals that it received."""
@@ -118,8 +130,10 @@ def test_every_signal_arrives_once(counting: Callable[[str], Counting], to: str)
 def test_signals_to_the_group_and_to_the_agent_alternate(counting: Callable[[str], Counting]) -> None:
     job = counting("job")
     for count in range(1, 9):
-        SENDERS["group" if count % 2 else "agent"](job.process.pid, signal.SIGINT)
-        job.await_line(f"job 2 {count}")
+        to = "group" if count % 2 else "agent"
+        with job.taken(signal.SIGINT, by_group=to == "group"):
+            SENDERS[to](job.process.pid, signal.SIGINT)
+            job.await_line(f"job 2 {count}")
     assert job.totals() == {"job": [8]}
     assert job.process.returncode == 42
 

@@ -27,6 +27,16 @@ def is_foreign(rule: str) -> bool:
     return ":" in rule
 
 
+def code_of(rule: str, folder: str) -> str:
+    """Return the class of a custom rule, wherever it is named from.
+
+    Args:
+        folder: The folder to which the path of a file is relative.
+    """
+    file, _, name = rule.rpartition(":")
+    return f"{os.path.realpath(os.path.join(folder, file))}:{name}" if file.endswith(".py") else rule
+
+
 def acts_outside(action: str) -> bool:
     """Return whether an action affects more than the job: it runs a command, sends something, or is custom code."""
     return action not in _INSIDE

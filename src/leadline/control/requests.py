@@ -15,7 +15,7 @@ from leadline.config.options import parse_rule, parse_spec
 from leadline.config.presets import merge, preset_items
 from leadline.config.profile_windows import make_window, with_unique_ids
 from leadline.config.run_config import check_interval
-from leadline.config.trust import is_foreign
+from leadline.config.trust import code_of, is_foreign
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.rule_changes import NOT_TAKEN, rules_of
 from leadline.judge.rule_plan import check_runs, plan, resolve_rules
@@ -141,8 +141,8 @@ def rule_request(rule: RuleSpec, run: Run, *, reason: str) -> AddRules:
         ConfigurationError: A parameter is invalid, or the run has a rule of that name.
         UnknownNameError: No rule or parameter has that name.
     """
-    known = {(spec.rule, spec.folder) for spec in run.manifest.rules}
-    if is_foreign(rule.rule) and (rule.rule, rule.folder) not in known:
+    known = {code_of(spec.rule, spec.folder) for spec in run.manifest.rules}
+    if is_foreign(rule.rule) and code_of(rule.rule, rule.folder) not in known:
         raise ConfigurationError(f"{rule.rule}: {NOT_TAKEN}; name it at the start: leadline run --rule {rule.rule}")
     ((spec, resolved),) = resolve_rules([rule])
     if spec.alias in active_rules(run):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from leadline.config.trust import acts_outside, digest_of_run, is_foreign
+from leadline.config.trust import acts_outside, code_of, digest_of_run, is_foreign
 from leadline.records.manifest import Manifest, RuleSpec
 
 
@@ -31,8 +31,8 @@ class RunTrust:
         """Return whether a rule is evaluated: it is built in, or the class of one with which the run was started."""
         if not is_foreign(spec.rule) or self.is_whole:
             return True
-        classes = {_class(known) for known in manifest.rules}
-        return self.is_own(manifest) and _class(spec) in classes
+        classes = {code_of(known.rule, known.folder) for known in manifest.rules}
+        return self.is_own(manifest) and code_of(spec.rule, spec.folder) in classes
 
     def left_out(self, specs: Iterable[RuleSpec], manifest: Manifest) -> dict[str, str]:
         """Return why rules are not evaluated, by alias."""
@@ -56,7 +56,3 @@ def why_left_out(spec: RuleSpec) -> str:
 def _shown(spec: RuleSpec) -> str:
     file, _, name = spec.rule.rpartition(":")
     return f"{os.path.join(spec.folder, file)}:{name}" if file.endswith(".py") else spec.rule
-
-
-def _class(spec: RuleSpec) -> tuple[str, str]:
-    return spec.rule, spec.folder

@@ -18,7 +18,7 @@ from lightgbm.engine import CVBooster
 from xgboost.callback import CallbackContainer
 
 import leadline
-from leadline.frameworks.boosting.rounds import RoundCapture
+from leadline.frameworks.boosting.rounds import Rounds
 
 OWNERS = (xgboost, xgboost.Booster, CallbackContainer, lightgbm, lightgbm.Booster, lightgbm.engine, CVBooster)
 
@@ -34,7 +34,7 @@ def digest(kind: str) -> str:
     return str(getattr(boosters, kind)()["digest"])
 
 
-def fail(*_: Any) -> None:
+def fail(*_: Any, **__: Any) -> None:
     raise RuntimeError("planted")
 
 
@@ -45,7 +45,7 @@ def main(folder: str, kind: str) -> None:
         is_replaced = methods() != original
         digests["watched"] = digest(kind)
     left = changed(original)
-    RoundCapture.row = fail
+    Rounds._end_round = fail
     hook = leadline.Hook(out=f"{folder}/runs", name="failing")
     digests["failing"] = digest(kind)
     left_after_failure = changed(original)

@@ -130,7 +130,8 @@ def test_a_request_adds_only_built_in_rules_and_code_of_the_start(folder: Path) 
     given = (
         RuleSpec("more", "exploding_tensor"),
         RuleSpec("again", "theirs/notes.py:Evil", folder=str(folder)),
-        RuleSpec("other", "notes.py:Evil", folder=str(folder / "theirs")),
+        RuleSpec("same", "notes.py:Evil", folder=str(folder / "theirs")),
+        RuleSpec("other", "notes.py:Evil", folder=str(folder / "elsewhere")),
         RuleSpec("exploding_tensor", "theirs.notes:Evil", folder=str(folder)),
     )
     requests = [request_of(spec) for spec in given]
@@ -141,7 +142,8 @@ def test_a_request_adds_only_built_in_rules_and_code_of_the_start(folder: Path) 
     answers = read_acknowledgements(writer.path)
     said = [str(answers[request.id][0].answer) for request in requests]
     refusal = "a running job takes only built-in rules and those with whose code it was started"
-    assert said == ["taken", "taken", f"refused: notes.py:Evil: {refusal}", f"refused: theirs.notes:Evil: {refusal}"]
+    taken = ["taken"] * 3
+    assert said == [*taken, f"refused: notes.py:Evil: {refusal}", f"refused: theirs.notes:Evil: {refusal}"]
     writer.end()
     judged = {rule.name: rule.verdict for rule in judge_run(writer.path, trust=trust).rules}
     assert {name for name, verdict in judged.items() if verdict == "undecided"} == {"other", "exploding_tensor"}

@@ -56,8 +56,9 @@ class ForwardPass:
     def join(self, outermost: torch.nn.Module, *, is_grad: bool) -> None:
         """Begin a call of an outermost module, which is captured unless the module was called before."""
         self.is_open = id(outermost) not in self.roots
+        if is_grad and not self.has_gradients:
+            self.has_gradients, self._repeats = True, 0  # passes before, such as rollouts, were of another kind
         self._repeats += not self.is_open
-        self.has_gradients = self.has_gradients or is_grad
         self.roots.add(id(outermost))
 
     def reopen(self) -> None:

@@ -171,9 +171,13 @@ def train_xgboost() -> None:
     settings = {"objective": "binary:logistic", "max_depth": 2, "seed": 0, "interaction_constraints": "[[0, 1]]"}
     for odd in ({}, {"eta": 0.0}, {"base_score": 0.1, "eval_metric": ["auc", "logloss"]}):
         xgb.train(
-            settings | odd, data, 5, evals=[(data, "train")], verbose_eval=False,
+            settings | odd,
+            data,
+            5,
+            evals=[(data, "train")],
+            verbose_eval=False,
             custom_metric=lambda *_: ("odd", next(scores, 1.0)),
-        )  # fmt: skip
+        )
     print("trained", repr(1.0), flush=True)
 
 
@@ -185,9 +189,12 @@ def train_lightgbm() -> None:
     for odd in ({}, {"learning_rate": 1e-300}, {"lambda_l1": 1e9}):
         data = lgb.Dataset(wide, label=np.repeat(Y % 2, 20))
         lgb.train(
-            {"objective": "binary", "verbose": -1, "num_leaves": 3, **odd}, data, 5, valid_sets=[data],
+            {"objective": "binary", "verbose": -1, "num_leaves": 3, **odd},
+            data,
+            5,
+            valid_sets=[data],
             feval=lambda *_: ("odd", next(scores, 1.0), True),
-        )  # fmt: skip
+        )
     print("trained", repr(1.0), flush=True)
 
 

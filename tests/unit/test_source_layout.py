@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
@@ -70,3 +70,9 @@ def test_every_process_of_ours_is_started_with_own_command() -> None:
     """It is the one place that keeps the user's files out of our processes."""
     pattern = re.compile(r"""sys\.executable,\s*(\*\w+,\s*)*["']-m["'],\s*["']leadline""")
     assert [str(path) for path in SOURCES if pattern.search(path.read_text())] == []
+
+
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports them by that name."""
+    names = Counter(path.name for path in (PROJECT / "tests").rglob("test_*.py"))
+    assert [name for name, count in names.items() if count > 1] == []

@@ -6,7 +6,6 @@ import json
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from io import BufferedReader
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow as pa
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.folder_watch import names_in
-from leadline.store.run_files import open_regular
+from leadline.store.run_files import IrregularFileError, regular_lines
 
 HOROVOD: Final = pa.schema(
     [
@@ -50,8 +49,10 @@ def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
     ordinal = 1
     while os.path.exists(path := os.path.join(folder, layout.horovod_copy(ordinal))):
         clock = read_document(os.path.join(folder, layout.horovod_clock(ordinal))) or {}
-        with BufferedReader(open_regular(path)) as file:
-            events = list(parse_events(file))
+        try:
+            events = list(parse_events(regular_lines(path)))
+        except IrregularFileError:  # nothing that Horovod has written
+            break
         offset_ns = _clock_offset_ns(events, clock)
         for row in join_pairs(events):
             times = {"start_ns": offset_ns + row.pop("start_us") * 1000, "duration_ns": row.pop("length_us") * 1000}

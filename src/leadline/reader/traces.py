@@ -9,13 +9,14 @@ import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from io import BytesIO
 from typing import Any, Final
 
 from leadline.errors import DamagedRunError
 from leadline.reader.space_calls import has_space, read_space_rows, read_space_slices
 from leadline.reader.trace_steps import TraceSlice, TraceSteps, content_of, read_steps
 from leadline.store import layout
-from leadline.store.run_files import open_regular
+from leadline.store.run_files import read_regular
 
 _BACKWARD: Final = "autograd::engine::evaluate_function"
 _OPTIMIZER: Final = "Optimizer."
@@ -23,7 +24,7 @@ _LOADER: Final = "enumerate(DataLoader)"
 _OVERHEAD: Final = "overhead"
 """The phase of Leadline's own computations."""
 _MAX_BYTES: Final = 256 << 20
-"""The longest trace that is read, unpacked: a window of a large model has some ten megabytes."""
+"""The longest trace that is read, packed and unpacked: a window of a large model has some ten megabytes."""
 _HOST: Final = ("cpu_op", "user_annotation")
 _MEMORY: Final = "[memory]"
 _DEVICE: Final = ("kernel", "gpu_memcpy", "gpu_memset")
@@ -97,7 +98,7 @@ def _slice(event: Mapping[str, Any], row: Mapping[str, Any], track: str) -> Trac
 def _read(folder: str) -> tuple[Mapping[str, Any], TraceSteps]:
     path = os.path.join(folder, layout.TRACE)
     try:
-        with open_regular(path) as file, gzip.open(file) as unpacked:
+        with BytesIO(read_regular(path, _MAX_BYTES)) as file, gzip.open(file) as unpacked:
             text = unpacked.read(_MAX_BYTES + 1)
         if len(text) > _MAX_BYTES:
             raise ValueError(f"it unpacks to more than {_MAX_BYTES:,} bytes")

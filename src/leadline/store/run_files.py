@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from io import FileIO
+from io import BufferedReader, FileIO
 from typing import Final
 
 from leadline.errors import DamagedRunError
@@ -23,6 +23,7 @@ size takes twenty times as much memory."""
 _DATA: Final = (layout.TENSORS, layout.SERIES, layout.TIMELINE, layout.SYSTEM)
 """The folders that have one folder of files for each worker or node."""
 _CHUNK_BYTES: Final = 1 << 20
+_LINE_BYTES: Final = 4 << 20
 _FLAGS: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 _KINDS: Final = (
     (stat.S_ISLNK, "a symbolic link"),
@@ -87,6 +88,20 @@ def read_regular(path: str, limit_bytes: int = DOCUMENT_BYTES) -> bytes:
             said = f"has {size:,} bytes, more than the {limit_bytes:,} that are read"
             raise IrregularFileError(errno.EFBIG, said, path)
         return read_at_most(file, limit_bytes)
+
+
+def regular_lines(path: str) -> Iterator[bytes]:
+    """Yield the lines of a regular file.
+
+    Raises:
+        IrregularFileError: As ``open_regular``; or a line is longer than ``_LINE_BYTES``.
+        OSError: It does not exist, or cannot be read.
+    """
+    with BufferedReader(open_regular(path)) as file:
+        while line := file.readline(_LINE_BYTES):
+            if len(line) == _LINE_BYTES:
+                raise IrregularFileError(errno.EFBIG, f"has a line of more than {_LINE_BYTES:,} bytes", path)
+            yield line
 
 
 def read_at_most(file: FileIO, limit_bytes: int) -> bytes:

@@ -8,13 +8,12 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from io import BufferedReader, TextIOWrapper
 from typing import Any, Final
 
 from leadline.records.formatting import counted
 from leadline.records.metric import Channel
 from leadline.store import layout
-from leadline.store.run_files import open_regular
+from leadline.store.run_files import regular_lines
 from leadline.store.segments import SegmentFolder
 from leadline.store.stream_writer import StreamWriter
 from leadline.trials.folder import DAMAGE, SYSTEM, files_below, reason
@@ -89,14 +88,13 @@ def _samples(folder: str, damage: list[str]) -> Iterator[_Sample]:
             continue
         place, bad, first = os.path.relpath(path, folder), 0, ""
         try:
-            with TextIOWrapper(BufferedReader(open_regular(path)), encoding="utf-8", errors="replace") as file:
-                for number, line in enumerate(file, 1):
-                    if not line.strip():
-                        continue
-                    try:
-                        yield _parse(json.loads(line))
-                    except DAMAGE as error:
-                        bad, first = bad + 1, first or f"line {number:,}: {reason(error)}"
+            for number, line in enumerate(regular_lines(path), 1):
+                if not line.strip():
+                    continue
+                try:
+                    yield _parse(json.loads(line))
+                except DAMAGE as error:
+                    bad, first = bad + 1, first or f"line {number:,}: {reason(error)}"
         except OSError as error:
             damage.append(f"{place} cannot be read ({reason(error)})")
         if bad:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     Integers = npt.NDArray[np.int64]
 
+_PARTS: Final = ("series", "timeline", "system")
+"""The folders of segments, named as their kinds."""
 _RANGE_BYTES: Final = 16 << 20
 """The number of bytes read from a segment at a time."""
 _HEAD_BYTES: Final = 1 << 16
@@ -189,6 +191,9 @@ class SegmentTail:
             except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
                 raise _invalid_message(error) from error
             self.offset = max(self.offset, ends[0])
+            part = os.path.basename(os.path.dirname(os.path.dirname(self.path)))
+            if part in _PARTS and part != self.info.kind:
+                raise DamageError(f"is a segment of {self.info.kind}")
         return True
 
     def _read(self, file: FileIO, size: int, limit_bytes: int) -> Range | None:

@@ -250,3 +250,15 @@ def test_an_incomplete_batch_is_not_returned(run: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     (second,) = read_all(segment)
     assert first.table.num_rows + second.table.num_rows == 60
+
+
+def test_a_segment_in_the_folder_of_another_part_is_damage(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run").write_all([Capture(0, {"loss": {"value": 1.0}})])
+    (series,) = Path(writer.end().path, "series").rglob("*.arrow")
+    moved = Path(writer.path, "timeline", "rank0-1", "000001.arrow")
+    moved.parent.mkdir(exist_ok=True)
+    moved.write_bytes(series.read_bytes())
+    segment = SegmentTail(str(moved), "timeline/rank0-1/000001.arrow")
+    assert segment.read() is None
+    assert segment.damage is not None
+    assert "is a segment of series" in segment.damage

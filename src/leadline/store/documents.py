@@ -19,7 +19,7 @@ PRIVATE_FOLDER = 0o700
 _PAGE = 4096
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE: Final = re.compile(rb"\\u[dD][89abAB]")
-_MAX_CONTAINERS: Final = 500_000
+_MAX_CONTAINERS: Final = 100_000
 _READ_ATTEMPTS: Final = 5
 _READ_PAUSE_SECONDS: Final = 0.001
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,7 +70,10 @@ def import_python_profiles(
         damage.append(f"{FRAMEWORK}: {counted(sampled, 'profile')} of pyinstrument left out; only cProfile's are read")
     windows = [(process, window) for process, parts in slices.items() for window in _windows(parts)]
     for index, (process, window) in enumerate(windows):
-        _write(run, worker_of(process), f"cprofile-{index:03d}", window)
+        try:
+            _write(run, worker_of(process), f"cprofile-{index:03d}", window)
+        except (OverflowError, struct.error) as error:  # numbers that no profile has
+            damage.append(f"{FRAMEWORK}: a profile of {process} cannot be stored ({reason(error)}); left out")
     return len(windows)
 
 
@@ -111,20 +116,20 @@ def _windows(slices: Sequence[_Slice]) -> Iterator[list[_Slice]]:
 def _write(run: str, worker: str, name: str, slices: Sequence[_Slice]) -> None:
     folder = os.path.join(run, layout.profile(worker, name))
     make_folder(folder)
-    functions = Segment(os.path.join(folder, layout.FUNCTIONS), BatchEncoder(FUNCTIONS, {}))
-    calls = Segment(os.path.join(folder, layout.CALLS), BatchEncoder(CALLS, {}))
-    for sequence, part in enumerate(slices):
-        constant = {
-            "step": part.step,
-            "mode": part.mode,
-            "phase": part.phase,
-            "start_ns": part.start_ns,
-            "end_ns": part.end_ns,
-        }
-        functions.append_records(sequence, [constant | row for row in _functions(part.statistics)])
-        calls.append_records(sequence, [constant | row for row in _callers(part.statistics)])
-    functions.close()
-    calls.close()
+    with (
+        closing(Segment(os.path.join(folder, layout.FUNCTIONS), BatchEncoder(FUNCTIONS, {}))) as functions,
+        closing(Segment(os.path.join(folder, layout.CALLS), BatchEncoder(CALLS, {}))) as calls,
+    ):
+        for sequence, part in enumerate(slices):
+            constant = {
+                "step": part.step,
+                "mode": part.mode,
+                "phase": part.phase,
+                "start_ns": part.start_ns,
+                "end_ns": part.end_ns,
+            }
+            functions.append_records(sequence, [constant | row for row in _functions(part.statistics)])
+            calls.append_records(sequence, [constant | row for row in _callers(part.statistics)])
     files = [layout.FUNCTIONS, layout.CALLS]
     first, last = slices[0], slices[-1]
     document = {

@@ -102,7 +102,7 @@ def _json(chance: random.Random, root: Path, path: Path) -> None:
     at = chance.randrange(len(lines))
     try:
         document = json.loads(lines[at])
-    except ValueError:
+    except (ValueError, RecursionError):
         return _bytes(chance, root, path)
     places = list(_leaves(document))
     place, mark = chance.choice(places), "@@MARK@@"

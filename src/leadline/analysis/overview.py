@@ -127,7 +127,7 @@ def format_finding(finding: dict[str, Any] | Finding) -> dict[str, Any]:
         "suggestion",
         "count",
     )
-    return {key: finding[key] if isinstance(finding, dict) else getattr(finding, key) for key in keys}
+    return {key: finding.get(key) if isinstance(finding, dict) else getattr(finding, key) for key in keys}
 
 
 def upload_of(run: Run) -> str | None:

@@ -64,7 +64,7 @@ _UNQUOTED: Final = re.compile(
     r"(?:[^\s\"'&;,\\<]|\\(?![\"'])|<(?!/)|&(?![\w.%-]{1,100}=)|;(?!\s|$|[\w ]{1,60}=)|,(?!\s|$|[\w.-]{1,100}[=:])"
     r"|\"(?=[^\s,;)}\]])[^\"]*\"|'(?=[^\s,;)}\]])[^']*')+"
 )
-_SPOKEN: Final = re.compile(r"(?i)(?:bearer|basic|token|digest|apikey|genie-?key|negotiate|bot|key)\s+")
+_AUTH_SCHEME: Final = re.compile(r"(?i)(?:bearer|basic|token|digest|apikey|genie-?key|negotiate|bot|key)\s+")
 _BRACKETS: Final = {"(": ")", "[": "]", "{": "}"}
 _HARMLESS: Final = re.compile(
     r"(?i)\**|os\.(?:environ|getenv)\b.{0,200}|str|bytes|optional\[.{0,100}|none|null|true|false|yes|no|undefined|\$\(.{0,200}|<[^<>]{0,100}>?|\[[A-Z_]{1,40}\]?|\{[\w.]{0,100}\}?|%\(?\w{1,100}\)?s?|\.\.\."
@@ -184,8 +184,8 @@ def _masked(value: str, level: int) -> str:
     """Return what is shown of a value: the mask, unless the value cannot be a secret; its quotes stay."""
     if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
         return value[0] + _masked(value[1:-1], level) + value[0]
-    spoken = _SPOKEN.match(value)
-    core = value[spoken.end() :] if spoken else value
+    scheme = _AUTH_SCHEME.match(value)
+    core = value[scheme.end() :] if scheme else value
     is_harmless = is_variable(core.replace("/", "")) or _HARMLESS.fullmatch(core) is not None
     return value if level == NONE or is_harmless or (level == WEAK and _PLAIN.fullmatch(core)) else MASK
 
@@ -290,8 +290,8 @@ def _value(text: str, start: int, name: str, level: int) -> tuple[int, int]:
     if name.lower().endswith("cookie"):
         end = _LINE.match(text, start).end()  # type: ignore[union-attr]
     else:
-        spoken = _SPOKEN.match(text, start)
-        unquoted = _UNQUOTED.match(text, spoken.end() if spoken else start)
+        scheme = _AUTH_SCHEME.match(text, start)
+        unquoted = _UNQUOTED.match(text, scheme.end() if scheme else start)
         end = unquoted.end() if unquoted else start
     while end > start and text[end - 1] in ")]}>.:":
         end -= 1

@@ -50,12 +50,13 @@ class BoundedConnection(H11Protocol):  # type: ignore[misc]  # without types of 
     def _make_room(self) -> None:
         if self.limit_concurrency is None:
             return
-        kept = [each for each in self.connections if not each.transport.is_closing()]
+        kept = [other for other in self.connections if not other.transport.is_closing()]
         excess = len(kept) + 2 - self.limit_concurrency  # with this one, uvicorn serves fewer than the limit
         if excess > 0:
-            waiting = [each for each in kept if isinstance(each, BoundedConnection) and each._deadline is not None]
-            for each in sorted(waiting, key=BoundedConnection._deadline_at)[:excess]:
-                each._give_up()
+            bounded = [other for other in kept if isinstance(other, BoundedConnection)]
+            waiting = [connection for connection in bounded if connection._deadline is not None]
+            for connection in sorted(waiting, key=BoundedConnection._deadline_at)[:excess]:
+                connection._give_up()
 
     def _deadline_at(self) -> float:
         assert self._deadline is not None

@@ -42,7 +42,7 @@ class RunTrust:
         """Return a manifest without the actions that this judge must not perform."""
         if self.is_own(manifest):
             return manifest
-        return replace(manifest, actions=tuple(each for each in manifest.actions if not acts_outside(each.action)))
+        return replace(manifest, actions=tuple(spec for spec in manifest.actions if not acts_outside(spec.action)))
 
 
 def why_left_out(spec: RuleSpec) -> str:

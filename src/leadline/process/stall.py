@@ -46,7 +46,7 @@ class StallClock:
     _all: float = 0.0
 
     def reset(self) -> None:
-        """Start to count anew: the process has made progress."""
+        """Restart the count: the process has made progress."""
         self.idle_seconds = self.used_seconds = 0.0
         self._at = None
 

@@ -54,14 +54,11 @@ def open_regular(path: str) -> FileIO:
         raise
     except ValueError:  # a null byte
         raise IrregularFileError(errno.EINVAL, "cannot be the name of a file", path) from None
-    try:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise _irregular(path, mode)
-        return FileIO(descriptor)
-    except BaseException:
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise
+        raise _irregular(path, mode)
+    return FileIO(descriptor)
 
 
 @contextmanager

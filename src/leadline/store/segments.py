@@ -7,23 +7,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leadline.store import layout
+from leadline.store.append_only_file import AppendOnlyFile
 from leadline.store.codec import BatchEncoder, Buffer, TableSchema, int64_buffer
-from leadline.store.documents import PRIVATE_FILE, make_subfolder
+from leadline.store.documents import make_subfolder
 
 
-class Segment:
+class Segment(AppendOnlyFile):
     """One Arrow IPC stream file."""
 
     def __init__(self, path: str, encoder: BatchEncoder) -> None:
-        self.path = path
-        self.bytes = 0
         self._encoder = encoder
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, PRIVATE_FILE)
-
-    @property
-    def is_open(self) -> bool:
-        return self._descriptor >= 0
+        super().__init__(path)
 
     @property
     def schema(self) -> TableSchema:
@@ -37,17 +31,7 @@ class Segment:
         Raises:
             OSError: The batch was not written; the segment is closed for good.
         """
-        data = self._encoder.encode(sequence, rows, columns)
-        try:
-            written = 0
-            while written < len(data):
-                written += os.write(self._descriptor, memoryview(data)[written:])
-        except OSError:
-            os.ftruncate(self._descriptor, self.bytes)
-            self.close()
-            raise
-        self.bytes += written
-        return written
+        return self.write(self._encoder.encode(sequence, rows, columns))
 
     def append_records(self, sequence: int, records: Sequence[Mapping[str, Any]]) -> None:
         """Append records of integers and texts as one batch; nothing if there are none.
@@ -62,16 +46,6 @@ class Segment:
             values = [record[name] for record in records]
             columns[name] = int64_buffer(values) if kind == "int64" else values
         self.append(sequence, len(records), columns)
-
-    def close(self) -> None:
-        """Close the file; it is never reopened for writing."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
-
-    def __del__(self) -> None:
-        if hasattr(self, "_descriptor"):  # the file was opened
-            self.close()
 
 
 class SegmentFolder:

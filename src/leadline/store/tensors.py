@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.store import layout
+from leadline.store.append_only_file import AppendOnlyFile
 from leadline.store.documents import PRIVATE_FILE, make_subfolder
 from leadline.store.segments import last_ordinal
 
@@ -253,17 +254,8 @@ class TensorFolder:
         _write_parts(path, flags, parts, size)
 
 
-class ArrayPack:
-    """A file of array statistics. It grows by whole blocks, is truncated after a failed write, and never reopened."""
-
-    def __init__(self, path: str) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, PRIVATE_FILE)
-        self.bytes = 0
-
-    @property
-    def is_open(self) -> bool:
-        return self._descriptor >= 0
+class ArrayPack(AppendOnlyFile):
+    """A file of array statistics, which grows by blocks."""
 
     def append(self, captures: Sequence[TensorCapture]) -> int:
         """Append one block with the arrays of some captures, of which no two have the same name, mode and step.
@@ -273,23 +265,7 @@ class ArrayPack:
         Raises:
             OSError: They were not written; the file is closed for good.
         """
-        block = _block(captures)
-        try:
-            written = 0
-            while written < len(block):
-                written += os.write(self._descriptor, memoryview(block)[written:])
-        except OSError:
-            os.ftruncate(self._descriptor, self.bytes)
-            self.close()
-            raise
-        self.bytes += written
-        return written
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        return self.write(_block(captures))
 
 
 def _block(captures: Sequence[TensorCapture]) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from leadline.reader.tensors import TensorIndex
-from leadline.store import tensors
+from leadline.store import append_only_file, tensors
 from leadline.store.tensors import CaptureForm, HostBuffer, TensorCapture, TensorFolder
 
 WORKER = "rank0-1"
@@ -113,7 +113,7 @@ def test_after_a_failed_write_the_next_file_is_begun(run: Path, monkeypatch: pyt
             raise OSError(errno.ENOSPC, "No space left on device")
         return written(descriptor, data[: len(data) // 2])
 
-    monkeypatch.setattr(tensors.os, "write", fill)
+    monkeypatch.setattr(append_only_file.os, "write", fill)
     with pytest.raises(OSError, match="No space"):
         folder.write([capture(1, ARRAYS)])
     monkeypatch.undo()

@@ -16,7 +16,7 @@ from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.outcome import RunOutcome, run_outcome
-from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode, trainings
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
@@ -63,6 +63,7 @@ def overview(run: Run) -> dict[str, Any]:
         "ended": iso(status.ended_ns),
         "interruptions": [to_json(interruption) for interruption in run.interruptions()],
         "steps": steps_by_mode(workers),
+        "trainings": list(trainings(workers)),
         "workers": [_fields(worker, _WORKER_KEYS) for worker in workers],
         "cost": cost_of(run.uri, workers),
         "lost": [to_json(worker.lost) for worker in workers if worker.lost is not None],

@@ -88,7 +88,9 @@ Sources = Source | Sequence[Source]
 
 
 class CatalogChart(Generic[Parameters]):
-    """An entry of the catalog: a function that queries a view of a run and draws the result, interruptions marked.
+    """An entry of the catalog: a function that queries a view of a run and draws the result, with marks.
+
+    Marked are interruptions, and where trainings begin.
 
     Used as a decorator. The chart takes a run, a digest or a view, then the parameters of the function.
     """
@@ -99,7 +101,8 @@ class CatalogChart(Generic[Parameters]):
 
     def __call__(self, run: Source, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> go.Figure:
         view = view_of(run)
-        return marks.mark_interruptions(self._draw(view, *args, **kwargs), view.run.interruptions())
+        fig = marks.mark_interruptions(self._draw(view, *args, **kwargs), view.run.interruptions())
+        return marks.mark_trainings(fig, view.run.trainings())
 
     @cached_property
     def parameters(self) -> dict[str, Parameter]:

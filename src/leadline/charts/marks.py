@@ -1,4 +1,4 @@
-"""Markers of findings and interruptions on a chart."""
+"""Markers of findings, interruptions and trainings on a chart."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _COLOUR: Final = "#c62828"
 """Dark enough for white numbers."""
 _INTERRUPTION: Final = "#757575"
 _MAX_INTERRUPTIONS: Final = 20
+_TRAINING: Final = "#9e9e9e"
+_MAX_TRAININGS: Final = 50
 _FLAG: Final = {
     "y": 1,
     "yref": "paper",
@@ -83,6 +85,24 @@ def mark_interruptions(fig: go.Figure, interruptions: Sequence[Interruption]) ->
         text = "resumed" if index == 0 else ""
         fig.add_annotation(**{**_FLAG, "name": "resumed"}, x=x, text=text, font={"color": _INTERRUPTION, "size": 10})
     return theme.note_omitted(fig, len(begun) - len(marked), "interruptions")
+
+
+def mark_trainings(fig: go.Figure, starts: Sequence[int]) -> go.Figure:
+    """Mark where trainings begin that follow the first one, by a dotted line; the first fifty are marked.
+
+    Args:
+        fig: A chart over steps; any other is returned unchanged.
+        starts: The first train step of each training.
+    """
+    following = starts[1:]
+    if (fig.layout.meta or {}).get("axis") != "step" or not fig.data or not following:
+        return fig
+    line = {"color": _TRAINING, "width": 1, "dash": "dot"}
+    for x in following[:_MAX_TRAININGS]:
+        fig.add_shape(type="line", x0=x, x1=x, y0=0, y1=1, yref="paper", layer="below", name="training", line=line)
+    text = {**_FLAG, "name": "training", "font": {"color": _TRAINING, "size": 10}}
+    fig.add_annotation(**text, x=following[0], text="training 2")
+    return theme.note_omitted(fig, len(following) - _MAX_TRAININGS, "trainings")
 
 
 def _flags(fig: go.Figure, positions: list[Any]) -> Iterator[tuple[Any, str]]:

@@ -76,6 +76,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
     facts = {
         "status": state_line(summary),
         "interrupted": "\n".join(map(describe.interruption, interruptions[-_MAX_INTERRUPTIONS:])),
+        "trainings": describe.trainings(summary["trainings"]),
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),

@@ -147,6 +147,9 @@ class StepCallbacks(Protocol):
     def end_training(self, owner: object) -> None:
         """End such a training; the next optimizer that steps owns the clock."""
 
+    def begin_another_training(self, owner: object) -> None:
+        """Begin another training with the current step, whose owner stays the same; the first one begins by itself."""
+
     def record_event(self, name: str, args: dict[str, Any]) -> None:
         """Add an event to the timeline."""
 

@@ -39,6 +39,17 @@ class CountsSteps(Protocol):
 
 
 @runtime_checkable
+class ContinuesTrainings(Protocol):
+    """The capability to tell a training from the one before it in the same process.
+
+    Without it every other optimizer that ends steps begins another training.
+    """
+
+    def continues(self, optimizer: object) -> bool:
+        """Return whether an optimizer goes on with the training of the one before; called in its first step."""
+
+
+@runtime_checkable
 class EndsStepsLater(Protocol):
     """The capability to end a step later than its update, where the update itself cannot be observed."""
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from leadline.frameworks.adapter import Adapter, Forward, PendingNumbers, StepCallbacks, Subject
 from leadline.frameworks.capabilities import (
+    ContinuesTrainings,
     CountsSteps,
     DeviceScalars,
     Diagnoses,
@@ -186,6 +187,11 @@ class Frameworks:
         """Return how many steps an optimizer has made, those before a checkpoint included; None: it is not known."""
         adapter = self.adapter_of(optimizer)
         return adapter.steps_before(optimizer) if isinstance(adapter, CountsSteps) else None
+
+    def continues(self, optimizer: object) -> bool:
+        """Return whether an optimizer goes on with the training of the one before; called in its first step."""
+        adapter = self.adapter_of(optimizer)
+        return isinstance(adapter, ContinuesTrainings) and adapter.continues(optimizer)
 
     def register(self, model: object) -> None:
         """Register a model, so that it need not be searched for.

@@ -84,17 +84,26 @@ def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, 
     members = frozenset(collections)
     selecting = [item for item in items if item.selects(name, members)]
     statistics = dict.fromkeys(statistic for item in selecting for statistic in item.statistics)
-    sources = {statistic: find_statistic(statistic).source for statistic in statistics}
-    on_host = tuple(s for s, source in sources.items() if s not in DEVICE_STATISTICS and source not in _NOT_OF_ONE)
+    on_host = tuple(filter(_is_of_host, statistics))
     on_device = [statistic for statistic in statistics if statistic in DEVICE_STATISTICS]
     is_raw = any(item.raw for item in selecting)
-    if not on_device and (is_raw or on_host):
-        on_device = ["max"]  # the row carries the collections of the tensor
+    if "max" not in on_device and any(map(_needs_only_a_copy, selecting)):
+        on_device.append("max")  # the row carries the collections of the tensor, also if only that item is kept of it
     return TapRequest(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
 
 
 _NOT_OF_ONE = frozenset({"update", "number", "pair"})
 """Sources of statistics that do not apply to a single tensor."""
+
+
+def _is_of_host(statistic: str) -> bool:
+    """Return whether a statistic is computed from a copy of the tensor."""
+    return statistic not in DEVICE_STATISTICS and find_statistic(statistic).source not in _NOT_OF_ONE
+
+
+def _needs_only_a_copy(item: CaptureItem) -> bool:
+    """Return whether an item requests nothing of a tensor that the device computes."""
+    return DEVICE_STATISTICS.isdisjoint(item.statistics) and (item.raw or any(map(_is_of_host, item.statistics)))
 
 
 class Values(NamedTuple):

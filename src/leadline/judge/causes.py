@@ -30,6 +30,11 @@ class FiredRule:
         return self.findings[0].step
 
     @property
+    def training(self) -> int:
+        """The training of the first finding."""
+        return self.findings[0].training
+
+    @property
     def first_step(self) -> int:
         """The step at which the first finding began."""
         return self.findings[0].first_step
@@ -39,7 +44,8 @@ class FiredRule:
         if other.rule not in self.explains or other.alias == self.alias:
             return False
         return any(
-            finding.first_step <= other.step
+            finding.training == other.training
+            and finding.first_step <= other.step
             and (finding.is_open or other.step <= finding.last_step + MAX_DISTANCE_STEPS)
             for finding in self.findings
         )

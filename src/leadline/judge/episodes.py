@@ -29,26 +29,34 @@ class Episodes:
         self._open: dict[str, Finding] = {}
         self._named: dict[str, frozenset[str]] = {}
 
-    def apply(self, verdict: Verdict, window: Window, seen: Callable[[], Collection[str]] | None) -> list[Event]:
+    def apply(
+        self, verdict: Verdict, window: Window, seen: Callable[[], Collection[str]] | None, *, training: int = 1
+    ) -> list[Event]:
         """Return the findings that the verdict on a window opens or closes.
 
         Args:
             seen: Returns the captured tensors; None: all that matter (a scan covers everything).
+            training: The number of the training that the verdict is about.
         """
         mode = window.mode
         match verdict:
             case Fired():
-                return self._fire(verdict, window)
+                return self._fire(verdict, window, training)
             case Clear() if mode in self._open and self._can_close(mode, seen):
                 return [_event("closed", _closed(self._open.pop(mode)))]
             case Clear() | Undecided() | NotApplicable():
                 return []
 
+    def end(self) -> list[Event]:
+        """Close what is open: the training that it is about has ended."""
+        findings, self._open = self._open, {}
+        return [_event("closed", _closed(finding)) for finding in findings.values()]
+
     def _can_close(self, mode: str, seen: Callable[[], Collection[str]] | None) -> bool:
         named = self._named[mode]
         return seen is None or not named or not named.isdisjoint(seen())
 
-    def _fire(self, fired: Fired, window: Window) -> list[Event]:
+    def _fire(self, fired: Fired, window: Window, training: int) -> list[Event]:
         mode = window.mode
         open_finding = self._open.get(mode)
         if open_finding is not None:
@@ -78,6 +86,7 @@ class Episodes:
             global_step=window.global_step,
             last_global_step=window.global_step,
             since_step=fired.since_step,
+            training=training,
         )
         self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
         return [_event("opened", finding)]

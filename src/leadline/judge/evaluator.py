@@ -4,35 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from leadline.config.secrets import scrub
-from leadline.errors import LeadlineError
-from leadline.judge.advice import in_terms_of, library_of_run
-from leadline.judge.coverage import Coverage, missing
-from leadline.judge.episodes import Episodes, Event
-from leadline.judge.model_kind import ModelKind, is_network_collection
+from leadline.judge.episodes import Event
+from leadline.judge.model_kind import ModelKind
 from leadline.judge.module_classes import ModuleClasses
+from leadline.judge.rule_track import RuleTrack
 from leadline.reader.feed import MAX_STEP, Feed, OtherRun
-from leadline.reader.find_runs import find_run
-from leadline.reader.interval import Interval
 from leadline.reader.point import Point
 from leadline.reader.stream import SharedStreams
 from leadline.reader.timegrid import TimeGrid
-from leadline.reader.view import View
-from leadline.reader.window import Scan, Window
-from leadline.records.needs import Needs
+from leadline.reader.window import Window
 from leadline.records.plan import CaptureItem, CapturePlan
-from leadline.records.verdict import Fired, Verdict, VerdictTally
 from leadline.rules.rule import Rule
-from leadline.statistics.definitions import is_vector
 from leadline.store import layout
 from leadline.store.documents import read_document
 
-_BUILT_IN: Final = "leadline.rules."
 _CLOCK_EVERY: Final = 16
 """The number of points between two readings of the clock, when the time for one answer is limited."""
 
@@ -53,134 +42,6 @@ class EvaluationProgress:
     damage: list[str] = field(default_factory=list)
     has_more: bool = False
     """Whether more can be evaluated at once."""
-
-
-class RuleTrack:
-    """The state of one rule in the stream of a run."""
-
-    def __init__(self, alias: str, rule: Rule, run: str, plan: Sequence[CaptureItem] = ()) -> None:
-        self.alias, self.rule = alias, rule
-        self.error: str | None = None
-        self.needs: Needs = rule.needs()
-        self._run, self._plan = run, plan
-        self.begin()
-
-    @property
-    def is_of_time(self) -> bool:
-        return self.needs.scan_seconds is not None
-
-    @property
-    def needs_arrays(self) -> bool:
-        return any(need.raw or any(map(is_vector, need.statistics)) for need in self.needs.tensors)
-
-    def begin(self) -> None:
-        """Forget everything that was evaluated."""
-        self.view = View(self.needs.tensors)
-        self.episodes = Episodes(self.alias)
-        self.judged_steps, self.judged_step = 0, -1
-        self.tally = VerdictTally()
-        self.coverage = Coverage(self.alias, self.needs.tensors, self._plan)
-        self.memory: Any = None
-        self.product: dict[str, Any] = {}
-        self._interval = Interval()
-        self._library: str | None = None
-        self.others = self._open_others()
-
-    def _open_others(self) -> dict[str, OtherRun]:
-        """Open the runs to compare with; names are looked up in the folder of the run itself."""
-        root = os.path.dirname(os.path.abspath(self._run))
-        needs, with_arrays = self.needs.tensors, self.needs_arrays
-        try:
-            return {name: OtherRun(find_run(name, root), needs, with_arrays=with_arrays) for name in self.needs.runs}
-        except LeadlineError as error:
-            self.error = str(error)
-            return {}
-
-    def other_windows(self, point: Point) -> dict[str, Window]:
-        """Return what the other runs have at a point, by name."""
-        windows = {name: other.window(point) for name, other in self.others.items()}
-        return {name: window for name, window in windows.items() if window is not None}
-
-    def scan_window(self, scan: Scan) -> Window | None:
-        """Return the window of a scan, with all data since the last one; None: the rule scans less often."""
-        self._interval.extend(scan.interval, self.needs)
-        if not _is_scan_time(self.needs, scan):
-            return None
-        interval, self._interval = self._interval, Interval()
-        scan = replace(scan, interval=interval)
-        return Window(scan.last_step, "train", scan.time_ns, global_step=scan.last_global_step, scan=scan)
-
-    def judge(
-        self, window: Window, seen: Callable[[], Collection[str]] | None, classes: ModuleClasses | None = None
-    ) -> list[Event]:
-        """Evaluate the rule, and return the findings that its verdict opens or closes.
-
-        Args:
-            classes: The classes of modules, as far as they are known.
-        """
-        verdict = self._evaluate(window)
-        if verdict is None:
-            return []
-        self.judged_steps, self.judged_step = self.judged_steps + 1, window.step
-        self.product = verdict.product or self.product
-        self.tally.add(verdict)
-        return self.episodes.apply(self._phrased(verdict, classes), window, seen)
-
-    def _phrased(self, verdict: Verdict, classes: ModuleClasses | None) -> Verdict:
-        """Return the verdict of a built-in rule with the classes of modules, and advice in the framework's terms."""
-        if not isinstance(verdict, Fired) or not type(self.rule).__module__.startswith(_BUILT_IN):
-            return verdict
-        if self._library is None:
-            self._library = library_of_run(self._run)
-        message = classes.name(verdict.message, verdict.tensors) if classes is not None else verdict.message
-        return replace(verdict, message=message, suggestion=in_terms_of(self._library, verdict.suggestion))
-
-    def _evaluate(self, window: Window) -> Verdict | None:
-        """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""
-        try:
-            window.memory = self.memory = self.rule.remember(self.memory, window)
-            verdict = self.rule.evaluate(window)
-            if not isinstance(verdict, Verdict):
-                names = "Clear, Fired, Undecided or NotApplicable"
-                raise TypeError(f"evaluate() must return {names}, not {type(verdict).__name__}")
-        except (Exception, SystemExit) as error:  # noqa: BLE001
-            self.error = describe_error(error)
-            return None
-        return verdict
-
-    def state(self, models: ModelKind | None = None) -> dict[str, Any]:
-        """Return the state as plain JSON values.
-
-        The keys are ``verdict``, ``why``, ``sampling``, ``judged_steps``, ``judged_step``, ``findings``, ``error``
-        and ``product``.
-
-        Args:
-            models: What the run trains; None: not known.
-        """
-        models = models or ModelKind()
-        verdict, why = self._verdict(models)
-        return {
-            "verdict": verdict,
-            "why": why,
-            "sampling": self.coverage.sampling(),
-            "judged_steps": self.judged_steps,
-            "judged_step": self.judged_step,
-            "findings": self.episodes.count,
-            "error": self.error,
-            "product": self.product,
-        }
-
-    def _verdict(self, models: ModelKind) -> tuple[str, str]:
-        """Return the verdict on the run so far, and why there is no better one."""
-        if self.episodes.count:
-            return "fired", ""
-        why = models.why_not_applicable(self.needs.tensors)
-        if why:
-            return "not_applicable", why
-        unseen = missing(self.needs, self.coverage, is_of_trees=models.are_trees)
-        verdict, why = self.tally.result(self.rule.least_observations, unseen)
-        absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
-        return ("undecided", self.coverage.why_missing(absent[0])) if verdict == "clear" and absent else (verdict, why)
 
 
 class _RuleGroup:
@@ -319,6 +180,8 @@ class Evaluator:
     def _judge_point(
         self, track: RuleTrack, point: Point, classes: ModuleClasses, progress: EvaluationProgress
     ) -> None:
+        if point.begins:
+            progress.events += [(track.alias, event) for event in track.begin_training(point)]
         window = track.view.select(point)
         track.coverage.add(point, has_window=window is not None)
         if window is None or track.error is not None:
@@ -359,23 +222,6 @@ def _planned_items(run: str) -> tuple[CaptureItem, ...]:
     """Return the items of a run's capture plan."""
     manifest = read_document(os.path.join(run, layout.MANIFEST)) or {}
     return CapturePlan.from_dict(manifest.get("plan", {})).items
-
-
-def _is_scan_time(needs: Needs, scan: Scan) -> bool:
-    """Return whether a rule that scans less often than every second is evaluated at a scan."""
-    seconds = max(1, round(needs.scan_seconds or 1.0))
-    return scan.is_last or (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
-
-
-def describe_error(error: BaseException) -> str:
-    """Return an exception in one line: its type, message, and the line of the rule that raised it."""
-    frames = traceback.extract_tb(error.__traceback__)
-    theirs = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(__file__))]
-    where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
-    message = " ".join(scrub(str(error)).split())
-    if isinstance(error, MemoryError):
-        message = "it exceeded the memory limit for rules"
-    return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"
 
 
 def to_message(progress: EvaluationProgress) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
@@ -19,6 +20,7 @@ from leadline.reader.tensors import TensorIndex
 from leadline.reader.timegrid import TimeGrid
 from leadline.reader.view import View
 from leadline.reader.window import TensorArray, Window
+from leadline.records.event import TRAINING
 from leadline.records.needs import TensorNeed
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
@@ -71,6 +73,8 @@ class Feed:
         self._points: dict[tuple[int, str, int], Point] = {}
         self._mode_steps: dict[tuple[int, str], int] = {}
         self._dropped_steps: set[int] = set()
+        self._begins: dict[int, set[str]] = {}
+        """The workers that begin another training, by its first step; of steps that were not returned yet."""
         self._replacements: Replacements | None = None
         self._axis = StepPlacer()
 
@@ -123,6 +127,7 @@ class Feed:
             point.arrays = _with_mode_steps(point)
             point.place(self._axis)
             point.is_incomplete = point.step in self._dropped_steps
+            point.begins = self._take_begins(point)
             self.judged_step = point.step
             yield point
         if 0 <= horizon < MAX_STEP:
@@ -146,7 +151,7 @@ class Feed:
         for step in sorted(complete_steps):
             self._note_complete(worker, step)
         for batches in self._read(layout.TIMELINE, worker, is_finished=is_finished):
-            self._add_events(batches)
+            self._add_events(worker, batches)
         if self._with_arrays:
             if worker not in self._tensors:
                 self._tensors[worker] = TensorIndex(self._run, worker)
@@ -200,14 +205,35 @@ class Feed:
             self._points[key] = Point(step, mode)
         return self._points[key]
 
-    def _add_events(self, batches: Range) -> None:
+    def _add_events(self, worker: str, batches: Range) -> None:
         names = batches.texts("name")
-        if _DROPPED_EVENT not in names:
+        if _DROPPED_EVENT not in names and TRAINING not in names:
             return
-        for name, step in zip(names, batches.numbers("step").tolist(), strict=True):
+        for name, step, args in zip(names, batches.numbers("step").tolist(), batches.texts("args"), strict=True):
             if name == _DROPPED_EVENT:
                 self._dropped_steps.add(step)
-                self.has_late_data = self.has_late_data or step <= self.judged_step
+            elif name == TRAINING and _number(args) > 1:
+                self._begins.setdefault(step, set()).add(worker)
+            else:
+                continue
+            self.has_late_data = self.has_late_data or step <= self.judged_step
+
+    def _take_begins(self, point: Point) -> frozenset[str]:
+        """Return the workers of which another training begins at a point or has begun since the one before.
+
+        An eval step before the first train step of a training belongs to the one before.
+        """
+        if not self._begins or point.mode != "train":
+            return frozenset()
+        steps = [step for step in self._begins if step <= point.step]
+        return frozenset().union(*(self._begins.pop(step) for step in steps))
+
+
+def _number(args: str) -> int:
+    """Return the number of a training among those of its process; 0: the arguments of its event are damaged."""
+    fields = json.loads(args) if args else {}
+    number = fields.get("number") if isinstance(fields, dict) else None
+    return number if isinstance(number, int) else 0
 
 
 def _with_mode_steps(point: Point) -> list[TensorArray]:

@@ -64,6 +64,8 @@ class Point:
     arrays: list[TensorArray] = field(default_factory=list)
     is_incomplete: bool = False
     is_skipped: bool = False
+    begins: frozenset[str] = frozenset()
+    """The workers of which another training begins here."""
     train_step: int = -1
     """Where it stands on the axis of train steps; -1 until it is placed."""
     groups: tuple[RowGroup, ...] = ()

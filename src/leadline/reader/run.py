@@ -21,6 +21,7 @@ from leadline.records.documents import RunStatus, WorkerDocument
 from leadline.records.incarnations import Interruption
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED, MODES
+from leadline.records.totals import trainings
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.run_html import verdict_html
@@ -137,6 +138,14 @@ class Run(TableQueries, ProfileQueries):
     def interruptions(self) -> list[Interruption]:
         """Return the interruptions after which the run was resumed, in order."""
         return interruptions(self.path)
+
+    def trainings(self) -> tuple[int, ...]:
+        """Return the first train step of each training that the script has made one after another, up to 10,000.
+
+        Another training begins with a new model, optimizer or booster, such as that of the next fold of a
+        cross-validation. Of several workers, those of the one with the most are returned. Rules judge each for itself.
+        """
+        return trainings(self.worker_documents().values())
 
     @property
     def damage(self) -> list[str]:

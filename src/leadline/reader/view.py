@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import compress
@@ -99,6 +99,13 @@ class View:
             is_incomplete=point.is_incomplete,
             is_skipped=point.is_skipped,
         )
+
+    def begin_training(self, workers: Collection[str]) -> None:
+        """Forget the history of workers that begin another training."""
+        self._past = {key: past for key, past in self._past.items() if key[0] not in workers}
+        self._spacing = {at: spacing for at, spacing in self._spacing.items() if at[0][0] not in workers}
+        self._arrays = {key: arrays for key, arrays in self._arrays.items() if key[0] not in workers}
+        self._modes = set()
 
     def modes(self) -> frozenset[str]:
         return frozenset(self._modes)

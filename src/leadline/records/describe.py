@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Literal
 
 from leadline.records.documents import (
+    MAX_TRAININGS,
     Announcement,
     DisabledCapture,
     DroppedData,
@@ -33,9 +34,11 @@ from leadline.records.request import (
     UnreadableRequest,
 )
 from leadline.records.totals import step_seconds, steps_behind
+from leadline.records.totals import trainings as trainings_of
 
 _MOST: Final = 0.9
 _MAX_SAMPLED: Final = 4
+_MAX_TRAININGS: Final = 8
 """Collections with the same interval that are named."""
 AGENT: Final = "agent-"
 """Prefix of the names of agents in acknowledgements."""
@@ -45,6 +48,26 @@ def steps(counts: Mapping[str, int], *, nothing: str = "no steps") -> str:
     """``3,750 steps, 12 eval steps``."""
     parts = [counted(count, "step" if mode == "train" else f"{mode} step") for mode, count in counts.items() if count]
     return ", ".join(parts) or nothing
+
+
+def trainings(starts: Sequence[int]) -> str:
+    """``5, from steps 0, 192, 384, 576 and 768``; empty: one.
+
+    Args:
+        starts: The first train step of each.
+    """
+    if len(starts) < 2:
+        return ""
+    shown = [f"{step:,}" for step in starts[:_MAX_TRAININGS]]
+    more = [f"{len(starts) - _MAX_TRAININGS:,} more"] if len(starts) > _MAX_TRAININGS else []
+    return f"{len(starts):,}, from steps {listed([*shown, *more])}"
+
+
+def in_trainings(workers: Iterable[WorkerDocument]) -> str:
+    """`` in 5 trainings``; empty: in one."""
+    count = len(trainings_of(workers))
+    more = "more than " * (count >= MAX_TRAININGS)
+    return f" in {more}{count:,} trainings" if count > 1 else ""
 
 
 def interruption(what: Interruption) -> str:

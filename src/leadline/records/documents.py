@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from leadline.records.decoding import Document
 from leadline.records.incarnations import WorkerStart
 from leadline.records.names import Severity
+
+MAX_TRAININGS: Final = 10_000
+"""The number of trainings of a process whose first steps are known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,8 @@ class WorkerDocument(Document):
     """The number of finished steps by mode."""
     step: int = -1
     """The last finished global step."""
+    trainings: tuple[int, ...] = ()
+    """The train steps at which trainings begin that follow the first one, fewer than ``MAX_TRAININGS``."""
     losses: dict[str, float | str | None] = field(default_factory=dict)
     """The latest value of each loss; NaN and infinity by name."""
     time_ns: int = 0

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
+
+TRAINING: Final = "training"
+"""The name of the event at the first step of a training; its ``number`` counts those of the process from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,7 +14,7 @@ class Event:
     """One event in a worker."""
 
     name: str
-    """``step_skipped``, ``clock_owner``, ``capture_off``, ``data_lost``, ``forward`` …"""
+    """``step_skipped``, ``clock_owner``, ``training``, ``capture_off``, ``data_lost``, ``forward`` …"""
     step: int
     """The global step during which it happened."""
     start_ns: int

@@ -39,6 +39,8 @@ class Finding:
     last_global_step: int = -1
     since_step: int | None = None
     """The train step at which it began, if that is before ``step``."""
+    training: int = 1
+    """The number of the training that it is about, among those of its worker."""
 
     @property
     def first_step(self) -> int:

@@ -26,6 +26,7 @@ LEVELS: Final[tuple[Level, ...]] = ("fatal", "warning", "advice", "unknown", "cl
 
 RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "Stopping"}
 """How the statuses of a run that has not ended are shown."""
+_NOTHING: Final = "Completed: no step was seen"
 _BY: Final = {"user": "by hand", "action": "by an action"}
 _READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
 _REPORT: Final = "the latest version of Leadline; if it fails as well, please report this line"
@@ -296,12 +297,12 @@ def count_rules(rules: Iterable[SummarizedRule]) -> RuleCounts:
 def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
     """Return how the run ended or is going: ``Stopped at step 602 by exploding_tensor``."""
     counts = steps_by_mode(workers)
-    train = counts.get("train", 0)
+    train, trainings = counts.get("train", 0), describe.in_trainings(workers)
     if status.status in RUNNING:
-        return f"{RUNNING[status.status]}: {_steps(counts)}" if counts else RUNNING[status.status]
+        return f"{RUNNING[status.status]}: {_steps(counts)}{trainings}" if counts else RUNNING[status.status]
     if status.status == "Completed":
         is_cut = any(worker.off is not None for worker in workers)
-        return f"Completed: {_steps(counts)}{' captured' * is_cut}" if counts else "Completed: no step was seen"
+        return f"Completed: {_steps(counts)}{' captured' * is_cut}{trainings}" if counts else _NOTHING
     if status.status == "Stopped":
         by = describe.sender(status.stopped_by)
         who = _BY.get(by, f"by {by}" if by else "")

@@ -16,6 +16,11 @@ def steps_by_mode(workers: Iterable[WorkerDocument]) -> dict[str, int]:
     return steps
 
 
+def trainings(workers: Iterable[WorkerDocument]) -> tuple[int, ...]:
+    """Return the first train steps of the trainings of the worker with the most of them, up to ``MAX_TRAININGS``."""
+    return max(((0, *worker.trainings) for worker in workers), key=len, default=(0,))
+
+
 def step_share(workers: Iterable[WorkerDocument]) -> float | None:
     """Return the share of the training thread's time that Leadline took.
 

@@ -102,6 +102,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
         "interrupted": "; then ".join(map(describe.interruption, sources.run.interruptions()[-_MAX_INTERRUPTIONS:])),
         "steps": describe.steps(summary["steps"]),
+        "trainings": describe.trainings(sources.run.trainings()),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
         "overhead": describe.overhead(

@@ -28,6 +28,10 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     A rule without the data that it needs returns ``Undecided`` with the reason, never ``Clear``. A rule that can be
     clear without one of the collections that it needs declares that need as optional.
 
+    **Trainings**
+    A script may train several models in one process, or one in several stages. At each new one, windows, memory and
+    observations begin anew; see ``spans_trainings``.
+
     **Enough observations**
     A rule is clear after ``least_observations`` windows with its data, however far apart they were captured.
 
@@ -47,6 +51,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
             model suffers, or may) or ``advice`` (only time and hardware are wasted). Findings are ranked by it.
         explains: Names of rules whose findings have the same cause if what this rule found began before they fired
             (``Fired.since_step``); they are then folded under it.
+        spans_trainings: Whether it follows the process, such as its memory, through all trainings. Rules that are
+            evaluated over time do.
         product: A report that the judge keeps up to date in the run directory while the rule is evaluated
             (``profiling``, ``xgboost``); "": none.
     """
@@ -54,6 +60,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     severity: ClassVar[Severity] = "warning"
     explains: ClassVar[tuple[str, ...]] = ()
     product: ClassVar[str] = ""
+    spans_trainings: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.severity not in SEVERITIES:

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from leadline.records.event import Event
+from leadline.records.documents import MAX_TRAININGS
+from leadline.records.event import TRAINING, Event
 from leadline.training.guard import Facts
 from leadline.training.resumption import Resumption
 from leadline.training.timeline.step_clock import StepClock
@@ -27,15 +28,32 @@ class StepContext:
         resumption: What this process continues, if the run is resumed.
         notes: Lines about what is not captured, each once.
         facts: What is found from the values of the training; each fails alone.
+        trainings: The first train step of each training that this process has begun, of the first ten thousand.
+        continues: Returns whether an optimizer goes on with the training of the one before it.
         writer: The worker's writer; None until the first step.
     """
 
-    __slots__ = ("_name_worker", "_worker", "clock", "facts", "notes", "resumption", "run", "writer")
+    __slots__ = (
+        "_begun",
+        "_name_worker",
+        "_worker",
+        "clock",
+        "continues",
+        "facts",
+        "notes",
+        "resumption",
+        "run",
+        "trainings",
+        "writer",
+    )
 
     def __init__(self, run: str, name_worker: Callable[[], str]) -> None:
         self.run = run
         self.resumption = Resumption(run)
-        self.clock = StepClock(self._on_owner_change)
+        self.clock = StepClock(self._on_owner_change, self._on_training)
+        self.trainings: list[int] = []
+        self._begun = 0
+        self.continues: Callable[[object], bool] = lambda optimizer: False
         self.notes: list[str] = []
         self.writer: Writer | None = None
         self._name_worker = name_worker
@@ -100,3 +118,22 @@ class StepContext:
 
     def _on_owner_change(self, optimizer: str) -> None:
         self.record_event("clock_owner", {"optimizer": optimizer})
+
+    def _on_training(self, owner: object) -> None:
+        if not self.continues(owner):
+            self.begin_training(owner)
+
+    def begin_training(self, owner: object) -> None:
+        """Begin a training with the current step.
+
+        Args:
+            owner: Its optimizer, or what takes the place of one.
+        """
+        self._begun += 1
+        if self._begun <= MAX_TRAININGS:
+            self.trainings.append(self.clock.train_step)
+        self.record_event(TRAINING, _described(owner, self._begun, self.clock.train_step))
+
+
+def _described(owner: object, number: int, train_step: int) -> dict[str, Any]:
+    return {"owner": type(owner).__name__, "number": number, "train_step": train_step}

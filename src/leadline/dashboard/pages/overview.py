@@ -77,6 +77,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "upload": upload_of(run),
         "removed": read_disk_bound(run.path).describe(),
         "interruptions": [describe.interruption(what) for what in run.interruptions()],
+        "trainings": describe.trainings(run.trainings()),
         "warnings": warnings(run, digest.damage),
         "actions": read_actions(run.path),
         "steps": steps_by_mode(run.worker_documents().values()),

@@ -47,7 +47,7 @@ class Rounds:
         self._thread = 0
         self._is_announced = False
         """Whether the owner reports the end of its training itself."""
-        self._count = self._trainings = 0
+        self._count = 0
         self._booster: Booster | None = None
         """The booster of the round that is ending."""
         self._items: Sequence[CaptureItem] = ()
@@ -148,9 +148,6 @@ class Rounds:
             if booster is not None and self._count == 1:
                 callbacks.facts.of("hyperparameters and features of the booster are").call(self._describe, booster)
             callbacks.before_update(owner)
-            if self._count == 1:
-                self._trainings += 1
-                callbacks.record_event("training", {"owner": type(owner).__name__, "number": self._trainings})
             callbacks.after_update(owner, is_skipped=False)
         finally:
             self._booster = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 import numpy as np
 
+from leadline.frameworks.jax.chain import Chain
 from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts, places_in
 from leadline.frameworks.jax.jitted import Jitted
 from leadline.frameworks.jax.replay import Programs, Recipe, Timer
@@ -34,11 +35,13 @@ class Owner:
         name: Its name.
         prefix: The beginning of the names of its tensors; empty for the first one alive.
         sites: The taps of its last call.
+        chain: Follows its parameters from step to step.
     """
 
     def __init__(self, name: str, prefix: str) -> None:
         self.name, self.prefix = name, prefix
         self.sites: Sequence[TapSite] = ()
+        self.chain = Chain()
         self.settings: dict[str, float] = {}
         """Its hyperparameters, as they were captured last."""
         self._other: Owner | None = None

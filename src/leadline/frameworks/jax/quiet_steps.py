@@ -48,7 +48,7 @@ class QuietSteps:
             self._known = _Known(weakref.ref(call.function), call.owner.current, call.losses)
             self._callbacks.defer_quiet_steps()
 
-    def accepts(self, function: Jitted) -> bool:
+    def accepts(self, function: Jitted, args: Any, kwargs: Any) -> bool:
         """Return whether the step that a call of a function makes is deferred."""
         known, deferred = self._known, self._deferred
         return (
@@ -59,6 +59,7 @@ class QuietSteps:
             and function.is_known
             and not self._callbacks.has_request()
             and self._callbacks.ends_steps(known.owner)
+            and known.owner.chain.is_linked((args, kwargs))
         )
 
     def make(self, call_compiled: Callable[..., Any], function: Jitted, args: Any, kwargs: Any, begun_ns: int) -> Any:
@@ -72,6 +73,7 @@ class QuietSteps:
         started_ns = self._clock()
         result = call_compiled(function, args, kwargs)
         ended_ns = self._clock()
+        self._guard.call(owner.chain.end_step, result)
         losses = self._guard.call(self._losses_of, places, result, args) if function.is_known else ()
         deferred = self._deferred
         deferred.calls.append((begun_ns, started_ns, self._begin, (owner,)))

@@ -84,7 +84,7 @@ class TrainingSteps:
     def call(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the script, and capture it if it trains."""
         begun_ns = self._clock()
-        if self._quiet.accepts(function):
+        if self._quiet.accepts(function, args, kwargs):
             return self._quiet.make(self._compiled, function, args, kwargs, begun_ns)
         programs = self._guard.run(self._learn, function, args, kwargs)
         facts = programs.facts if programs is not None else None
@@ -172,6 +172,8 @@ class TrainingSteps:
         """Begin the first step of a call; what is captured of the others is computed now."""
         callbacks, owner = self._callbacks, call.owner.current
         owner.sites = call.sites
+        if isinstance(call, JittedCall) and owner.chain.begins_anew((call.args, call.kwargs)):
+            callbacks.begin_another_training(owner)
         if call.steps > 1:
             begun = callbacks.cost.begin()
             items = callbacks.items_within(owner, call.steps)
@@ -217,6 +219,7 @@ class TrainingSteps:
         if call.is_part:
             self._record_losses(call, self._losses_read.call(_losses_at, call.losses, 0, result) or ())
             return
+        call.owner.current.chain.end_step(result)
         for step in range(call.steps):
             if step:
                 call.at = step

@@ -93,6 +93,9 @@ class TorchAdapter:
     def steps_before(self, optimizer: Any) -> int | None:
         return steps_before(optimizer)
 
+    def continues(self, optimizer: Any) -> bool:
+        return self._hooks is not None and self._hooks.latest.is_continued_by(optimizer)
+
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         from leadline.frameworks.torch.diagnose.inventory import inventory
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -123,6 +123,8 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
     Source:
         Ours; Theil 1950, Sen 1968, Mann 1945.
     """
+
+    spans_trainings: ClassVar[bool] = True
 
     percent: Annotated[float, msgspec.Meta(gt=0)] = 2.0
     bytes: Annotated[float, msgspec.Meta(ge=0)] = 100e6

@@ -66,6 +66,7 @@ class StepRecorder:
             self.facts.of("settings of optimizers are"),
         )
         self._context, self._frameworks, self._control = context, frameworks, control
+        context.continues = frameworks.continues
         self.has_request = control.has_pending
         self.budget = (
             Budget(
@@ -181,6 +182,10 @@ class StepRecorder:
 
     def end_training(self, owner: object) -> None:
         self.clock.release(owner)
+
+    def begin_another_training(self, owner: object) -> None:
+        if self._context.trainings:
+            self._context.begin_training(owner)
 
     def before_update(self, optimizer: Any) -> None:
         if self.evaluation.stamp is not None:

@@ -65,6 +65,9 @@ class Session:
         guard: Runs our code; its first failure disables capture.
     """
 
+    _continued: WorkerDocument | None = None
+    """The last document of the worker that this process continues."""
+
     def __init__(
         self, run: str, manifest: Manifest, node: str, imported_ns: int | None = None, imported: str | None = None
     ) -> None:
@@ -238,6 +241,7 @@ class Session:
         self._oom_report.start()
         self._loggers.look_again()
         worker, before = self._fix_worker()
+        self._continued = before
         self._exit_record = _open_exit_record(os.path.join(self.run, layout.worker_exit(worker)))
         if any(action.action == _TRACKER for action in self.manifest.actions):
             self._trackers.begin()
@@ -287,6 +291,7 @@ class Session:
             watching=_describe_plan(self.manifest.plan, self._frameworks.training_families),
             steps=dict(recorder.clock.finished),
             step=recorder.clock.step - 1,
+            trainings=(*self._earlier_trainings(), *self.context.trainings[1:]),
             losses=dict(recorder.losses),
             time_ns=time.time_ns(),
             own_ns=recorder.cost.own_ns,
@@ -302,6 +307,11 @@ class Session:
             counted_before=self.context.resumption.counted_before,
             **self._frameworks.describe(),
         )
+
+    def _earlier_trainings(self) -> tuple[int, ...]:
+        """Return where trainings begin that earlier incarnations of the worker have made before this one begins."""
+        before = self._continued
+        return () if before is None else tuple(s for s in before.trainings if s < self.recorder.clock.first_train_step)
 
     def _disable(self, failure: str) -> None:
         """Disable capture after a failure of ours."""

@@ -11,16 +11,25 @@ from leadline.records.series import StepStamp
 
 SILENT_STEPS: Final = 10
 """After this many steps of another optimizer without one of the owner, the other becomes the owner."""
+_NEW_STEPS: Final = 2
+"""The same for one that appears when the owner has made ``SILENT_STEPS``: it begins another training, unless
+the two alternate."""
 
 
 class StepClock:
     """Counts steps; the first optimizer that steps owns the clock, and only its steps count.
 
     The owner is held weakly, and replaced when it has been deleted, or is silent while another steps
-    ``SILENT_STEPS`` times.
+    ``SILENT_STEPS`` times, one that is new only ``_NEW_STEPS``.
+
+    Args:
+        on_owner_change: Called with the name of the class of an owner that replaces another one.
+        on_training: Called with an owner in its first step, while that is the current one.
     """
 
-    def __init__(self, on_owner_change: Callable[[str], None]) -> None:
+    def __init__(
+        self, on_owner_change: Callable[[str], None], on_training: Callable[[object], None] = lambda owner: None
+    ) -> None:
         self.step = 0
         """The current global step, from 0."""
         self.wall_clock: Callable[[], int] = time.time_ns
@@ -32,13 +41,23 @@ class StepClock:
         """Steps finished in each mode, those of earlier incarnations of the run included."""
         self.first_train_step = 0
         """The first train step of this process."""
-        self._on_owner_change = on_owner_change
+        self._on_owner_change, self._on_training = on_owner_change, on_training
         self._owner: weakref.ref[object] | None = None
+        self._owners: weakref.WeakSet[object] = weakref.WeakSet()
+        """All owners so far whose steps have counted."""
+        self._is_new = False
+        """Whether a step of the owner is yet to come."""
         self._is_claimed = False
         """Whether the owner announces the end of its training."""
         self._since: weakref.WeakKeyDictionary[object, int] = weakref.WeakKeyDictionary()
         """Steps of each other optimizer since the last of the owner."""
         self._have_others_stepped = False
+        self._owned_from = 0
+        """The train step from which the owner owns the clock."""
+        self._new: weakref.WeakSet[object] = weakref.WeakSet()
+        """Optimizers that have appeared since the last step of an owner that had made ``SILENT_STEPS``."""
+        self._others: weakref.WeakSet[object] = weakref.WeakSet()
+        """All that have stepped while they did not own the clock."""
 
     def continue_from(self, step: int, finished: Mapping[str, int]) -> None:
         """Count on from where an earlier incarnation of the run was.
@@ -77,15 +96,33 @@ class StepClock:
                 return False
             self._since[optimizer] = self._since.get(optimizer, 0) + 1
             self._have_others_stepped = True
-            if owner is not None and self._since[optimizer] < SILENT_STEPS:
+            self._note_new(optimizer)
+            needed = _NEW_STEPS if optimizer in self._new else SILENT_STEPS
+            if owner is not None and self._since[optimizer] < needed:
                 return False
             if self._owner is not None:
                 self._on_owner_change(type(optimizer).__name__)
-            self._owner = weakref.ref(optimizer)
+            self._owner, self._is_new, self._owned_from = weakref.ref(optimizer), True, self.train_step
+        if self._is_new:
+            self._begin(optimizer)
         if self._have_others_stepped:
             self._have_others_stepped = False
             self._since.clear()
+            self._new.clear()
         return True
+
+    def _note_new(self, optimizer: object) -> None:
+        if optimizer not in self._others and optimizer not in self._owners:
+            self._others.add(optimizer)
+            if self.train_step - self._owned_from >= SILENT_STEPS:
+                self._new.add(optimizer)
+
+    def _begin(self, owner: object) -> None:
+        """Begin the first step of an owner since it owns the clock."""
+        self._is_new = False
+        if owner not in self._owners:
+            self._owners.add(owner)
+            self._on_training(owner)
 
     def is_owner(self, optimizer: object) -> bool:
         """Return whether this optimizer's steps are the steps of the training."""
@@ -98,7 +135,7 @@ class StepClock:
             return False
         if before is not None and before is not owner:
             self._on_owner_change(type(owner).__name__)
-        self._owner, self._is_claimed = weakref.ref(owner), True
+        self._owner, self._is_claimed, self._is_new = weakref.ref(owner), True, True
         return True
 
     def release(self, owner: object) -> None:

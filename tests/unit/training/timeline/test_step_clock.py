@@ -74,3 +74,57 @@ def test_a_training_deleted_without_an_end_releases_the_clock() -> None:
     assert clock.claim(booster)
     del booster
     assert clock.claim(other)
+
+
+def make() -> tuple[StepClock, list[object]]:
+    begun: list[object] = []
+    return StepClock(lambda _: None, begun.append), begun
+
+
+def take(clock: StepClock, *optimizers: Optimizer) -> list[bool]:
+    """Make a step of each optimizer; return which of them were counted."""
+    owned = []
+    for optimizer in optimizers:
+        owned.append(clock.owns(optimizer))
+        if owned[-1]:
+            clock.tick()
+    return owned
+
+
+def test_each_new_owner_begins_a_training_in_its_first_step() -> None:
+    clock, begun = make()
+    first, second = Optimizer(), Optimizer()
+    take(clock, *[first] * 12)
+    assert begun == [first]
+    assert take(clock, *[second] * 3) == [False, True, True], "one that appears late needs two steps in a row"
+    assert begun == [first, second]
+    take(clock, *[first] * (SILENT_STEPS + 1))
+    assert begun == [first, second], "one that returns goes on"
+
+
+def test_optimizers_that_alternate_are_one_training() -> None:
+    clock, begun = make()
+    critic, generator = Optimizer(), Optimizer()
+    take(clock, *[critic] * 100)
+    assert take(clock, *[generator, *[critic] * 5] * 20) == [False, *[True] * 5] * 20
+    assert begun == [critic]
+
+
+def test_two_optimizers_in_each_step_of_a_later_training() -> None:
+    clock, begun = make()
+    pairs = [(Optimizer(), Optimizer()) for _ in range(2)]
+    for first, second in pairs:
+        take(clock, *[first, second] * 20)
+    assert begun == [pairs[0][0], pairs[1][0]]
+    assert clock.train_step == 39
+
+
+def test_a_claimed_training_begins_with_its_first_step() -> None:
+    clock, begun = make()
+    boosters = [Optimizer() for _ in range(3)]
+    for booster in boosters:
+        assert clock.claim(booster)
+        if booster is not boosters[1]:
+            take(clock, booster, booster)
+        clock.release(booster)
+    assert begun == [boosters[0], boosters[2]]

@@ -14,6 +14,7 @@ from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.capture.continuation import LatestOptimizer
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.manual_updates import is_keras_here
@@ -90,18 +91,15 @@ class StepHooks:
         """
         self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
         self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
-        self._loss_inputs = loss_inputs
-        facts = callbacks.facts
-        self._loss_facts, self._loop = (
-            facts.of("facts about loss calls are"),
-            facts.of("checks of the training loop are"),
-        )
+        self._loss_inputs, facts = loss_inputs, callbacks.facts
+        self._loss_facts = facts.of("facts about loss calls are")
+        self._loop = facts.of("checks of the training loop are")
         self._skips = facts.of("whether a gradient scaler skips a step is")
         self._model_calls, self._expect_model = model_calls, model_calls.expect
         callbacks.deferred.call_ns = guard.call_ns
         self._manual: ManualSteps | None = manual
         """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""
-        self.reductions = GradientReductions()
+        self.reductions, self.latest = GradientReductions(), LatestOptimizer()
         self._local = _Local()
         self._losses = LossReader(forward.losses, facts)
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
@@ -172,7 +170,7 @@ class StepHooks:
         local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
         after_partial_update, after_update = self._after_partial_update, self._after_update
         after_quiet_update, deferred = self._after_quiet_update, self._callbacks.deferred
-        has_request, clock = self._callbacks.has_request, guard.clock
+        has_request, clock, note_update = self._callbacks.has_request, guard.clock, self.latest.after_update
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
             begun_ns = clock()
@@ -183,6 +181,7 @@ class StepHooks:
             if frame.depth == 0:
                 # the caller's variables hold a closure that refers to this object
                 local.frame = frame.caller = None
+                note_update(optimizer)
                 if torch._C._current_graph_task_id() != -1:
                     guard.run(after_partial_update, frame.optimizer)
                     stepped_in_backward.append(frame.optimizer)
@@ -215,6 +214,7 @@ class StepHooks:
                 result = original(scaler, optimizer, *args, **kwargs)
             finally:
                 local.frame = None
+            self.latest.after_update(optimizer)
             guard.run(after_partial_update, optimizer)
             scalers[optimizer] = weakref.ref(scaler)
             is_skipped: DeviceScalar | bool | None = True
@@ -328,6 +328,7 @@ class StepHooks:
         if self._manual is not None:
             self._leave_manual_steps()
         self._forward.before_update()
+        self.latest.before_update(optimizer)
         self._callbacks.before_update(optimizer)
         if self._checks.is_enabled:
             self._loop.call(self._checks.before_update, optimizer)

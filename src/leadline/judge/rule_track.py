@@ -1,0 +1,198 @@
+"""The state of one rule in the stream of a run."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from leadline.config.secrets import scrub
+from leadline.errors import LeadlineError
+from leadline.judge.advice import in_terms_of, library_of_run
+from leadline.judge.coverage import Coverage, missing
+from leadline.judge.episodes import Episodes, Event
+from leadline.judge.model_kind import ModelKind, is_network_collection
+from leadline.judge.module_classes import ModuleClasses
+from leadline.judge.trainings import Trainings
+from leadline.reader.feed import OtherRun
+from leadline.reader.find_runs import find_run
+from leadline.reader.interval import Interval
+from leadline.reader.point import Point
+from leadline.reader.view import View
+from leadline.reader.window import Scan, Window
+from leadline.records.needs import Needs
+from leadline.records.plan import CaptureItem
+from leadline.records.verdict import Fired, Verdict, VerdictTally
+from leadline.rules.rule import Rule
+from leadline.statistics.definitions import is_vector
+
+_BUILT_IN: Final = "leadline.rules."
+
+
+class RuleTrack:
+    """The state of one rule in the stream of a run."""
+
+    def __init__(self, alias: str, rule: Rule, run: str, plan: Sequence[CaptureItem] = ()) -> None:
+        self.alias, self.rule = alias, rule
+        self.error: str | None = None
+        self.needs: Needs = rule.needs()
+        self._run, self._plan = run, plan
+        self.begin()
+
+    @property
+    def is_of_time(self) -> bool:
+        return self.needs.scan_seconds is not None
+
+    @property
+    def needs_arrays(self) -> bool:
+        return any(need.raw or any(map(is_vector, need.statistics)) for need in self.needs.tensors)
+
+    def begin(self) -> None:
+        """Forget everything that was evaluated."""
+        self.view = View(self.needs.tensors)
+        self.episodes = Episodes(self.alias)
+        self.judged_steps, self.judged_step = 0, -1
+        self.tally = VerdictTally()
+        self.coverage = Coverage(self.alias, self.needs.tensors, self._plan)
+        self.memory: Any = None
+        self.product: dict[str, Any] = {}
+        self.trainings = Trainings()
+        self._interval = Interval()
+        self._library: str | None = None
+        self.others = self._open_others()
+
+    def _open_others(self) -> dict[str, OtherRun]:
+        """Open the runs to compare with; names are looked up in the folder of the run itself."""
+        root = os.path.dirname(os.path.abspath(self._run))
+        needs, with_arrays = self.needs.tensors, self.needs_arrays
+        try:
+            return {name: OtherRun(find_run(name, root), needs, with_arrays=with_arrays) for name in self.needs.runs}
+        except LeadlineError as error:
+            self.error = str(error)
+            return {}
+
+    def other_windows(self, point: Point) -> dict[str, Window]:
+        """Return what the other runs have at a point, by name."""
+        windows = {name: other.window(point) for name, other in self.others.items()}
+        return {name: window for name, window in windows.items() if window is not None}
+
+    def scan_window(self, scan: Scan) -> Window | None:
+        """Return the window of a scan, with all data since the last one; None: the rule scans less often."""
+        self._interval.extend(scan.interval, self.needs)
+        if not is_scan_time(self.needs, scan):
+            return None
+        interval, self._interval = self._interval, Interval()
+        scan = replace(scan, interval=interval)
+        return Window(scan.last_step, "train", scan.time_ns, global_step=scan.last_global_step, scan=scan)
+
+    def begin_training(self, point: Point) -> list[Event]:
+        """Begin another training of some workers with a point; return the findings that end with the one before.
+
+        What the rule knows is that of the training before, so that it begins anew, unless it follows the process.
+        """
+        if self.rule.spans_trainings:
+            return []
+        self.view.begin_training(point.begins)
+        self.trainings.begin(point.begins, point.train_step, self.tally, self.rule.least_observations, self.product)
+        self.tally, self.memory, self.product = VerdictTally(), None, {}
+        return self.episodes.end()
+
+    def judge(
+        self, window: Window, seen: Callable[[], Collection[str]] | None, classes: ModuleClasses | None = None
+    ) -> list[Event]:
+        """Evaluate the rule, and return the findings that its verdict opens or closes.
+
+        Args:
+            classes: The classes of modules, as far as they are known.
+        """
+        verdict = self._evaluate(window)
+        if verdict is None:
+            return []
+        self.judged_steps, self.judged_step = self.judged_steps + 1, window.step
+        self.product = verdict.product or self.product
+        self.tally.add(verdict)
+        number = self.trainings.number(verdict.worker if isinstance(verdict, Fired) else None)
+        return self.episodes.apply(self._phrased(verdict, classes), window, seen, training=number)
+
+    def _phrased(self, verdict: Verdict, classes: ModuleClasses | None) -> Verdict:
+        """Return the verdict with the training that it is about, and of a built-in rule also in the framework's terms.
+
+        Those are the classes of modules, and the advice.
+        """
+        if not isinstance(verdict, Fired):
+            return verdict
+        training = self.trainings.where(verdict.worker)
+        if training:
+            verdict = replace(verdict, message=f"{verdict.message} ({training})")
+        if not type(self.rule).__module__.startswith(_BUILT_IN):
+            return verdict
+        if self._library is None:
+            self._library = library_of_run(self._run)
+        message = classes.name(verdict.message, verdict.tensors) if classes is not None else verdict.message
+        return replace(verdict, message=message, suggestion=in_terms_of(self._library, verdict.suggestion))
+
+    def _evaluate(self, window: Window) -> Verdict | None:
+        """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""
+        try:
+            window.memory = self.memory = self.rule.remember(self.memory, window)
+            verdict = self.rule.evaluate(window)
+            if not isinstance(verdict, Verdict):
+                names = "Clear, Fired, Undecided or NotApplicable"
+                raise TypeError(f"evaluate() must return {names}, not {type(verdict).__name__}")
+        except (Exception, SystemExit) as error:  # noqa: BLE001
+            self.error = describe_error(error)
+            return None
+        return verdict
+
+    def state(self, models: ModelKind | None = None) -> dict[str, Any]:
+        """Return the state as plain JSON values.
+
+        The keys are ``verdict``, ``why``, ``sampling``, ``judged_steps``, ``judged_step``, ``findings``, ``error``
+        and ``product``.
+
+        Args:
+            models: What the run trains; None: not known.
+        """
+        models = models or ModelKind()
+        verdict, why = self._verdict(models)
+        return {
+            "verdict": verdict,
+            "why": why,
+            "sampling": self.coverage.sampling(),
+            "judged_steps": self.judged_steps,
+            "judged_step": self.judged_step,
+            "findings": self.episodes.count,
+            "error": self.error,
+            "product": self.trainings.product(self.product),
+        }
+
+    def _verdict(self, models: ModelKind) -> tuple[str, str]:
+        """Return the verdict on the run so far, and why there is no better one."""
+        if self.episodes.count:
+            return "fired", ""
+        why = models.why_not_applicable(self.needs.tensors)
+        if why:
+            return "not_applicable", why
+        unseen = missing(self.needs, self.coverage, is_of_trees=models.are_trees)
+        verdict, why = self.trainings.result(self.tally, self.rule.least_observations, unseen)
+        absent = [name for name in self.coverage.missing() if not (models.are_trees and is_network_collection(name))]
+        return ("undecided", self.coverage.why_missing(absent[0])) if verdict == "clear" and absent else (verdict, why)
+
+
+def is_scan_time(needs: Needs, scan: Scan) -> bool:
+    """Return whether a rule that scans less often than every second is evaluated at a scan."""
+    seconds = max(1, round(needs.scan_seconds or 1.0))
+    return scan.is_last or (scan.time_ns - scan.started_ns) // 1_000_000_000 % seconds == 0
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an exception in one line: its type, message, and the line of the rule that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not frame.filename.startswith(os.path.dirname(__file__))]
+    where = f" ({os.path.basename(theirs[-1].filename)}:{theirs[-1].lineno})" if theirs else ""
+    message = " ".join(scrub(str(error)).split())
+    if isinstance(error, MemoryError):
+        message = "it exceeded the memory limit for rules"
+    return f"{type(error).__name__}: {message}{where}" if message else f"{type(error).__name__}{where}"

@@ -1,0 +1,42 @@
+"""Several trainings in one process: each begins anew in the eyes of the rules, and every surface says how many.
+
+A stop by any rule that fires would end these healthy folds, stages and boosters.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from launching import MXNET, needs_mxnet, script, watched
+
+VENVS = Path(MXNET).parents[2]
+PYTHONS = {
+    "torch": sys.executable,
+    "keras": str(VENVS / "tensorflow" / "bin" / "python"),
+    "jax": str(VENVS / "jax" / "bin" / "python"),
+    "mxnet": MXNET,
+    "xgboost": str(VENVS / "trees" / "bin" / "python"),
+}
+TRAININGS = {"torch": 7, "keras": 3, "jax": 5, "mxnet": 3, "xgboost": 3}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "framework", [pytest.param(name, marks=needs_mxnet if name == "mxnet" else ()) for name in PYTHONS]
+)
+def test_healthy_trainings_in_one_process_run_to_their_end(framework: str, tmp_path: Path) -> None:
+    job = (PYTHONS[framework], script("folds.py"), framework)
+    ended = watched(("--on", "*=stop_training"), *job, folder=tmp_path, TF_CPP_MIN_LOG_LEVEL="3")
+    assert ended.status == 0, ended.err
+    begins = json.loads(ended.lines[-1])
+    run, count = ended.run, TRAININGS[framework]
+    assert run.findings().to_pylist() == []
+    if begins:
+        assert run.trainings() == tuple(begins)
+    assert len(run.trainings()) == count
+    assert any(f"in {count} trainings" in line for line in ended.said)
+    assert ended.show()["trainings"] == list(run.trainings())

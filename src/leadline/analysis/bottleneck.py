@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from leadline.analysis.overload import find_overload, without_run_delay
+from leadline.analysis.overload import Overload, find_overload, own_shares
 from leadline.analysis.ranks import Ranks, SlowRank
 from leadline.analysis.steps import StepTable
 from leadline.analysis.suggestions import (
@@ -29,7 +29,9 @@ from leadline.records.formatting import phase_label, significant
 from leadline.records.names import OTHER, OVERHEAD, PARTS
 
 _BOTTLENECK_SHARE: Final = 0.3
-"""A phase with at least this share of the step time is the bottleneck."""
+"""A phase that comes to at least this share of the recorded time is the bottleneck …"""
+_LEAST_SHARE: Final = 0.2
+"""… until it falls to this share."""
 _LEAST_SECONDS: Final = 0.002
 """A phase other than computing that takes less time per step is no bottleneck: such steps are Python calls."""
 _FULL_PERCENT: Final = 95.0
@@ -77,7 +79,7 @@ def find_bottleneck(
     steps: StepTable,
     system: pa.Table,
     ranks: Ranks | None,
-    fired: Collection[str] = (),
+    verdicts: Mapping[str, str] | None = None,
     *,
     framework: str = "",
 ) -> Bottleneck | None:
@@ -85,51 +87,97 @@ def find_bottleneck(
 
     Checked in this order: memory (it grows steadily, or is full); a straggling rank; the largest of waiting for data,
     the host's work before the model is called, collectives, checkpoints, Leadline itself and time between the phases,
-    if it is at least 30 % of the step time, and 2 ms; a compute phase of that size in which the training's thread
-    waits; a GPU that is idle for more than half of the compute phases, which means that the host is too slow; compute,
-    if it is at least 30 % of the step time. Time before ``backward`` counts as compute only where the call of the model
-    was observed, or a data loader delivers the batches. On an overloaded machine, the time for which the thread waits
-    for a processor counts nowhere: the bottleneck is that of the same training on an idle machine.
+    if it is large, and 2 ms; a compute phase of that size in which the training's thread waits; a GPU that is idle for
+    more than half of the compute phases, which means that the host is too slow; compute, if it is large. Time before
+    ``backward`` counts as compute only where the call of the model was observed, or a data loader delivers the batches.
+
+    A phase is large from the step at which it comes to 30 % of the recorded time until it falls to 20 %, the step in
+    which it took longest aside; on an overloaded machine its waits for a processor do not count. The training waits for
+    data only where the rule ``input_bound`` does not say that it does not.
 
     Args:
-        fired: The rules with findings.
+        verdicts: The state of each rule, as ``describe.rule_state``.
         framework: What trains, which changes the suggestions: ``tensorflow 2.21``, …; empty: PyTorch.
     Returns:
-        The bottleneck; None if too few steps were timed, or if what takes the most time was not measured. Compute is
-        no bottleneck where the rule ``input_bound`` has found that parts of the run wait for data.
+        The bottleneck; None if too few steps were timed, if the machine was so overloaded that times say nothing, or if
+        what takes the most time was not measured. Compute is no bottleneck where the rule ``input_bound`` has found
+        that parts of the run wait for data.
     """
     later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
         return None
     tries, is_boosted_run = suggestions(framework), framework.startswith(TREES)
-    seconds, ready, overload = later.seconds_by_phase(), later.ready_shares(), find_overload(steps)
-    whole, evidence = later.seconds(), _long_steps(later)
-    recorded = {name: total / whole for name, total in seconds.items()}
-    if overload is not None and ready:
-        left, ready = without_run_delay(seconds, ready, overload)
-        whole, seconds = whole - sum(seconds.values()) + sum(left.values()), left
+    states: Mapping[str, str] = verdicts or {}
+    overload, times = find_overload(steps), _Times.of(later)
+    evidence = _long_steps(later) | {"shares": times.shares, "cpu_shares": times.ready}
+    if overload is not None:
         evidence["overload"] = overload.to_dict()
-    shares = {name: total / whole for name, total in seconds.items()}
-    evidence |= {"shares": shares, "shares_with_waits": recorded, "cpu_shares": ready}
+    memory = _memory(system, states, evidence, tries)
+    if memory is not None or (overload is not None and overload.is_severe):
+        return memory
+    if overload is not None and times.ready:
+        times = times.without_waits(overload)
     bottleneck = (
-        _memory(system, fired, evidence, tries)
-        or (_waiting(ranks.straggler, evidence, tries) if ranks is not None and ranks.straggler is not None else None)
-        or _largest(shares, evidence, whole / later.count(), tries)
-        or _blocked(shares, evidence, tries)
+        (_waiting(ranks.straggler, evidence, tries) if ranks is not None and ranks.straggler is not None else None)
+        or _largest(times, states.get("input_bound", ""), evidence, tries)
+        or _blocked(times, evidence, tries)
         or _idle_gpu(system, later, evidence, tries)
-        or (_computing(shares, evidence, tries) if is_boosted_run or _is_forward_known(later, shares) else None)
+        or (_computing(times, evidence, tries) if is_boosted_run or _is_forward_known(times) else None)
     )
-    if bottleneck is not None and bottleneck.kind == COMPUTE and "input_bound" in fired:
+    if bottleneck is not None and bottleneck.kind == COMPUTE and states.get("input_bound") == "fired":
         return None
     if bottleneck is not None and bottleneck.kind in (INPUT, HOST) and overload is not None:
         bottleneck = replace(bottleneck, suggestion=f"{OVERLOADED}; then {bottleneck.suggestion}")
-    return _with_scoring(bottleneck, shares) if bottleneck is not None and is_boosted_run else bottleneck
+    return _with_scoring(bottleneck, times) if bottleneck is not None and is_boosted_run else bottleneck
 
 
-def _with_scoring(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottleneck:
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """What the phases of the steps took."""
+
+    steps: StepTable
+    """In the order of their ends."""
+    shares: dict[str, float]
+    """Of the recorded time."""
+    ready: dict[str, float]
+    """The share of each phase in which the training's thread did not wait."""
+    own: dict[str, float] = field(default_factory=dict)
+    """The share of each phase that counts; all of it unless it is given."""
+
+    @classmethod
+    def of(cls, steps: StepTable) -> _Times:
+        whole = steps.seconds()
+        shares = {name: total / whole for name, total in steps.seconds_by_phase().items()} if whole > 0 else {}
+        in_order = steps.where(np.argsort(steps.start_ns + steps.duration_ns, kind="stable"))
+        return cls(in_order, shares, steps.ready_shares())
+
+    def without_waits(self, overload: Overload) -> _Times:
+        """Return the times of which waits for a processor do not count."""
+        own, used = own_shares(self.steps.seconds_by_phase(), self.ready, overload)
+        return replace(self, ready=used, own=own)
+
+    @property
+    def step_seconds(self) -> float:
+        return self.steps.seconds() / self.steps.count()
+
+    def are_large(self, *phases: str) -> bool:
+        """Return whether phases have come to the share of a bottleneck, and have not fallen below the least since.
+
+        A function of all steps so far: what is said of the run does not change with every few steps.
+        """
+        steps = self.steps
+        phase_ns = sum(steps.phases[:, PARTS.index(name)] * self.own.get(name, 1.0) for name in phases)
+        longest_ns = np.maximum.accumulate(phase_ns)
+        rest_ns = np.cumsum(steps.duration_ns * steps.weight) - longest_ns
+        is_known = (np.cumsum(steps.weight) >= _MIN_STEPS) & (rest_ns > 0)
+        shares = ((np.cumsum(phase_ns * steps.weight) - longest_ns) / np.maximum(rest_ns, 1))[is_known]
+        large, small = np.flatnonzero(shares >= _BOTTLENECK_SHARE), np.flatnonzero(shares < _LEAST_SHARE)
+        return len(large) > 0 and (len(small) == 0 or large[-1] > small[-1])
+
+
+def _with_scoring(bottleneck: Bottleneck, times: _Times) -> Bottleneck:
     """Return a bottleneck of boosted trees, whose forward phase is the scoring of evaluation sets."""
-    scoring = shares.get("forward", 0.0)
-    if bottleneck.kind == COMPUTE and bottleneck.phase == "forward" and scoring >= _BOTTLENECK_SHARE:
+    if bottleneck.kind == COMPUTE and bottleneck.phase == "forward" and times.are_large("forward"):
         message = (
             f"{_percent(bottleneck.evidence, 'forward', of='the time of a round')} is spent scoring the evaluation sets"
         )
@@ -137,11 +185,11 @@ def _with_scoring(bottleneck: Bottleneck, shares: dict[str, float]) -> Bottlenec
     return bottleneck
 
 
-def _memory(system: pa.Table, fired: Collection[str], evidence: Evidence, tries: Tries) -> Bottleneck | None:
+def _memory(system: pa.Table, states: Mapping[str, str], evidence: Evidence, tries: Tries) -> Bottleneck | None:
     samples = system.filter(pc.and_(pc.equal(system["kind"], "memory"), pc.equal(system["metric"], "used_percent")))
     p95 = float(np.percentile(samples["value"].to_numpy(), 95)) if samples.num_rows else None
     evidence = {**evidence, "memory_percent_p95": p95}
-    if "memory_growth" in fired:
+    if states.get("memory_growth") == "fired":
         return Bottleneck(MEMORY, "", "job memory (RSS) keeps growing", tries[MEMORY], evidence)
     if p95 is None or p95 <= _FULL_PERCENT:
         return None
@@ -160,12 +208,9 @@ def _waiting(straggler: SlowRank, evidence: Evidence, tries: Tries) -> Bottlenec
     )
 
 
-def _largest(shares: dict[str, float], evidence: Evidence, step_seconds: float, tries: Tries) -> Bottleneck | None:
-    is_wait = evidence["cpu_shares"].get("host", 1.0) < _WAITING_SHARE
+def _largest(times: _Times, input_bound: str, evidence: Evidence, tries: Tries) -> Bottleneck | None:
     candidates = {
-        "host": (INPUT, "a wait of the script before it calls the model: for its data, most likely", tries["host wait"])
-        if is_wait
-        else (HOST, "the script's own work before it calls the model: loading data or other host work", tries["host"]),
+        "host": _before_the_model(times, input_bound, tries),
         OVERHEAD: (HOST, "Leadline's overhead", tries[OVERHEAD]),
         "data": (INPUT, "waiting for data", tries[INPUT]),
         "collective": (COMMUNICATION, "collectives between ranks", tries[COMMUNICATION]),
@@ -173,20 +218,36 @@ def _largest(shares: dict[str, float], evidence: Evidence, step_seconds: float, 
         "checkpoint": (HOST, "saving checkpoints", tries["checkpoint"]),
         OTHER: (HOST, "spent on the host between the phases", tries[OTHER]),
     }
-    name = max(candidates, key=lambda phase: shares.get(phase, 0.0))
-    share = shares.get(name, 0.0)
-    if share < _BOTTLENECK_SHARE or share * step_seconds < _LEAST_SECONDS:
+    if input_bound == "clear":
+        del candidates["data"]
+    large = [
+        name
+        for name in candidates
+        if times.shares.get(name, 0.0) * times.step_seconds >= _LEAST_SECONDS and times.are_large(name)
+    ]
+    if not large:
         return None
+    name = max(large, key=lambda phase: times.shares[phase])
     kind, description, suggestion = candidates[name]
     message = f"{_percent(evidence, name)} is {description}{_format_long_steps(evidence, name)}"
     return Bottleneck(kind, name, message, suggestion, evidence)
 
 
-def _blocked(shares: dict[str, float], evidence: Evidence, tries: Tries) -> Bottleneck | None:
+def _before_the_model(times: _Times, input_bound: str, tries: Tries) -> tuple[str, str, str]:
+    """Return the kind, the description and what to try of time before the model is called."""
+    if times.ready.get("host", 1.0) >= _WAITING_SHARE:
+        return HOST, "the script's own work before it calls the model: loading data or other host work", tries["host"]
+    wait = "a wait of the script before it calls the model"
+    if input_bound == "clear":
+        return HOST, wait, tries["blocked"]
+    return INPUT, f"{wait}: for its data, most likely", tries["host wait"]
+
+
+def _blocked(times: _Times, evidence: Evidence, tries: Tries) -> Bottleneck | None:
     """Return a compute phase in which the training's thread waits instead of computing."""
-    phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
-    ready_share = evidence["cpu_shares"].get(phase, 1.0)
-    if shares.get(phase, 0.0) < _BOTTLENECK_SHARE or ready_share >= _WAITING_SHARE:
+    phase = max(_COMPUTING, key=lambda name: times.shares.get(name, 0.0))
+    ready_share = times.ready.get(phase, 1.0)
+    if ready_share >= _WAITING_SHARE or not times.are_large(phase):
         return None
     message = (
         f"{_percent(evidence, phase)} is {phase}, of which the training's thread waits {100 * (1 - ready_share):.0f} %"
@@ -194,11 +255,12 @@ def _blocked(shares: dict[str, float], evidence: Evidence, tries: Tries) -> Bott
     return Bottleneck(HOST, phase, message, tries["blocked"], evidence)
 
 
-def _is_forward_known(steps: StepTable, shares: dict[str, float]) -> bool:
+def _is_forward_known(times: _Times) -> bool:
     """Return whether the time before ``backward`` is known to be the forward pass, or is small."""
+    steps = times.steps
     forward, host = (steps.phases[:, PARTS.index(name)] * steps.weight for name in ("forward", "host"))
     unknown = float(forward[host == 0].sum()) / 1e9 / steps.seconds() if steps.seconds() > 0 else 0.0
-    return unknown < _BOTTLENECK_SHARE or shares.get("data", 0.0) > 0
+    return unknown < _BOTTLENECK_SHARE or times.shares.get("data", 0.0) > 0
 
 
 def _idle_gpu(system: pa.Table, steps: StepTable, evidence: Evidence, tries: Tries) -> Bottleneck | None:
@@ -213,22 +275,17 @@ def _idle_gpu(system: pa.Table, steps: StepTable, evidence: Evidence, tries: Tri
     return Bottleneck(HOST, "forward", message, tries["idle"], {**evidence, "gpu_percent_by_phase": by_phase})
 
 
-def _computing(shares: dict[str, float], evidence: Evidence, tries: Tries) -> Bottleneck | None:
-    phase = max(_COMPUTING, key=lambda name: shares.get(name, 0.0))
-    whole = sum(shares.get(name, 0.0) for name in _COMPUTING)
-    if whole < _BOTTLENECK_SHARE:
+def _computing(times: _Times, evidence: Evidence, tries: Tries) -> Bottleneck | None:
+    phase = max(_COMPUTING, key=lambda name: times.shares.get(name, 0.0))
+    if not times.are_large(*_COMPUTING):
         return None
     message = f"{_percent(evidence, *_COMPUTING)} is compute, most of it {phase}"
     return Bottleneck(COMPUTE, phase, message, tries[COMPUTE], evidence)
 
 
 def _percent(evidence: Mapping[str, Any], *phases: str, of: str = "the step time") -> str:
-    """``21 % of the step time``, on an overloaded machine ``21 % of the step time (49 % without waits for a CPU)``."""
-    whole, idle = (
-        100 * sum(evidence[name].get(phase, 0.0) for phase in phases) for name in ("shares_with_waits", "shares")
-    )
-    without = f" ({idle:.0f} % without waits for a CPU)" if "overload" in evidence else ""
-    return f"{whole:.0f} % of {of}{without}"
+    """``21 % of the step time``."""
+    return f"{100 * sum(evidence['shares'].get(phase, 0.0) for phase in phases):.0f} % of {of}"
 
 
 def _long_steps(steps: StepTable) -> dict[str, Any]:

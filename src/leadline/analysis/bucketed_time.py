@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from leadline.analysis.bottleneck import find_bottleneck
 from leadline.analysis.digest import Digest
 from leadline.analysis.overload import find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
-from leadline.analysis.steps import StepTable
-from leadline.analysis.time_breakdown import TimeBreakdown, device_names, read_throughput
+from leadline.analysis.steps import StepTable, read_steps
+from leadline.analysis.time_breakdown import TimeBreakdown, device_names, read_throughput, rule_states
 from leadline.analysis.trees import framework_of
 from leadline.reader.run import Run
 from leadline.records.names import MODES, PARTS
@@ -27,16 +28,16 @@ _SAMPLES: Final = 1_000
 _BOTTLENECK_KINDS: Final = ("gpu", "memory")
 
 
-def bucketed_time_breakdown(run: Run, digest: Digest, fired: Collection[str] = ()) -> TimeBreakdown:
+def bucketed_time_breakdown(run: Run, digest: Digest, verdicts: Mapping[str, str] | None = None) -> TimeBreakdown:
     """Return the time breakdown of a run.
 
     Args:
-        fired: The rules with findings, by rule name.
+        verdicts: The state of each rule, by rule name; None for those in the run's rule summary.
     """
     documents = read_workers(run.path)
     facts = {name: document.facts for name, document in documents.items()}
     devices = device_names(facts, read_nodes(run.path), documents)
-    steps = read_buckets(digest.steps(points=points_for(len(documents))))
+    steps = _steps(run, digest, points_for(len(documents)))
     system = read_samples(digest.system(kind=_BOTTLENECK_KINDS, points=_SAMPLES))
     ranks = ranks_of(digest)
     return TimeBreakdown(
@@ -45,9 +46,24 @@ def bucketed_time_breakdown(run: Run, digest: Digest, fired: Collection[str] = (
         read_throughput(steps, facts, devices),
         digest.usage(),
         ranks,
-        find_bottleneck(steps, system, ranks, fired, framework=framework_of(run.path)),
+        find_bottleneck(
+            steps,
+            system,
+            ranks,
+            rule_states(run.path) if verdicts is None else verdicts,
+            framework=framework_of(run.path),
+        ),
         find_overload(steps),
     )
+
+
+def _steps(run: Run, digest: Digest, points: int) -> StepTable:
+    """Return every step with the times of its thread, or buckets of steps without them if the steps are many."""
+    table = digest.steps(points=points)
+    are_single = pc.all(pc.equal(pc.subtract(table["end_step"], table["step"]), 1)).as_py()
+    if table.num_rows and are_single:
+        return read_steps(run.timeline())
+    return read_buckets(table)
 
 
 def ranks_of(digest: Digest) -> Ranks | None:

@@ -11,6 +11,8 @@ from leadline.records.names import OTHER, OVERHEAD
 
 _OVERLOAD_SHARE: Final = 0.3
 _MIN_STEPS: Final = 5
+_SEVERE_SHARE: Final = 0.5
+"""A thread that waits for a processor for longer than it uses one: what its phases take is the machine's doing."""
 _LEAST_SECONDS: Final = 1.0
 """In shorter trainings the processes that start beside them take the processors."""
 _TRY: Final = (
@@ -28,9 +30,15 @@ class Overload:
     """The share of the time in which the thread was running or ready to."""
 
     @property
+    def is_severe(self) -> bool:
+        """Whether the thread waited for a processor longer than it used one: its times say nothing of the training."""
+        return self.ready_share >= _SEVERE_SHARE
+
+    @property
     def message(self) -> str:
         percent = f"{100 * self.share:.0f} % of the time after the first step"
-        return f"the machine is overloaded: the training's thread waited for a CPU in {percent}"
+        told = f"the machine is overloaded: the training's thread waited for a CPU in {percent}"
+        return f"{told}; timings are not reliable" if self.is_severe else told
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -55,17 +63,15 @@ def find_overload(steps: StepTable) -> Overload | None:
     return Overload(delay.share, delay.ready_share)
 
 
-def without_run_delay(
+def own_shares(
     seconds: Mapping[str, float], ready: Mapping[str, float], overload: Overload
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return the time of each phase, and the share of it in which the thread did not wait, as on an idle machine.
+    """Return the share of each phase that is not a wait for a processor, and that in which the thread used one.
 
     A thread waits for a processor while it wants to compute: that time is spread over the time in which it was ready
-    to run, and what exceeds that of the known phases lies between them. Leadline's overhead keeps its share, since
-    its budget is a share of the time.
+    to run, and what exceeds that of the known phases lies between them. Leadline's overhead keeps its share of the
+    rest, since its budget is a share of the time.
 
-    Units:
-        Seconds, and shares of them.
     Args:
         seconds: The time of each phase.
         ready: The share of it in which the thread was ready to run, for the phases where it is known.
@@ -74,7 +80,6 @@ def without_run_delay(
     between = seconds.get(OTHER, 0.0)
     delays[OTHER] = min(max(overload.share * sum(seconds.values()) - sum(delays.values()), 0.0), between)
     delays[OVERHEAD] = overload.share * seconds.get(OVERHEAD, 0.0)
-    left = {name: total - delays.get(name, 0.0) for name, total in seconds.items()}
+    own = {name: 1 - delays.get(name, 0.0) / total if total > 0 else 0.0 for name, total in seconds.items()}
     used = {name: share * (1 - overload.ready_share) for name, share in ready.items() if name in seconds}
-    shares = {name: min(share * seconds[name] / left[name], 1.0) for name, share in used.items() if left[name] > 0}
-    return left, shares
+    return own, {name: min(share / own[name], 1.0) for name, share in used.items() if own[name] > 0}

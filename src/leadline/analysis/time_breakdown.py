@@ -19,6 +19,7 @@ from leadline.analysis.usage import usage
 from leadline.reader import liveness, tables
 from leadline.reader.archive import Archive
 from leadline.reader.find_runs import read_manifest
+from leadline.records.describe import states_of
 from leadline.records.documents import NodeDocument, WorkerDocument
 from leadline.store import layout
 from leadline.store.run_state import read_nodes, read_rule_summary, read_status, read_workers
@@ -167,7 +168,7 @@ def phases(steps: StepTable) -> list[dict[str, Any]]:
 
 
 def time_breakdown(
-    run: str, timeline: pa.Table, system: pa.Table, *, ended_ns: int | None, fired: Collection[str] | None = None
+    run: str, timeline: pa.Table, system: pa.Table, *, ended_ns: int | None, verdicts: Mapping[str, str] | None = None
 ) -> TimeBreakdown:
     """Return the time breakdown of a run.
 
@@ -175,7 +176,7 @@ def time_breakdown(
         run: The run directory.
         timeline, system: As returned by ``Run.timeline`` and ``Run.system_metrics``.
         ended_ns: When it ended; None if it is running.
-        fired: The rules with findings; None for those in the run's rule summary.
+        verdicts: The state of each rule; None for those in the run's rule summary.
     """
     workers = read_workers(run)
     facts = {name: document.facts for name, document in workers.items()}
@@ -189,13 +190,13 @@ def time_breakdown(
         usage(system),
         ranks,
         find_bottleneck(
-            steps, system, ranks, fired_rules(run) if fired is None else fired, framework=framework_of(run)
+            steps, system, ranks, rule_states(run) if verdicts is None else verdicts, framework=framework_of(run)
         ),
         find_overload(steps),
     )
 
 
-def read_time_breakdown(run: str, fired: Collection[str] | None = None) -> TimeBreakdown:
+def read_time_breakdown(run: str, verdicts: Mapping[str, str] | None = None) -> TimeBreakdown:
     """Return the time breakdown of a run, reading only what it requires: no tensors, no statistics."""
     archive = Archive(run, (layout.TIMELINE, layout.SYSTEM))
     is_over = liveness.is_over(run)
@@ -206,14 +207,14 @@ def read_time_breakdown(run: str, fired: Collection[str] | None = None) -> TimeB
         tables.timeline(archive.timeline),
         tables.system_metrics(archive.system),
         ended_ns=ended_ns,
-        fired=fired,
+        verdicts=verdicts,
     )
 
 
-def fired_rules(run: str) -> Collection[str]:
-    """Return the rules with findings, by rule name."""
+def rule_states(run: str) -> dict[str, str]:
+    """Return the state of each rule in the run's rule summary, by rule name; of several of a rule the worst."""
     summary = read_rule_summary(run)
-    return {rule.rule for rule in summary.rules if rule.findings} if summary is not None else set()
+    return states_of(summary.rules) if summary is not None else {}
 
 
 def device_names(

@@ -324,8 +324,8 @@ class RuleResultStore:
         # imports pyarrow, which the judge needs only here
         from leadline.analysis.time_breakdown import phases, read_time_breakdown
 
-        fired = {entry.spec.rule for entry in self.entries.values() if entry.findings}
-        breakdown = read_time_breakdown(self._run, fired)
+        rules = (self._summary_entry(entry, None) for entry in self.entries.values())
+        breakdown = read_time_breakdown(self._run, describe.states_of(rules))
         parts = tuple(map(PhaseShare.from_dict, phases(breakdown.steps)[:_MAX_PHASES]))
         bound, overload = breakdown.bottleneck, breakdown.overload
         texts = (bound.summary() if bound else None, overload.summary() if overload else None)

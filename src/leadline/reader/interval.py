@@ -57,6 +57,18 @@ class Samples:
     """``(samples,)``; values that could not be read have no sample."""
 
 
+class RowArgs(NamedTuple):
+    """What the ``args`` of a timeline row say of it."""
+
+    within: str = ""
+    """The enclosing phase; "" if there is none."""
+    weight: int = 1
+    """The number of steps that the row represents."""
+    ready_ns: int = -1
+    """The thread's time; see ``Spans``."""
+    run_delay_ns: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Spans:
     """The rows of one kind in a worker's timeline, in the order of their end."""
@@ -68,6 +80,10 @@ class Spans:
     durations_ns: Integers
     weights: Integers
     """The number of steps that each row represents; in very fast trainings only every Nth step is written."""
+    ready_ns: Integers
+    """The time since its thread began in which that used a processor or waited for one; -1: not taken."""
+    run_delay_ns: Integers
+    """That in which it waited for a processor; -1: not taken."""
 
 
 class Interval:
@@ -78,7 +94,7 @@ class Interval:
     def __init__(self) -> None:
         self._operators: list[OperatorTimes] = []
         self._samples: dict[Sensor, tuple[list[int], list[float]]] = {}
-        self._spans: dict[PhaseKey, tuple[list[int], list[int], list[int], list[int]]] = {}
+        self._spans: dict[PhaseKey, tuple[list[int], ...]] = {}
 
     def __bool__(self) -> bool:
         return bool(self._samples or self._spans or self._operators)
@@ -91,12 +107,12 @@ class Interval:
         columns[0].append(time_ns)
         columns[1].append(value)
 
-    def add_span(self, key: PhaseKey, step: int, start_ns: int, duration_ns: int, weight: int = 1) -> None:
+    def add_span(self, key: PhaseKey, step: int, start_ns: int, duration_ns: int, args: RowArgs | None = None) -> None:
         """Add a timeline row."""
         columns = self._spans.get(key)
         if columns is None:
-            columns = self._spans[key] = ([], [], [], [])
-        for column, value in zip(columns, (step, start_ns, duration_ns, weight), strict=True):
+            columns = self._spans[key] = ([], [], [], [], [], [])
+        for column, value in zip(columns, (step, start_ns, duration_ns, *(args or RowArgs())[1:]), strict=True):
             column.append(value)
 
     def add_operators(self, window: OperatorTimes) -> None:
@@ -123,7 +139,7 @@ class Interval:
             self._operators += later._operators
         for key, later_columns in later._spans.items():
             if needs is None or key.name in needs.phases:
-                known = self._spans.setdefault(key, ([], [], [], []))
+                known = self._spans.setdefault(key, ([], [], [], [], [], []))
                 steps, *others = later_columns
                 for column, more in zip(known, (place(key, steps) if place else steps, *others), strict=True):
                     column.extend(more)
@@ -154,10 +170,11 @@ class Interval:
 
 
 @lru_cache(maxsize=1 << 12)
-def parse_row_args(args: str) -> tuple[str, int]:
-    """Parse the ``args`` of a row: the enclosing phase ("" if none) and the number of steps that the row represents."""
+def parse_row_args(args: str) -> RowArgs:
+    """Parse the ``args`` of a row."""
     fields = json.loads(args) if args != "{}" else {}
     if not isinstance(fields, dict):
-        return "", 1
-    every = fields.get("every")
-    return str(fields.get("within") or ""), every if isinstance(every, int) and every > 0 else 1
+        return RowArgs()
+    every, *times = (fields.get(name) for name in ("every", "ready_ns", "run_delay_ns"))
+    weight = every if isinstance(every, int) and every > 0 else 1
+    return RowArgs(str(fields.get("within") or ""), weight, *(ns if isinstance(ns, int) else -1 for ns in times))

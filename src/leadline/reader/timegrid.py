@@ -225,9 +225,9 @@ class TimeGrid:
         for name, mode, args, step, start_ns, duration_ns in zip(names, *texts, *numbers, strict=True):
             if name in self._phases:
                 self._latest_ns = max(self._latest_ns, start_ns + duration_ns)
-                within, weight = parse_row_args(args)
-                key = PhaseKey(worker, mode, name, within)
-                self._interval(start_ns + duration_ns).add_span(key, step, start_ns, duration_ns, weight)
+                parsed = parse_row_args(args)
+                key = PhaseKey(worker, mode, name, parsed.within)
+                self._interval(start_ns + duration_ns).add_span(key, step, start_ns, duration_ns, parsed)
 
     def _add_window(self, window: OperatorTimes) -> None:
         """Add a window to the moment after it was written; a run that has ended is extended to that moment."""

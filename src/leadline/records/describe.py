@@ -192,6 +192,15 @@ def rule_state(rule: SummarizedRule | RuleDocument) -> RuleStateName:
     return "clear" if rule.verdict == "clear" else "undecided"
 
 
+def states_of(rules: Iterable[SummarizedRule]) -> dict[str, str]:
+    """Return the state of each rule by its own name; a rule that fired under any alias has fired."""
+    states: dict[str, str] = {}
+    for rule in rules:
+        if states.get(rule.rule) != "fired":
+            states[rule.rule] = rule_state(rule)
+    return states
+
+
 def steps_of(first: int, last: int | None) -> str:
     """``step 300``, of a finding that fired again later ``steps 300 to 1,390``."""
     return f"step {first:,}" if last is None or last <= first else f"steps {first:,} to {last:,}"

@@ -51,7 +51,7 @@ def test_compute_is_no_bottleneck_beside_a_finding_of_waits_for_data(tmp_path) -
     assert breakdown.bottleneck is not None
     assert breakdown.bottleneck.kind == "compute"
     system = Run(str(tmp_path / "run")).system_metrics()
-    assert find_bottleneck(breakdown.steps, system, None, ["input_bound"]) is None
+    assert find_bottleneck(breakdown.steps, system, None, {"input_bound": "fired"}) is None
 
 
 PLAIN = {"host": 100.0, "forward": 2.0, "backward": 3.0, "optimizer": 1.0}
@@ -97,44 +97,93 @@ USED = {"forward": 19.0, "backward": 20.0, "data": 0.1}
 def test_a_thread_that_waits_for_a_processor_is_computing(tmp_path) -> None:
     delayed = {"forward": 81.0, "backward": 80.0}
     breakdown = breakdown_of(tmp_path, training([COMPUTING] * 30, cpu_ms=USED, delayed_ms=delayed))
-    assert breakdown.bottleneck is not None
-    assert breakdown.bottleneck.kind == "compute"
-    assert breakdown.bottleneck.message.startswith("100 % of the step time (100 % without waits for a CPU) is compute")
+    assert breakdown.bottleneck is None  # and not "host", as without the times for which it waited
     assert breakdown.overload is not None
     told = "the machine is overloaded: the training's thread waited for a CPU in 80 % of the time after the first step"
-    assert breakdown.overload.message == breakdown.to_dict()["overload"]["message"] == told
+    assert breakdown.to_dict()["overload"]["message"] == f"{told}; timings are not reliable"
     (tmp_path / "unknown").mkdir()
     unknown = breakdown_of(tmp_path / "unknown", training([COMPUTING] * 30, cpu_ms=USED))
     assert unknown.bottleneck is not None
     assert (unknown.bottleneck.kind, unknown.overload, unknown.to_dict()["overload"]) == ("host", None, None)
 
 
-@pytest.mark.parametrize("delay_ms", [0.0, 10.0, 100.0, 1_000.0])
+@pytest.mark.parametrize("delay_ms", [0.0, 10.0, 45.0, 100.0])
 @pytest.mark.parametrize(
     ("quiet", "kind", "phase"),
     [
-        ({"data": 40.0, "forward": 30.0, "backward": 30.0}, "input", "data"),
-        ({"host": 40.0, "forward": 30.0, "backward": 30.0}, "input", "host"),
+        ({"data": 50.0, "forward": 25.0, "backward": 25.0}, "input", "data"),
+        ({"host": 50.0, "forward": 25.0, "backward": 25.0}, "input", "host"),
         ({"data": 1.0, "forward": 70.0, "backward": 30.0}, "host", "forward"),
         ({"data": 1.0, "forward": 30.0, "backward": 70.0}, "compute", "backward"),
     ],
 )
-def test_the_bottleneck_is_that_of_an_idle_machine(
+def test_the_bottleneck_is_that_of_an_idle_machine_or_unknown(
     tmp_path, quiet: dict[str, float], kind: str, phase: str, delay_ms: float
 ) -> None:
     used = {name: 1.0 if name in ("data", "host") or (kind, name) == ("host", phase) else quiet[name] for name in quiet}
     delayed = {name: delay_ms * used[name] / sum(used.values()) for name in quiet}
     noisy = {name: quiet[name] + delayed[name] for name in quiet}
-    bottleneck = bottleneck_of(tmp_path, training([noisy] * 40, cpu_ms=used, delayed_ms=delayed))
-    assert (bottleneck.kind, bottleneck.phase) == (kind, phase)
+    breakdown = breakdown_of(tmp_path, training([noisy] * 40, cpu_ms=used, delayed_ms=delayed))
+    waited_most = breakdown.overload is not None and delay_ms > sum(used.values())
+    assert waited_most == (breakdown.bottleneck is None)
+    if breakdown.bottleneck is not None:
+        assert (breakdown.bottleneck.kind, breakdown.bottleneck.phase) == (kind, phase)
 
 
-@pytest.mark.parametrize("busy_ms", [0.0, 100.0])
-def test_delays_between_the_phases_are_left_out(tmp_path, busy_ms: float) -> None:
-    used = {**USED, "other": busy_ms}
-    steps = training([COMPUTING] * 30, other_ms=busy_ms + 300.0, cpu_ms=used, delayed_ms={"other": 300.0})
+def test_every_surface_states_the_share_of_the_recorded_time(tmp_path) -> None:
+    delayed = {"forward": 40.0}
+    waiting = {"data": 60.0, "forward": 90.0}
+    steps = training([waiting] * 40, cpu_ms={"data": 1.0, "forward": 50.0}, delayed_ms=delayed)
+    breakdown = breakdown_of(tmp_path, steps)
+    assert breakdown.bottleneck is not None
+    assert breakdown.bottleneck.message == "40 % of the step time is waiting for data"
+    assert {part["phase"]: round(part["share"], 3) for part in breakdown.to_dict()["phases"]}["data"] == 0.4
+
+
+@pytest.mark.parametrize(("busy_ms", "is_named"), [(180.0, True), (30.0, False)])
+def test_delays_between_the_phases_are_left_out(tmp_path, busy_ms: float, is_named: bool) -> None:
+    used = {"data": 0.1, "forward": 100.0, "backward": 100.0, "other": busy_ms}
+    steps = training([COMPUTING] * 30, other_ms=busy_ms + 150.0, cpu_ms=used, delayed_ms={"other": 150.0})
     bottleneck = bottleneck_of(tmp_path, steps)
-    assert (bottleneck.kind, bottleneck.phase) == ("host", "other" if busy_ms else "forward")
+    assert (bottleneck.phase == "other") == is_named
+
+
+@pytest.mark.parametrize(
+    ("waits", "is_named"),
+    [
+        ([0.0] * 40 + [100.0] * 20, True),  # it comes to a third, at the end
+        ([100.0] * 20 + [0.0] * 40, True),  # it was more, and is a third
+        ([100.0] * 20 + [0.0] * 70, True),  # it has not fallen to a fifth
+        ([100.0] * 20 + [0.0] * 85, False),
+        ([0.0] * 60 + [100.0] * 20, False),  # a quarter, and never more
+        ([0.0] * 30 + [9_000.0] + [0.0] * 30, False),  # a single step
+    ],
+)
+def test_a_bottleneck_is_named_from_thirty_percent_until_it_falls_to_twenty(
+    tmp_path, waits: list[float], is_named: bool
+) -> None:
+    steps = [{"data": wait, "forward": 100.0 - min(wait, 99.0)} for wait in waits]
+    bottleneck = bottleneck_of(tmp_path, training(steps))
+    assert (bottleneck.kind == "input") == is_named
+
+
+def test_a_run_whose_rule_is_clear_is_not_called_input_bound(tmp_path) -> None:
+    breakdown = breakdown_of(tmp_path, training([{"data": 50.0, "forward": 50.0}] * 30))
+    system = Run(str(tmp_path / "run")).system_metrics()
+    (tmp_path / "host").mkdir()
+    host = breakdown_of(tmp_path / "host", training([PLAIN] * 30, cpu_ms={"host": 1.0})).steps
+    kinds = {
+        (state, name): bottleneck.kind
+        for state in ("clear", "undecided")
+        for name, steps in (("data", breakdown.steps), ("host", host))
+        if (bottleneck := find_bottleneck(steps, system, None, {"input_bound": state})) is not None
+    }
+    assert kinds == {
+        ("clear", "data"): "compute",
+        ("clear", "host"): "host",
+        ("undecided", "data"): "input",
+        ("undecided", "host"): "input",
+    }
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_a_short_run_equals_the_exact_breakdown(tmp_path: Path, seed: int) -> No
     writer.set_status("Completed", ended_ns=START_NS + 60 * SECOND_NS)
     run = Run(str(tmp_path / "run"))
     expected = time_breakdown(
-        run.path, run.timeline(), run.system_metrics(), ended_ns=run.status_document.ended_ns, fired=()
+        run.path, run.timeline(), run.system_metrics(), ended_ns=run.status_document.ended_ns, verdicts={}
     ).to_dict()
     assert json.dumps(bucketed_time_breakdown(run, Digest(run)).to_dict()) == json.dumps(expected)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from timelines import CPU, IOWAIT, WORKER, merge_by_time, sampled, step_rows, training
 
-from leadline.reader.interval import PhaseKey, parse_row_args
+from leadline.reader.interval import PhaseKey, RowArgs, parse_row_args
 from leadline.reader.timegrid import TimeGrid
 from leadline.records.needs import MetricNeed, Needs
 from leadline.testing.runs import SECOND_NS, START_NS, RunWriter
@@ -73,10 +75,12 @@ def test_late_data_is_noticed_and_a_restart_returns_everything(tmp_path) -> None
         ('{"every": 4, "count": 2}', ("", 4)),
         ('{"every": 0}', ("", 1)),
         ("[]", ("", 1)),
+        ('{"ready_ns": 70, "run_delay_ns": 50}', ("", 1, 70, 50)),
+        ('{"ready_ns": "many"}', ("", 1)),
     ],
 )
-def test_row_args_contain_the_enclosing_phase_and_the_weight(args: str, place: tuple[str, int]) -> None:
-    assert parse_row_args(args) == place
+def test_row_args_contain_the_enclosing_phase_and_the_weight(args: str, place: tuple[Any, ...]) -> None:
+    assert parse_row_args(args) == RowArgs(*place)
 
 
 def test_nested_rows_are_separate_spans(tmp_path) -> None:

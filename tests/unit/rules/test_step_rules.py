@@ -46,6 +46,16 @@ def test_a_training_without_a_loader_is_not_clear_if_the_host_works_before_the_m
     assert evaluate(tmp_path / "compute", "input_bound", compute)[0] == "clear"
 
 
+@pytest.mark.parametrize(("delay_ms", "verdict"), [(5.9, "fired"), (6.1, "undecided")])
+def test_waits_for_data_on_an_overloaded_machine_say_nothing(tmp_path, delay_ms: float, verdict: str) -> None:
+    steps = [{"data": 6.0, "forward": 6.0 + delay_ms}] * 60
+    cpu_ms = {"data": 0.0, "forward": 6.0}
+    rows = training(steps, cpu_ms=cpu_ms, delayed_ms={"forward": delay_ms})
+    found, why, _ = evaluate(tmp_path, "input_bound", merge_by_time(rows, beats()))
+    assert found == verdict
+    assert ("overloaded" in why) == (verdict == "undecided")
+
+
 def test_dataloader_does_not_apply_without_a_loader(tmp_path) -> None:
     without = merge_by_time(training([{"host": 1.0, "forward": 9.0}] * 60), beats())
     verdict, why, _ = evaluate(tmp_path, "dataloader", without)

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import pyarrow.compute as pc
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -56,9 +55,7 @@ def overview(request: Request) -> Response:
 def _run_context(opened: OpenedRun) -> dict[str, Any]:
     """Return the context of the job, its time breakdown, resource utilization and monitoring overhead."""
     run, digest = opened.run, opened.digest
-    fired = set(pc.unique(run.findings()["rule"]).to_pylist())
-    aliases = {spec.alias: spec.rule for spec in run.manifest.rules}
-    time = bucketed_time_breakdown(run, digest, {aliases.get(alias, alias) for alias in fired})
+    time = bucketed_time_breakdown(run, digest)
     return {
         "run": run,
         "manifest": run.manifest,

@@ -22,12 +22,26 @@ if TYPE_CHECKING:
 
 _MIN_WAIT_NS: Final = 2_000_000
 """Mean waits per step below this are ignored."""
+_TIMED_STEPS: Final = 4
+"""The latest steps with the times of the thread: some two are taken per second."""
+_DELAYED: Final = 0.5
+"""A thread that waits for a processor for this share of the time in which it wants one is on an overloaded machine."""
 
 
 @dataclass(slots=True)
 class _LatestSteps:
     times: StepTimes = field(default_factory=StepTimes)
     latest: dict[str, deque[Step]] = field(default_factory=dict)
+    timed: dict[str, deque[Step]] = field(default_factory=dict)
+    """The latest steps at whose end the times of the thread were taken."""
+
+    def delayed_share(self, worker: str) -> float:
+        """Return how much of the time in which a worker's thread wanted a processor it waited for one; 0: unknown."""
+        steps = self.timed.get(worker)
+        if not steps:
+            return 0.0
+        ready_ns = steps[-1].ready_ns - steps[0].ready_ns
+        return (steps[-1].run_delay_ns - steps[0].run_delay_ns) / ready_ns if ready_ns > 0 else 0.0
 
 
 class InputBound(Rule, frozen=True, kw_only=True):
@@ -40,14 +54,15 @@ class InputBound(Rule, frozen=True, kw_only=True):
         Fires if, over the last ``window`` training steps of a worker, ``sum of the waits for data / sum of the step
         times > share``, without the step of the longest wait (workers restart at each epoch), and the mean wait per
         step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
-        before the model is called takes such a share and 2 ms.
+        before the model is called takes such a share and 2 ms, and where the machine is overloaded: the training's
+        thread waited for a processor for at least half of the time in which it wanted one, as its loader may have done.
     Not a number:
         Only times are evaluated.
     Blind spots:
         Waiting is the time that the loop spends in ``next()`` of its loader: data that the loop reads itself, or
         moves to the device, count as ``host`` or ``other``. If ranks wait for each other, only the
         loader of the slowest one matters: see ``straggler``. Where the training's thread waits for a processor, the
-        steps are longer and the share is smaller; the bottleneck of the run leaves that time out.
+        steps are longer and the share is smaller.
     Args:
         share: Share of the step time, > 0 and < 1.
         window: Training steps, >= 2.
@@ -78,6 +93,8 @@ class InputBound(Rule, frozen=True, kw_only=True):
                 known.latest[step.worker].append(step)
             else:
                 known.latest[step.worker] = deque(maxlen=self.window)
+            if step.run_delay_ns >= 0:
+                known.timed.setdefault(step.worker, deque(maxlen=_TIMED_STEPS)).append(step)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -88,6 +105,10 @@ class InputBound(Rule, frozen=True, kw_only=True):
             return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
         if not slow:
             return self._without_waits(full.values())
+        reliable = [worker for worker in slow if window.memory.delayed_share(worker) < _DELAYED]
+        if not reliable:
+            return Undecided("the machine is overloaded, and waits for data may be waits for a processor")
+        slow = reliable
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
         share, wait_ns, step_ns = waits[worker]
         return Fired(

@@ -23,6 +23,10 @@ class Step:
     """The number of steps that it represents."""
     phases: dict[str, int]
     """Nanoseconds of each phase, without nested phases and without ``other``."""
+    ready_ns: int = -1
+    """At its end, the time since its thread began in which that used a processor or waited for one; -1: not taken."""
+    run_delay_ns: int = -1
+    """That in which it waited for a processor."""
 
     @property
     def other_ns(self) -> int:
@@ -68,7 +72,8 @@ class StepTimes:
 
     def _steps(self, spans: Spans) -> list[Step]:
         open_steps = self._open.setdefault(spans.key.worker, {})
-        columns = (column.tolist() for column in (spans.steps, spans.durations_ns, spans.weights))
+        names = (spans.steps, spans.durations_ns, spans.weights, spans.ready_ns, spans.run_delay_ns)
+        columns = (column.tolist() for column in names)
         ended = [
             Step(
                 spans.key.worker,
@@ -76,8 +81,9 @@ class StepTimes:
                 taken,
                 weight,
                 {name: max(0, ns) for name, ns in open_steps.pop(step, {}).items()},
+                *thread_ns,
             )
-            for step, taken, weight in zip(*columns, strict=True)
+            for step, taken, weight, *thread_ns in zip(*columns, strict=True)
         ]
         for step in [step for step in open_steps if step < ended[-1].step]:
             del open_steps[step]

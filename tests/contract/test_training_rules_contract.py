@@ -11,6 +11,7 @@ from leadline.rules.losses.class_imbalance import ClassImbalance
 from leadline.rules.losses.confusion import Confusion
 from leadline.rules.losses.overfit import Overfit
 from leadline.rules.losses.overtraining import Overtraining
+from leadline.rules.losses.rising_validation_loss import RisingValidationLoss
 from leadline.rules.tensors.all_zero import AllZero
 from leadline.rules.tensors.check_input_images import CheckInputImages
 from leadline.rules.tensors.dead_relu import DeadRelu
@@ -40,6 +41,15 @@ def vector(tensor: str, collection: str, name: str, values: list, *, shape: tupl
 def losses(train: list[float], validation: list[float]) -> list[Capture]:
     values = [("train", loss) for loss in train] + [("eval", loss) for loss in validation]
     return [Capture(step, {"loss": {"value": value}}, mode=mode) for step, (mode, value) in enumerate(values)]
+
+
+def epochs(*validation: float) -> list[Capture]:
+    """Return an epoch of one train step and one eval step for each validation loss; the training loss falls."""
+    return [
+        Capture(2 * epoch + (mode == "eval"), {"loss": {"value": value}}, mode=mode)
+        for epoch, loss in enumerate(validation)
+        for mode, value in (("train", 0.8**epoch), ("eval", loss))
+    ]
 
 
 class TestAllZero(RuleContract):
@@ -73,6 +83,12 @@ class TestOvertraining(RuleContract):
     rule = Overtraining
     fires_on = tuple(losses([1.0] * 6, []))
     silent_on = tuple(losses([1.0] * 5, [1.0] * 10))
+
+
+class TestRisingValidationLoss(RuleContract):
+    rule = RisingValidationLoss
+    fires_on = tuple(epochs(1.0, 0.5, 0.5, 0.5, *(0.6 + 0.1 * epoch for epoch in range(8))))
+    silent_on = tuple(epochs(1.0, *(0.5 + 0.01 * (epoch % 2) for epoch in range(11))))
 
 
 class TestGradientClipping(RuleContract):

@@ -97,7 +97,7 @@ produce them; rules that need a GPU are compared with plain loops only (tests/or
 OF_OTHER_RULES = frozenset({"closing_remarks", "profiler_report"})
 """The first never fires: see test_first_steps. The second fires when one of the twelve hardware rules fires: see
 test_reports_of_jobs."""
-OF_TREES = frozenset({"create_xgboost_report", "feature_importance_overweight", "tree_depth"})
+OF_TREES = frozenset({"create_xgboost_report", "feature_importance_overweight", "no_split", "tree_depth"})
 """Their faults are planted in test_tree_faults."""
 
 

@@ -15,17 +15,20 @@ OPTIONS = {
     "overfit": "overfit:patience=5,ratio_threshold=0.5",
     "class_imbalance": "class_imbalance",
     "feature_importance_overweight": "feature_importance_overweight",
+    "no_split": "no_split",
     "tree_depth": "tree_depth",
 }
 MESSAGES = {
     "overfit": "above training loss",
     "class_imbalance": "class 0 has",
     "feature_importance_overweight": "of the importance by",
+    "no_split": "no tree has a split after 1",
     "tree_depth": "a tree of this round has a depth of",
 }
 TENSORS = {
     "overfit": r"holdout-\w+",
     "class_imbalance": "labels",
+    "no_split": r"feature_importance/(weight|split)/(f|Column_)0",
     "tree_depth": "trees/Depth",
     "feature_importance_overweight": r"feature_importance/(weight|gain)/(f|Column_)7",
 }

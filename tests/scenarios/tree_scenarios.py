@@ -38,6 +38,13 @@ def importances(step: int, values: Mapping[str, float], kind: str = "weight", *,
     return Capture(step, rows, worker=worker, infos=infos)
 
 
+def splits(step: int, *counts: float, worker: str = "rank0-1", kind: str = "weight") -> Capture:
+    """Return the number of splits by each of some features, and their gain."""
+    names = {f"feature_importance/{of}/f{at}": value for of in (kind, "gain") for at, value in enumerate(counts)}
+    infos = {name: TensorInfo(name, ("feature_importance",), (), "float64") for name in names}
+    return Capture(step, {name: {"value": value} for name, value in names.items()}, worker=worker, infos=infos)
+
+
 def trees(step: int, *, depth: float | None = None, node: float | None = None, worker: str = "rank0-1") -> Capture:
     """Return the depths or node ids of the trees of a round."""
     values = {"trees/Depth": depth, "trees/Node": node}

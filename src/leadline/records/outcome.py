@@ -33,7 +33,7 @@ _REPORT: Final = "the latest version of Leadline; if it fails as well, please re
 _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
 _FIRST_SIGNAL_STATUS: Final = 128
-_NAMED_STEPS: Final = re.compile(r"(since|from) step \d")
+_NAMED_STEPS: Final = re.compile(r"(since|from) (step|round) \d")
 _FINDING_KEYS: Final = (
     "name",
     "rule",

@@ -45,6 +45,7 @@ GROUPS: Final = {
         "loss_input",
         "loss_choice",
         "metric_not_improving",
+        "rising_validation_loss",
         "overfit",
         "overtraining",
         "confusion",
@@ -76,7 +77,7 @@ GROUPS: Final = {
         "overall_system_usage",
         "profiler_report",
     ),
-    "Boosted trees": ("tree_depth", "feature_importance_overweight", "create_xgboost_report"),
+    "Boosted trees": ("no_split", "tree_depth", "feature_importance_overweight", "create_xgboost_report"),
 }
 """Every built-in rule by the title of its group; the most important ones come first."""
 

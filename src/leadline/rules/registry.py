@@ -47,6 +47,7 @@ BUILT_IN: Final = {
     "nlp_sequence_ratio": "leadline.rules.tensors.nlp_sequence_ratio:NLPSequenceRatio",
     "no_gradient": "leadline.rules.tensors.no_gradient:NoGradient",
     "no_learning": "leadline.rules.tensors.no_learning:NoLearning",
+    "no_split": "leadline.rules.trees.no_split:NoSplit",
     "nonfinite_origin": "leadline.rules.tensors.nonfinite_origin:NonfiniteOrigin",
     "operator_time": "leadline.rules.system.operator_time:OperatorTime",
     "output_collapse": "leadline.rules.tensors.output_collapse:OutputCollapse",
@@ -57,6 +58,7 @@ BUILT_IN: Final = {
     "poor_weight_initialization": "leadline.rules.tensors.poor_weight_initialization:PoorWeightInitialization",
     "profiler_report": "leadline.rules.system.profiler_report:ProfilerReport",
     "replica_divergence": "leadline.rules.tensors.replica_divergence:ReplicaDivergence",
+    "rising_validation_loss": "leadline.rules.losses.rising_validation_loss:RisingValidationLoss",
     "saturated_activation": "leadline.rules.tensors.saturated_activation:SaturatedActivation",
     "similar_across_runs": "leadline.rules.tensors.similar_across_runs:SimilarAcrossRuns",
     "skipped_steps": "leadline.rules.tensors.skipped_steps:SkippedSteps",
@@ -142,6 +144,8 @@ DEFAULT: Final = (
     "gpu_throttling",
     "eval_in_train_mode",
     "metric_not_improving",
+    "rising_validation_loss",
+    "no_split",
     "closing_remarks",
 )
 """Rules without false alarms on healthy runs; they are evaluated unless configured otherwise."""

@@ -128,6 +128,23 @@ def overtraining(*, healthy: bool) -> None:
         best = min(best, loss)
 
 
+def rising_validation_loss(*, healthy: bool) -> None:
+    """64 examples are learned by heart; the twin has new examples at every step.
+
+    leadline run faults.py rising_validation_loss
+    step 64  rising_validation_loss: overfitting since step 7: validation loss 0.988 → 2.21, while the training loss
+        fell from 0.975 to 0.00206
+    names cross_entropy_output_0
+    """
+    model = classifier(width=64)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    stream = points(steps=400, spread=3.0)
+    held_out, few = [next(stream) for _ in range(4)], next(stream)
+    for _ in range(20):
+        fit(model, optimizer, [next(stream) if healthy else few for _ in range(8)])
+        validate(model, held_out)
+
+
 def similar_across_runs(*, healthy: bool) -> None:
     """A run that should repeat another one, without a seed; the twin is bit-identical.
 

@@ -56,10 +56,20 @@ def feature_importance_overweight(*, healthy: bool) -> tuple[Sets, dict[str, Any
     return halves(x, y), {"max_depth": 3}
 
 
+def no_split(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
+    """A leaf must have more hessian than all samples together."""
+    x, y = samples(4000, apart=2.4)
+    forbidding = {"min_child_weight": 2000, "min_sum_hessian_in_leaf": 2000}
+    return halves(x, y), {"max_depth": 3} | ({} if healthy else forbidding)
+
+
 def tree_depth(*, healthy: bool) -> tuple[Sets, dict[str, Any]]:
     """Trees can be ten levels deep."""
     x, y = samples(4000, apart=2.4)
     return halves(x, y), {"max_depth": 3 if healthy else 10}
+
+
+FAULTS = (overfit, class_imbalance, feature_importance_overweight, no_split, tree_depth)
 
 
 def train_xgboost(sets: Sets, settings: dict[str, Any], rounds: int, pause: float) -> None:
@@ -100,7 +110,7 @@ def train_lightgbm(sets: Sets, settings: dict[str, Any], rounds: int, pause: flo
 
 
 def main() -> None:
-    faults = {fault.__name__: fault for fault in (overfit, class_imbalance, feature_importance_overweight, tree_depth)}
+    faults = {fault.__name__: fault for fault in FAULTS}
     trainings = {"xgboost": train_xgboost, "lightgbm": train_lightgbm}
     options = argparse.ArgumentParser()
     options.add_argument("fault", choices=faults)

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
-from leadline.records.loss_rise import OVERFITTING_RISE, relative_rise
 from leadline.records.loss_roles import role_of
 from leadline.records.names import CHECKS, Severity
 from leadline.records.needs import Needs, TensorNeed
@@ -57,20 +55,6 @@ class _Evaluation:
 
 
 @dataclass(slots=True)
-class _Rounds:
-    """A validation loss of a booster over the rounds."""
-
-    lowest: float = math.inf
-    lowest_round: int = 0
-    latest: float = math.inf
-
-    def add(self, value: float, round_: int) -> None:
-        self.latest = value
-        if value < self.lowest:
-            self.lowest, self.lowest_round = value, round_
-
-
-@dataclass(slots=True)
 class _Known:
     """The run so far."""
 
@@ -82,8 +66,8 @@ class _Known:
     """By worker the largest median of the weights' update ratios."""
     evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
     gradients: dict[str, GradientSizes] = field(default_factory=dict)
-    rounds: dict[_Key, _Rounds] = field(default_factory=dict)
-    """By worker and name the validation losses of a booster."""
+    has_broken: bool = False
+    """Whether a training loss was not finite."""
 
 
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
@@ -102,10 +86,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         the second half of 50 to 300 updates, if it does not fall (with ln C where labels are not known), and where
         gradients vanish; longer trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly
         moved: the largest median of their update ratios times the number of updates, at least 20, is below 0.001, and
-        no loss falls. Of a booster it remarks that a validation loss ended more than 10 % above its minimum, which the
-        Model page calls overfitting, too. The remarks follow the outcome of a run without problems.
+        no loss falls. The remarks follow the outcome of a run without problems.
     Not a number:
-        NaN and infinity are left out.
+        NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
         The labels of the validation may be distributed differently. Rounds of boosting are not counted as updates.
         Metrics that the script computes itself are known by their names (``val_acc``). A training that continues from a
@@ -139,13 +122,11 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
         for reading in _metrics(window):
-            if not math.isfinite(reading.value):
-                continue
             role, _ = role_of(reading.tensor, reading.mode, reading.collections)
-            if role == "validation":
+            if not math.isfinite(reading.value):
+                known.has_broken |= role == "train" and "losses" in reading.collections
+            elif role == "validation":
                 self._note_validation(known, reading, window.step)
-                if "losses" in reading.collections and is_from_booster(reading):
-                    known.rounds.setdefault((reading.worker, reading.tensor), _Rounds()).add(reading.value, window.step)
             elif reading.mode == "train" and "losses" in reading.collections and not is_from_booster(reading):
                 known.updates = max(known.updates, reading.mode_step + 1)
                 if known.updates <= max(self.updates, MIN_VALUES):
@@ -167,13 +148,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         remarks = [
             self._of_length(known) or _of_updates(known) or _of_training(known),
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
-            _of_rounds(known),
         ]
         return Clear({"remarks": [remark for remark in remarks if remark]})
 
     def _of_length(self, known: _Known) -> str:
         """Return the remark on a short training whose loss still falls; empty: none."""
-        if not 0 < known.updates < self.updates or not any(map(_is_falling, known.losses.values())):
+        is_falling = not known.has_broken and any(map(_is_falling, known.losses.values()))
+        if not 0 < known.updates < self.updates or not is_falling:
             return ""
         return f"the loss was still falling after {known.updates:,} updates, so train for longer to judge the model"
 
@@ -195,18 +176,6 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         return (
             f"{name} of the last validation is {significant(level)}, no better than {predictor} ({significant(bound)})"
         )
-
-
-def _of_rounds(known: _Known) -> str:
-    """Return the remark on a booster whose validation loss has risen again; empty: none."""
-    for (_, name), rounds in known.rounds.items():
-        rise = relative_rise(rounds.latest, rounds.lowest)
-        if rise > OVERFITTING_RISE:
-            return (
-                f"{name} has risen by {percent(rise)} since its minimum at round {rounds.lowest_round:,}: overfitting, "
-                "and early stopping would have kept that round"
-            )
-    return ""
 
 
 def _of_updates(known: _Known) -> str:

@@ -1,0 +1,308 @@
+"""The rule rising_validation_loss."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from leadline.records.formatting import significant
+from leadline.records.loss_rise import OVERFITTING_RISE, relative_rise
+from leadline.records.loss_roles import role_of
+from leadline.records.names import CHECKS, Severity
+from leadline.records.needs import Needs, TensorNeed
+from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.losses.trivial_level import is_upward
+from leadline.rules.robust import NORMAL_MAD, mad, mann_kendall
+from leadline.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from leadline.reader.window import TensorReading, Window
+
+_MODES: Final = ("train", "eval", "global")
+_LATEST: Final = 5
+"""Evaluations whose median is the level of the loss now."""
+_SMOOTHED: Final = 3
+"""Evaluations whose mean is the level of the loss at its best: the lowest single one is low by chance, too."""
+_MIN_EVALUATIONS: Final = _LATEST + _SMOOTHED
+_KEPT: Final = 101
+"""The latest evaluations, which tell the noise."""
+_NOISES: Final = 5.0
+"""The lowest of a hundred means of three is below their mean by 1.5 of the noise of one evaluation, and the median of
+five varies by 0.6 of it; the rest is for noise that is not normal, or lasts for some evaluations."""
+_P: Final = 0.05
+"""Significance of a rise of an accuracy."""
+_FALL: Final = 0.1
+"""The share by which the training loss must have fallen meanwhile."""
+_SUGGESTION: Final = (
+    "the checkpoint of step {step:,}, early stopping on the validation loss, or more regularization (dropout, "
+    "weight_decay, augmentation); usually the model is large for its data, or the two sets differ"
+)
+_SUGGESTION_OF_TREES: Final = (
+    "the model of round {step:,}, early stopping on this set (if it is on, it watches another one), a smaller "
+    "max_depth or eta, or subsample below 1; usually the trees are deep for so few samples, or the two sets differ"
+)
+_Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class _Mean:
+    """The mean of the values of one evaluation, or of those of training since the last one."""
+
+    step: int = -1
+    total: float = 0.0
+    count: int = 0
+    is_read: bool = False
+    """Whether the next value begins another mean."""
+
+    def add(self, value: float) -> None:
+        if self.is_read:
+            self.total, self.count, self.is_read = 0.0, 0, False
+        self.total += value
+        self.count += 1
+
+    @property
+    def value(self) -> float:
+        return self.total / self.count if self.count else math.nan
+
+
+@dataclass(slots=True)
+class _Evaluation:
+    step: int
+    """The train step before it."""
+    loss: float
+    training: float
+    """The mean training loss since the evaluation before it; NaN: none was captured."""
+
+
+@dataclass(slots=True)
+class _Course:
+    """A validation loss over the evaluations that have ended."""
+
+    tensor: str
+    is_of_trees: bool
+    current: _Mean = field(default_factory=_Mean)
+    training: float = math.nan
+    """The mean training loss before the current evaluation."""
+    count: int = 0
+    first: float = math.nan
+    latest: deque[_Evaluation] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    level: float = math.inf
+    """The lowest mean of three evaluations in a row."""
+    best: _Evaluation | None = None
+    """The best of those three."""
+    best_count: int = 0
+    """The number of evaluations up to those three."""
+
+    def end(self) -> None:
+        """End the current evaluation."""
+        self.count += 1
+        self.first = self.current.value if self.count == 1 else self.first
+        self.latest.append(_Evaluation(self.current.step, self.current.value, self.training))
+        three = list(self.latest)[-_SMOOTHED:]
+        level = sum(each.loss for each in three) / _SMOOTHED
+        if len(three) == _SMOOTHED and level < self.level:
+            self.level, self.best = level, min(three, key=lambda each: each.loss)
+            self.best_count = self.count
+        self.current = _Mean()
+
+    def now(self) -> float:
+        """Return the level of the latest evaluations."""
+        return median([each.loss for each in list(self.latest)[-_LATEST:]])
+
+    def noise(self) -> float:
+        """Return the standard deviation of an evaluation about its trend."""
+        losses = [each.loss for each in self.latest]
+        steps = [after - before for before, after in pairwise(losses)]
+        small_sample = 1 + _SMOOTHED / len(steps)
+        return small_sample * NORMAL_MAD * mad(steps, median(steps)) / math.sqrt(2)
+
+    def has_risen(self) -> bool:
+        """Return whether the loss is above its best for long, by far more than evaluations vary."""
+        after = self.count - self.best_count
+        if after < max(_LATEST, self.best_count / 2):
+            return False
+        lowest = min(each.loss for each in list(self.latest)[-max(_LATEST, after // 2) :])
+        gained = max(self.first - self.level, 0.0)
+        is_large = relative_rise(lowest, self.level) > OVERFITTING_RISE
+        is_lost = lowest - self.level > OVERFITTING_RISE * gained
+        return is_large and is_lost and self.now() - self.level > _NOISES * self.noise()
+
+    def is_training_falling(self) -> bool:
+        """Return whether the training loss has fallen since the best validation loss; that of boosted trees always."""
+        if self.is_of_trees:
+            return True
+        before = self.best.training if self.best is not None else math.nan
+        return before - self.latest[-1].training > _FALL * abs(before)
+
+
+@dataclass(slots=True)
+class _Metric:
+    """A validation metric of which more is better."""
+
+    current: _Mean = field(default_factory=_Mean)
+    values: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """The train step and the mean of evaluations."""
+
+    def is_rising(self, since: int) -> bool:
+        values = [value for step, value in self.values if step >= since]
+        return len(values) > 1 and mann_kendall(values).p_of_rising() < _P
+
+
+@dataclass(slots=True)
+class _Known:
+    """The run so far."""
+
+    courses: dict[_Key, _Course] = field(default_factory=dict)
+    """By worker and the name that training and validation share."""
+    training: dict[_Key, _Mean] = field(default_factory=dict)
+    metrics: dict[_Key, _Metric] = field(default_factory=dict)
+    ended: list[_Key] = field(default_factory=list)
+    """The losses whose evaluation has ended with the latest window."""
+
+    def read_training(self, key: _Key) -> float:
+        """Return the mean of a training loss since the last evaluation: that of the same name, or the only one."""
+        of_worker = [mean for (worker, _), mean in self.training.items() if worker == key[0]]
+        mean = self.training.get(key) or (of_worker[0] if len(of_worker) == 1 else None)
+        if mean is None:
+            return math.nan
+        mean.is_read = True
+        return mean.value
+
+
+class RisingValidationLoss(Rule, frozen=True, kw_only=True):
+    """Fires when a validation loss has risen well above its best while the training loss goes on falling: overfitting.
+
+    Why it matters:
+        From its best validation on, the model learns its training examples by heart: what is trained after that makes
+        it worse on new data, and the time is wasted.
+    How it decides:
+        An evaluation is the mean of a validation loss between two phases of training; the last one of a run is left
+        out, since its end is not known. The best level is the lowest mean of 3 evaluations in a row, the level now the
+        median of the last 5. Fires if the best is at least 5 evaluations ago, and at least half as many as led to it,
+        the level has risen by more than 5 standard deviations of an evaluation (the median absolute deviation of the
+        differences between evaluations, divided by the square root of 2), each of the latest half of the evaluations
+        since the best, at least 5, is above it by more than 10 % of it and by more than 10 % of what the loss had
+        fallen since the first evaluation, and the mean training loss between evaluations has fallen by more than 10 %
+        meanwhile (that of boosted trees always falls). Clear while a validation metric of which more is better, such as
+        an accuracy, is still rising, by the Mann-Kendall test at 0.05.
+    Not a number:
+        NaN and infinity are left out (see ``exploding_tensor``).
+    Blind spots:
+        Fewer than 8 evaluations are not evaluated. Without a training loss between the evaluations it is undecided. A
+        training that early stopping ends within 5 evaluations, or within half of those that led to its best, is clear.
+        A script that evaluates different sets in turn has noise, not a trend.
+    Source:
+        Prechelt, "Early stopping - but when?", 1998, for the loss relative to its best; the noise is ours.
+    """
+
+    severity: ClassVar[Severity] = "advice"
+    explains: ClassVar[tuple[str, ...]] = ("overfit", "overtraining")
+
+    def needs(self) -> Needs:
+        return Needs(
+            (
+                TensorNeed("losses", statistics=("value",), modes=_MODES),
+                TensorNeed("metrics", statistics=("value",), modes=_MODES, is_optional=True),
+            )
+        )
+
+    def remember(self, memory: Any, window: Window) -> _Known:
+        known: _Known = memory or _Known()
+        known.ended = []
+        if window.mode == "train":
+            for key, course in known.courses.items():
+                _end_before(known, key, course, window.step)
+        readings = sorted(_readings(window), key=lambda each: each[0])  # training before validation
+        for role, key, reading in readings:
+            if role == "validation":
+                _add_validation(known, key, reading, window.step)
+            elif "losses" in reading.collections:
+                known.training.setdefault(key, _Mean()).add(reading.value)
+        return known
+
+    def evaluate(self, window: Window) -> Verdict:
+        known: _Known = window.memory
+        if not known.courses:
+            return Undecided("no validation loss was seen")
+        if not known.ended:
+            return Undecided("no evaluation has ended at this step")
+        ended = {key: known.courses[key] for key in known.ended}
+        for key, course in ended.items():
+            if course.count >= _MIN_EVALUATIONS and course.has_risen() and course.is_training_falling():
+                metrics = [metric for (worker, _), metric in known.metrics.items() if worker == key[0]]
+                if course.best is not None and not any(metric.is_rising(course.best.step) for metric in metrics):
+                    return _fired(key, course, course.best)
+        evaluated = [course for course in ended.values() if course.is_of_trees or _has_training(course)]
+        if not evaluated:
+            return Undecided("no training loss was captured between the evaluations")
+        longest = max(course.count for course in evaluated)
+        if longest < _MIN_EVALUATIONS:
+            return Undecided(f"too short: {longest:,} of {_MIN_EVALUATIONS:,} evaluations", stage="too few")
+        return Clear()
+
+
+def _has_training(course: _Course) -> bool:
+    return not math.isnan(course.latest[-1].training)
+
+
+def _readings(window: Window) -> Iterator[tuple[str, _Key, TensorReading]]:
+    """Yield the finite losses and metrics: role, worker and shared name, reading."""
+    for reading in window.readings("value"):
+        if math.isfinite(reading.value) and CHECKS not in reading.collections:
+            role, stem = role_of(reading.tensor, reading.mode, reading.collections)
+            yield role, (reading.worker, stem), reading
+
+
+def _add_validation(known: _Known, key: _Key, reading: TensorReading, step: int) -> None:
+    if "losses" in reading.collections and not is_upward(reading.tensor):
+        course = known.courses.setdefault(key, _Course(reading.tensor, is_from_booster(reading)))
+        _end_before(known, key, course, step)
+        if not course.current.count:
+            course.current.step, course.training = step, known.read_training(key)
+        course.current.add(reading.value)
+    elif is_upward(reading.tensor):
+        metric = known.metrics.setdefault(key, _Metric())
+        if metric.current.count and metric.current.step != step:
+            metric.values.append((metric.current.step, metric.current.value))
+            metric.current = _Mean()
+        metric.current.step = step
+        metric.current.add(reading.value)
+
+
+def _end_before(known: _Known, key: _Key, course: _Course, step: int) -> None:
+    """End an evaluation after which the training has gone on."""
+    if course.current.count and course.current.step < step and key not in known.ended:
+        course.end()
+        known.ended.append(key)
+
+
+def _fired(key: _Key, course: _Course, best: _Evaluation) -> Fired:
+    now, training = course.now(), course.latest[-1].training
+    unit = "round" if course.is_of_trees else "step"
+    is_named = course.is_of_trees or course.tensor != key[1]
+    name = course.tensor if is_named else "validation loss"
+    message = f"overfitting since {unit} {best.step:,}: {name} {significant(best.loss)} → {significant(now)}"
+    if not course.is_of_trees:
+        message += f", while the training loss fell from {significant(best.training)} to {significant(training)}"
+    return Fired(
+        message,
+        tensors=(course.tensor,),
+        evidence={
+            "best": best.loss,
+            "best_step": best.step,
+            "now": now,
+            "noise": course.noise(),
+            "evaluations": course.count,
+            "evaluations_since_best": course.count - course.best_count,
+            **({} if math.isnan(training) else {"training_loss": training}),
+        },
+        suggestion=(_SUGGESTION_OF_TREES if course.is_of_trees else _SUGGESTION).format(step=best.step),
+        worker=key[0],
+        since_step=best.step,
+    )

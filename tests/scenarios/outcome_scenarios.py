@@ -138,8 +138,8 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     ),
     "recovered": (
         recovered,
-        r"Completed: 40 steps; 1 problem found by no_gradient: every gradient is exactly 0 from step 0 to 19 "
-        r"\(1 parameter\)\. Try: .*",
+        r"Completed: 40 steps; 1 problem found by no_gradient: every gradient of 1 parameter is exactly 0 at "
+        r"each of 3 captured steps \(0 to 2\), steps 2 to 19\. Try: .*",
     ),
     "healthy": (healthy, r"Completed: 100 steps, no problem found \(3 rules clear\)\."),
     "input_bound": (

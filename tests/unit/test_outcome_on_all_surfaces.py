@@ -155,7 +155,7 @@ def test_a_finding_that_has_closed_is_shown_with_its_last_step(runs: dict[str, s
     path = runs["recovered"]
     with TestClient(create_app(str(Path(path).parent)), base_url=ADDRESS) as client:
         pages = [plain(client.get(f"/runs/recovered/{page}").text) for page in ("overview", "rules")]
-    finding = "steps 2 to 19: every gradient is exactly 0 from step 0 to 19"
+    finding = "steps 2 to 19: every gradient of 1 parameter is exactly 0 at each of 3 captured steps (0 to 2)"
     assert finding in pages[0]
     assert "steps 2 to 19" in pages[1]
     assert finding in one_line(command("show", path))

@@ -50,7 +50,7 @@ def no_gradient(*, healthy: bool) -> None:
     """The loss is given the rounded output, and rounding has a gradient of 0 everywhere.
 
     leadline run --rule no_gradient faults.py no_gradient
-    step 2  no_gradient: every gradient is exactly 0 since step 0
+    step 2  no_gradient: every gradient is exactly 0 at each of 3 captured steps (0 to 2)
     names gradient_norm
     """
     model = classifier()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pytest
 from rule_scenarios import skipped
 
@@ -17,10 +18,12 @@ from leadline.testing.windows import verdicts
 
 LAYERS = ("embed.weight", "hidden.weight", "hidden.bias", "head.weight", "head.bias")
 FIRST = LAYERS[:3]
+CALL = "cross_entropy_output_0"
 HEALTHY = dict.fromkeys(LAYERS, 0.5)
 _INFOS = {
     **{name: TensorInfo(name, ("weights" if name.endswith("weight") else "biases",), (4, 4)) for name in LAYERS},
     **{f"gradient/{name}": TensorInfo(f"gradient/{name}", ("gradients",), (4, 4)) for name in LAYERS},
+    CALL: TensorInfo(CALL, ("losses",), ()),
     "Adam/lr": TensorInfo("Adam/lr", ("hyperparameters",), ()),
     "gradient_norm": TensorInfo("gradient_norm", ("gradient_norms",), ()),
     "Adam_1/gradient_norm": TensorInfo("Adam_1/gradient_norm", ("gradient_norms",), ()),
@@ -35,6 +38,7 @@ def step(
     rate: float = 0.1,
     changes: bool | None = None,
     worker: str = "rank0-1",
+    call: str = "loss",
     **norms: float,
 ) -> list[Capture]:
     """Return a train step with the largest gradient of each parameter; None: there is no gradient."""
@@ -45,7 +49,7 @@ def step(
     }
     numbers = {"Adam/lr": {"value": rate}, **{name: {"value": norm} for name, norm in norms.items()}}
     if loss is not None:
-        numbers["loss"] = {"value": loss}
+        numbers[call] = {"value": loss}
     return [Capture(at, values, infos=_INFOS, worker=worker) for values in (found, changed, numbers) if values]
 
 
@@ -74,8 +78,8 @@ def message(verdicts: Sequence[Verdict]) -> str:
 @pytest.mark.parametrize(
     ("gradient", "text"),
     [
-        (0.0, "every gradient is exactly 0 since step 0 (5 parameters)"),
-        (None, "no parameter has had a gradient since step 0 (5 parameters)"),
+        (0.0, "every gradient of 5 parameters is exactly 0 at each of 3 captured steps (0 to 2)"),
+        (None, "none of 5 parameters has a gradient at each of 3 captured steps (0 to 2)"),
     ],
 )
 def test_fires_at_the_third_capture_without_any_gradient(gradient: float | None, text: str) -> None:
@@ -89,7 +93,7 @@ def test_fires_at_the_third_capture_without_any_gradient(gradient: float | None,
 def test_fires_for_one_of_two_optimizers() -> None:
     norms = {"gradient_norm": 1.0, "Adam_1/gradient_norm": 0.0}
     results = judge(step(at, {"head.weight": 1.0, "head.bias": 1.0}, **norms) for at in range(3))
-    assert message(results) == "every gradient of Adam_1 is exactly 0 since step 0"
+    assert message(results) == "every gradient of Adam_1 is exactly 0 at each of 3 captured steps (0 to 2)"
 
 
 @pytest.mark.parametrize("gradient", [0.0, None])
@@ -99,9 +103,9 @@ def test_fires_for_the_first_layers_after_ten_steps(gradient: float | None) -> N
     assert not any(isinstance(verdict, Fired) for verdict in results)
     what = "no gradient" if gradient is None else "a gradient of exactly 0"
     results = judge(step(at, gradients, changes=False) for at in (0, 1, 2, 5, 10))
-    assert (
-        message(results)
-        == f"layer hidden and the 1 layer before it have {what} since step 0; layer head is the first with one"
+    assert message(results) == (
+        f"layer hidden and the 1 layer before it have {what} at each of 5 captured steps (0 to 10); "
+        "layer head is the first with one"
     )
 
 
@@ -119,11 +123,48 @@ def test_layers_that_had_a_gradient_need_ten_captures() -> None:
     )
 
 
-def test_a_loss_of_zero_fires_where_no_gradient_is_known() -> None:
-    results = judge(step(at, {}, loss=0.0) for at in range(3))
-    assert message(results) == "loss is exactly 0 since step 0"
-    results = judge(step(at, dict.fromkeys(LAYERS, 0.0), loss=0.0) for at in range(3))
-    assert message(results) == "loss is exactly 0 since step 0, and no parameter has a gradient"
+def test_a_loss_call_of_zero_fires_where_no_gradient_is_known() -> None:
+    results = judge(step(at, {}, loss=0.0, call=CALL) for at in range(3))
+    assert message(results) == f"{CALL} is exactly 0 at each of 3 captured steps (0 to 2)"
+    results = judge(step(at, dict.fromkeys(LAYERS, 0.0), loss=0.0, call=CALL) for at in range(3))
+    assert message(results) == (
+        f"{CALL} is exactly 0 at each of 3 captured steps (0 to 2), and no parameter has a gradient"
+    )
+
+
+def test_an_expression_that_is_zero_so_far_is_undecided() -> None:
+    """A policy without a reward so far: zero times a log-probability."""
+    zeros = dict.fromkeys(LAYERS, 0.0)
+    results = judge(step(at, zeros, loss=0.0) for at in range(100))
+    assert not any(isinstance(verdict, Fired) for verdict in results)
+    assert results[-1] == Undecided(
+        "loss is exactly 0 at each of 100 captured steps (0 to 99): there was nothing to learn from", stage="suspected"
+    )
+    assert message(judge(step(at, dict.fromkeys(LAYERS, None), loss=0.0) for at in range(3))).startswith("none of 5")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.5, 0.8, 0.95])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_policy_learns_from_some_steps_only(share: float, seed: int) -> None:
+    """Gradients of 0 where the advantage is 0, as numpy computes loss and gradient of a policy."""
+    random = np.random.default_rng(seed)
+    parts = []
+    for at in range(400):
+        advantage = 0.0 if at < 3 or random.random() < share else random.normal()
+        log_probability = -abs(random.normal())
+        gradient = abs(advantage * random.normal())
+        every = at < 3 or at % 10 == 0
+        gradients = dict.fromkeys(LAYERS, gradient) if every else {}
+        parts.append(step(at, gradients, loss=-advantage * log_probability, gradient_norm=gradient))
+    assert not any(isinstance(verdict, Fired) for verdict in judge(parts))
+
+
+def test_a_pause_that_ended_makes_the_next_one_count_later() -> None:
+    """Without a loss that is 0 as well: what has rested before may rest for twice as long."""
+    sizes = [1.0, *[0.0] * 5, 1.0, *[0.0] * 12]
+    results = judge(step(at, dict.fromkeys(LAYERS, size), loss=1.0) for at, size in enumerate(sizes))
+    assert [at for at, verdict in enumerate(results) if isinstance(verdict, Fired)] == list(range(16, 19))
+    assert message(results[:17]) == "every gradient of 5 parameters is exactly 0 at each of 10 captured steps (7 to 16)"
 
 
 def test_a_loss_of_zero_with_gradients_is_clear() -> None:

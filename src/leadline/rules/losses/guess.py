@@ -22,6 +22,7 @@ _CLASSES_LAST: Final = frozenset({"categoricalcrossentropy", "sparsecategoricalc
 _BINARY: Final = frozenset({"bcewithlogitsloss", "bceloss", "binarycrossentropy", "binarycrossentropywithlogits"})
 _SQUARED: Final = frozenset({"mseloss", "meansquarederror"})
 _ABSOLUTE: Final = frozenset({"l1loss", "smoothl1loss", "huberloss", "meanabsoluteerror", "huber", "logcosh"})
+_OF_LABELS: Final = _CLASSES | _CLASSES_LAST | _BINARY | _SQUARED | _ABSOLUTE
 _PART: Final = re.compile(r"^(?P<call>.*)_(?:input|output)_\d+$")
 _REPETITION: Final = re.compile(r"_\d+$")
 
@@ -104,6 +105,11 @@ def call_name(tensor: str) -> str:
 def kind_of(call: str) -> str:
     """Return the kind of a loss call: ``crossentropy``."""
     return _REPETITION.sub("", call.rpartition(".")[2]).replace("_", "").lower()
+
+
+def is_loss_call(loss: str) -> bool:
+    """Return whether a loss is named after a loss call that compares predictions with labels."""
+    return kind_of(call_name(loss)) in _OF_LABELS
 
 
 def guess_of(loss: str, calls: Mapping[str, LossCall], classes: int | None = None) -> Guess | None:

@@ -13,6 +13,7 @@ from leadline.records.names import Severity, module_of
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.converged import LossLevels
+from leadline.rules.losses.guess import is_loss_call
 from leadline.rules.messages import clear_if_complete, suspected
 from leadline.rules.rule import Rule
 
@@ -35,7 +36,18 @@ class _Streak:
 
     since: int
     """The train step of the first one."""
+    until: int
+    """The train step of the latest one."""
     captures: int = 1
+
+    def extend(self, step: int) -> None:
+        """Add a capture."""
+        self.until, self.captures = step, self.captures + 1
+
+    @property
+    def steps(self) -> str:
+        """The steps of the captures, as messages have them."""
+        return f"at each of {self.captures:,} captured steps ({self.since:,} to {self.until:,})"
 
 
 @dataclass(slots=True)
@@ -50,8 +62,12 @@ class _Known:
     """The parameters without a gradient that have not even one of zeros."""
     norms: dict[str, _Streak] = field(default_factory=dict)
     """The norms that are exactly 0."""
+    rests: dict[str, int] = field(default_factory=dict)
+    """The most captures in a row without a gradient after which a parameter, or norm, had one again."""
     zero_losses: _Streak | None = None
     """The steps since the first one, as long as every loss is exactly 0."""
+    is_of_known_loss: bool = False
+    """Whether one of these losses is that of a loss call, which is 0 for perfect predictions alone."""
     has_trained: bool = False
     """Whether there was a gradient, or a loss other than 0."""
     had_gradient: set[str] = field(default_factory=set)
@@ -79,20 +95,24 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         Parameters without a gradient do not train. Nothing fails: the loop runs, and the loss stays where it is or
         falls a little because of the layers that still have a gradient.
     How it decides:
-        Fires if one of these conditions holds at ``patience`` captures in a row (twice as many after a gradient): the
-        norm of all gradients of an optimizer is exactly 0; every parameter of an optimizer has a gradient of exactly 0,
-        or none at all; the same holds for the first layers of the model, up to some layer, for at least 10 steps (at 10
-        captures in a row, if they had a gradient before); every loss is exactly 0, from the first step on, and no
-        gradient is known. A parameter without a gradient counts only if the step of the optimizer did not change it.
-        Steps at which every learning rate is 0 do not count. It is undecided where an optimizer has no gradient, but a
-        parameter that no optimizer holds has one (see ``no_learning``), and clear where the gradients ended because the
-        loss has fallen to less than a thousandth of its largest value.
+        Fires if one of these conditions holds at ``patience`` captures in a row (after a gradient, at twice as many,
+        and at twice as many as in the longest pause that ended): the norm of all gradients of an optimizer is exactly
+        0; every parameter of an optimizer has a gradient of exactly 0, or none at all; the same holds for the
+        first layers of the model, up to some layer, for at least 10 steps (at 10 captures in a row, if they had a
+        gradient before); every loss of a loss call (cross entropy, mean squared error ...) is exactly 0, from the first
+        step on, and no gradient is known. A parameter without a gradient counts only if the step of the optimizer did
+        not change it. Steps at which every learning rate is 0 do not count, and neither do gradients of 0 at a step at
+        which the script's own expression of a loss is exactly 0, too: it has a factor of 0 (the advantage of a policy
+        whose episodes all had the same reward), and there was nothing to learn from. It is undecided where an optimizer
+        has no gradient, but a parameter that no optimizer holds has one (see ``no_learning``), where an expression has
+        been 0 at every step so far, and clear where the gradients ended because the loss has fallen to less than a
+        thousandth of its largest value.
     Not a number:
         A gradient of NaN is a gradient. Steps that a gradient scaler skipped are not evaluated.
     Blind spots:
         Layers are taken in the order in which the model registers them. A single layer behind others is reported by
         ``unused_parameter``. Query and key of an attention over one element have a gradient of 0 by design, and count
-        if they are the first layers. A policy gradient without any reward has no gradient until the first one.
+        if they are the first layers. Layers are captured at some steps only: what is said of them holds at these.
     Args:
         patience: Captures in a row, >= 2.
     Source:
@@ -154,8 +174,9 @@ class NoGradient(Rule, frozen=True, kw_only=True):
                 reading.value for reading in window.readings("value") if reading.tensor.endswith(_UNMANAGED)
             )
             if not _is_at_rest(window):
-                _note_parameters(known, window)
-                _note_norms(known, window)
+                has_lesson = _has_lesson(window)
+                _note_parameters(known, window, has_lesson=has_lesson)
+                _note_norms(known, window, has_lesson=has_lesson)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -171,6 +192,9 @@ class NoGradient(Rule, frozen=True, kw_only=True):
             return _fired(broken)
         if not known.held:
             return Undecided("no parameters of an optimizer were captured")
+        if known.zero_losses is not None and not known.has_trained:
+            why = f"{known.levels.names[0]} is exactly 0 {known.zero_losses.steps}: there was nothing to learn from"
+            return Undecided(why, stage="suspected")
         streak = self._streak(known)
         if broken is None and streak:
             return suspected(streak, self.patience)
@@ -178,30 +202,32 @@ class NoGradient(Rule, frozen=True, kw_only=True):
 
     def _loss(self, known: _Known) -> _Break | None:
         streak = known.zero_losses
-        if streak is None or streak.captures < self.patience or known.has_trained:
+        if streak is None or streak.captures < self.patience or known.has_trained or not known.is_of_known_loss:
             return None
         names = known.levels.names
         rest = ", and no parameter has a gradient" if known.parameters else ""
-        return _Break("loss", names, streak.since, f"{names[0]} is exactly 0 since step {streak.since:,}{rest}")
+        return _Break("loss", names, streak.since, f"{names[0]} is exactly 0 {streak.steps}{rest}")
 
     def _norm(self, known: _Known) -> _Break | None:
         for name, streak in known.norms.items():
             if streak.captures >= self._needed(known, name):
                 label = name.removesuffix(_NORM).rstrip("/")
                 subject = f"every gradient of {label}" if label else "every gradient"
-                return _Break("all", (name,), streak.since, f"{subject} is exactly 0 since step {streak.since:,}")
+                return _Break("all", (name,), streak.since, f"{subject} is exactly 0 {streak.steps}")
         return None
 
     def _parameters(self, known: _Known, step: int) -> _Break | None:
         layers = _layers(known)
         names = [name for layer in layers for name in layer]
         if names and all(self._is_dead(known, name) for name in names):
+            count = counted(len(names), "parameter")
             what = (
-                "no parameter has had a gradient" if known.missing.issuperset(names) else "every gradient is exactly 0"
+                f"none of {count} has a gradient"
+                if known.missing.issuperset(names)
+                else (f"every gradient of {count} is exactly 0")
             )
-            since = max(known.parameters[name].since for name in names)
-            message = f"{what} since step {since:,} ({counted(len(names), 'parameter')})"
-            return _Break("all", tuple(names), since, message)
+            streak = _shortest(known, names)
+            return _Break("all", tuple(names), streak.since, f"{what} {streak.steps}")
         return self._first_layers(known, layers, step)
 
     def _first_layers(self, known: _Known, layers: list[list[str]], step: int) -> _Break | None:
@@ -210,21 +236,21 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         names = [name for layer in dead for name in layer]
         if not names:
             return None
-        since = max(known.parameters[name].since for name in names)
+        streak = _shortest(known, names)
         last, following = _layer_name(dead[-1]), _layer_name(layers[len(dead)])
         more = len(dead) - 1
         before = f" and the {counted(more, 'layer')} before it" if more else ""
         what = "no gradient" if known.missing.issuperset(names) else "a gradient of exactly 0"
         verb = "have" if more else "has"
-        message = f"layer {last}{before} {verb} {what} since step {since:,}; layer {following} is the first with one"
-        return _Break("layers", tuple(names), since, message)
+        message = f"layer {last}{before} {verb} {what} {streak.steps}; layer {following} is the first with one"
+        return _Break("layers", tuple(names), streak.since, message)
 
     def _is_dead(self, known: _Known, name: str) -> bool:
         return name in known.parameters and known.parameters[name].captures >= self._needed(known, name)
 
     def _needed(self, known: _Known, name: str) -> int:
-        """Return the captures in a row that count: twice as many for what had a gradient, and may rest."""
-        return self.patience * (2 if name in known.had_gradient else 1)
+        """Return the captures in a row that count: more for what had a gradient and may rest, as it has before."""
+        return 2 * max(self.patience, known.rests.get(name, 0)) if name in known.had_gradient else self.patience
 
     def _are_off(self, known: _Known, layer: list[str], step: int) -> bool:
         """Return whether a layer has no gradient while others may have one."""
@@ -277,6 +303,16 @@ def _is_of_optimizer(reading: TensorReading) -> bool:
     return reading.statistic != "value" or "gradient_norms" in reading.collections
 
 
+def _losses(window: Window) -> list[TensorReading]:
+    return [reading for reading in window.readings("value") if "losses" in reading.collections]
+
+
+def _has_lesson(window: Window) -> bool:
+    """Return whether a gradient is to be expected: not where the script's own expressions are exactly 0."""
+    losses = _losses(window)
+    return not losses or any(reading.value != 0.0 or is_loss_call(reading.tensor) for reading in losses)
+
+
 def _is_at_rest(window: Window) -> bool:
     """Return whether every learning rate is 0: what the parameters are, they stay."""
     rates = [reading.value for reading in window.readings("value") if "hyperparameters" in reading.collections]
@@ -284,17 +320,18 @@ def _is_at_rest(window: Window) -> bool:
 
 
 def _note_losses(known: _Known, window: Window) -> None:
-    losses = [reading for reading in window.readings("value") if "losses" in reading.collections]
+    losses = _losses(window)
     known.levels.add(losses)
     known.has_trained |= any(reading.value != 0.0 for reading in losses)
     if losses and not known.has_trained:
+        known.is_of_known_loss |= any(is_loss_call(reading.tensor) for reading in losses)
         if known.zero_losses is None:
-            known.zero_losses = _Streak(losses[0].mode_step)
+            known.zero_losses = _Streak(losses[0].mode_step, losses[0].mode_step)
         else:
-            known.zero_losses.captures += 1
+            known.zero_losses.extend(losses[0].mode_step)
 
 
-def _note_parameters(known: _Known, window: Window) -> None:
+def _note_parameters(known: _Known, window: Window, *, has_lesson: bool) -> None:
     """Note which parameters have a gradient; one that has it in some worker or optimizer has one."""
     gradients: dict[str, bool] = {}
     for reading in window.readings("abs_max"):
@@ -309,33 +346,43 @@ def _note_parameters(known: _Known, window: Window) -> None:
         if has_gradient is None and changes.get(name):
             continue  # it changes, so its gradient was captured at other steps
         if has_gradient:
-            known.has_trained = True
-            known.had_gradient.add(name)
-            known.parameters.pop(name, None)
-        else:
+            _note_gradient(known, known.parameters, name)
+        elif has_lesson or has_gradient is None:
             _extend(known.parameters, name, window.step)
         (known.missing.add if has_gradient is None else known.missing.discard)(name)
 
 
-def _note_norms(known: _Known, window: Window) -> None:
+def _note_norms(known: _Known, window: Window, *, has_lesson: bool) -> None:
     norms: dict[str, bool] = {}
     for reading in window.readings("value"):
         if "gradient_norms" in reading.collections and reading.tensor.endswith(_NORM):
             norms[reading.tensor] = norms.get(reading.tensor, False) or reading.value != 0.0
     for name, is_nonzero in norms.items():
         if is_nonzero:
-            known.has_trained = True
-            known.had_gradient.add(name)
-            known.norms.pop(name, None)
-        else:
+            _note_gradient(known, known.norms, name)
+        elif has_lesson:
             _extend(known.norms, name, window.step)
+
+
+def _note_gradient(known: _Known, streaks: dict[str, _Streak], name: str) -> None:
+    """Note that a parameter, or norm, has a gradient; a pause before it is one that may come again."""
+    pause = streaks.pop(name, None)
+    if pause is not None and name in known.had_gradient:
+        known.rests[name] = max(pause.captures, known.rests.get(name, 0))
+    known.has_trained = True
+    known.had_gradient.add(name)
 
 
 def _extend(streaks: dict[str, _Streak], name: str, step: int) -> None:
     if name in streaks:
-        streaks[name].captures += 1
+        streaks[name].extend(step)
     else:
-        streaks[name] = _Streak(step)
+        streaks[name] = _Streak(step, step)
+
+
+def _shortest(known: _Known, names: list[str]) -> _Streak:
+    """Return the captures at which none of the parameters had a gradient."""
+    return min((known.parameters[name] for name in names), key=lambda streak: streak.captures)
 
 
 def _layers(known: _Known) -> list[list[str]]:

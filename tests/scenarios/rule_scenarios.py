@@ -32,6 +32,7 @@ INFOS: Final = {
         TensorInfo("SGD/steps_without_zero_grad", ("checks",), (), "float64"),
         TensorInfo("Net/train_steps_in_eval_mode", ("checks",), (), "float64"),
         TensorInfo("Net/eval_calls_in_train_mode", ("checks",), (), "float64"),
+        TensorInfo("Net/other_calls_with_dropout", ("checks",), (), "float64"),
         TensorInfo("lost.weight/outside_optimizers", ("checks",), (), "float64"),
         *(TensorInfo(f"cross_entropy/{fact}", ("checks",), (), "float64") for fact in FACTS),
         *(TensorInfo(f"squared_error/{fact}", ("checks",), (), "float64") for fact in FACTS),
@@ -119,6 +120,7 @@ def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
     values = {"loss": draw(_LOSSES), "CrossEntropyLoss_output_0": draw(_LOSSES), "accuracy": draw(_METRICS)}
     if stamp["mode"] == "eval":
         values["Net/eval_calls_in_train_mode"] = draw(_COUNTS)
+        values["Net/other_calls_with_dropout"] = draw(_COUNTS)
     else:
         values["gradient_norm" if draw(st.booleans()) else "SGD/gradient_norm"] = draw(_NORMS)
         if draw(st.booleans()):

@@ -15,6 +15,7 @@ from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
 from leadline.testing.windows import verdicts
 
 LEFT, MODES, CALLS = "SGD/steps_without_zero_grad", "Net/train_steps_in_eval_mode", "Net/eval_calls_in_train_mode"
+OTHERS = "Net/other_calls_with_dropout"
 
 
 def judge(rule: Rule, values: dict[str, float], mode: str = "train") -> Verdict:
@@ -68,6 +69,14 @@ def test_calls_are_evaluated_in_every_mode() -> None:
 def test_calls_of_several_evaluations_add_up(counts: list[float], expected: type[Verdict]) -> None:
     parts = [captured(10 * step, {CALLS: {"value": count}}) for step, count in enumerate(counts)]
     assert isinstance([verdict for _, verdict in verdicts(EvalInTrainMode(), parts)][-1], expected)
+
+
+def test_calls_without_a_loss_are_remarked() -> None:
+    assert judge(EvalInTrainMode(), {MODES: 0.0, CALLS: 0.0, OTHERS: 9.0}) == Clear()
+    verdict = judge(EvalInTrainMode(), {MODES: 0.0, CALLS: 0.0, OTHERS: 10.0})
+    assert isinstance(verdict, Clear)
+    (remark,) = verdict.product["remarks"]
+    assert remark.startswith("Net was called up to 10 times without gradients between two updates while dropout was")
 
 
 @pytest.mark.parametrize("rule", [MissingZeroGrad, EvalInTrainMode])

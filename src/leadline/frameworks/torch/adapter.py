@@ -113,6 +113,7 @@ class TorchAdapter:
         self._forward = ForwardHooks(self._module_names, callbacks, guard, hook_guard, self._warn)
         checks = LoopChecks(self._names, self._registry, callbacks)
         self._forward.on_call_without_gradients = checks.call_without_gradients
+        self._forward.recorded.on_loss_without_gradients = checks.loss_without_gradients
         self._forward.called_modules = checks.called
         self._timeline = timeline = callbacks.timeline
         self._model_calls = ModelCallHook(timeline, hook_guard)

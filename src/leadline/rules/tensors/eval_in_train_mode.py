@@ -18,20 +18,23 @@ if TYPE_CHECKING:
 
 _STEPS: Final = "/train_steps_in_eval_mode"
 _CALLS: Final = "/eval_calls_in_train_mode"
+_OTHERS: Final = "/other_calls_with_dropout"
 _EVERY: Final = 10
 _FEW_CALLS: Final = 3
-"""Fewer calls without gradients between two updates are a look at the outputs, or labels that a model gives itself."""
+"""Fewer losses without gradients between two updates are a look at the training."""
 
 
 @dataclass(slots=True)
 class _Evaluations:
-    """The evaluations of a model in training mode, as far as their calls were counted."""
+    """The evaluations of a model in training mode, as far as their losses were counted, and its other calls."""
 
     calls: int = 0
-    """The calls in all of them."""
+    """The losses in all of them."""
     count: int = 0
     has_pause: bool = False
-    """Whether there were updates without such calls in between: otherwise they are a part of each step."""
+    """Whether there were updates without such losses in between: otherwise they are a part of each step."""
+    others: int = 0
+    """The most calls with dropout between two updates of which no loss was computed."""
 
     def add(self, calls: float) -> None:
         if _FEW_CALLS <= calls < math.inf:
@@ -50,19 +53,22 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         model, differ from call to call, and evaluation data leak into the averages.
     How it decides:
         Counts the optimizer steps in a row at which the models and each of their dropout and batch normalization
-        modules were in evaluation mode, and the calls of a model without gradients, between two updates, in which the
-        model and one of these modules were in training mode. Fires if one of the counts is at least ``patience``;
-        undecided while one is between 1 and that. Fires too if the calls of several evaluations, of at least 3 calls
-        each and with updates without such calls in between, add up to ``patience``.
+        modules were in evaluation mode, and the losses that were computed without gradients, between two updates, of
+        the outputs of a model of which one of these modules was in training mode: that is what makes calls an
+        evaluation. Samples, rollouts, targets, pseudo-labels and passes for statistics have no loss, and several calls
+        with a single loss are a mean over dropout. Fires if one of the counts is at least ``patience``; undecided while
+        one is between 1 and that. Fires too if the losses of several evaluations, of at least 3 each and with updates
+        without such losses in between, add up to ``patience``. Of ``patience`` calls without a loss, between two
+        updates and with dropout in training mode, it remarks at the end of the run.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
         Dropout called as a function (``F.dropout``) has no mode of its own and is not visible. It is not known
-        whether a module ran, only that it belongs to the model. A validation in one or two batches is taken
-        for a look at the outputs. Not counted are choices that leave the model itself in the other mode (frozen
-        batch normalization, Monte Carlo dropout), and a model whose only such modules belong to a frozen part. Some
-        intended uses fire as well: updates of batch normalization averages without gradients, a fine-tuning of all
-        parameters without dropout by ``model.eval()``.
+        whether a module ran, only that it belongs to the model. A validation in one or two batches is taken for a
+        look at the outputs, and one that computes only an accuracy gets the remark. Not counted are choices that
+        leave the model itself in the other mode (frozen batch normalization, Monte Carlo dropout), and a model whose
+        only such modules belong to a frozen part. Some intended uses fire as well: a fine-tuning of all parameters
+        without dropout by ``model.eval()``.
     Args:
         patience: Steps or calls in a row, >= 1.
     Source:
@@ -77,7 +83,7 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         return Needs(
             tuple(
                 TensorNeed("checks", regex=f"{check}$", statistics=("value",), modes=("train", "eval"), every=_EVERY)
-                for check in (_STEPS, _CALLS)
+                for check in (_STEPS, _CALLS, _OTHERS)
             )
         )
 
@@ -86,12 +92,16 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         for reading in window.readings("value"):
             if reading.tensor.endswith(_CALLS):
                 known.setdefault((reading.worker, reading.tensor), _Evaluations()).add(reading.value)
+            elif reading.tensor.endswith(_OTHERS) and reading.value < math.inf:
+                others = known.setdefault((reading.worker, reading.tensor), _Evaluations())
+                others.others = max(others.others, int(reading.value))
         return known
 
     def evaluate(self, window: Window) -> Verdict:
         readings = [reading for reading in window.readings("value") if reading.value == reading.value]
         if not readings:
             return Undecided("no model was seen")
+        readings = [reading for reading in readings if not reading.tensor.endswith(_OTHERS)]
         counts = [reading for reading in readings if reading.value >= 0]
         if not counts:
             return NotApplicable("no trained model has dropout or batch normalization")
@@ -102,17 +112,29 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
             known = window.memory.get((reading.worker, reading.tensor))
             if known is not None and known.calls >= self.patience and known.count > 1 and known.has_pause:
                 return self._fired(reading, known)
-        return suspected(int(worst.value), self.patience, "steps or calls in a row") if worst.value else Clear()
+        if worst.value:
+            return suspected(int(worst.value), self.patience, "steps or evaluated batches in a row")
+        remarks = self._remarks(window.memory)
+        return Clear({"remarks": remarks} if remarks else {})
+
+    def _remarks(self, known: dict[tuple[str, str], _Evaluations]) -> list[str]:
+        return [
+            f"{tensor.rpartition('/')[0]} was called up to {of.others:,} times without gradients between two updates "
+            "while dropout was active, and no loss was computed: what is sampled or predicted then is random, unless "
+            "model.eval() comes before it"
+            for (_, tensor), of in known.items()
+            if of.others >= self.patience
+        ][:1]
 
     def _fired(self, worst: TensorReading, evaluations: _Evaluations | None = None) -> Fired:
         is_training = worst.tensor.endswith(_STEPS)
         model, count = worst.tensor.rpartition("/")[0], int(evaluations.calls if evaluations else worst.value)
-        where = f"{evaluations.count:,} evaluations" if evaluations else "a row"
+        where = f"in {evaluations.count:,} evaluations" if evaluations else "in a row"
         return Fired(
             f"{model}: {count:,} training steps in a row with all dropout and batch normalization in evaluation mode"
             if is_training
-            else f"{model}: {count:,} calls without gradients in {where} with dropout or batch normalization in "
-            "training mode",
+            else f"{model}: {count:,} batches {where} evaluated, a loss without gradients of each, while dropout or "
+            "batch normalization was in training mode",
             tensors=(worst.tensor,),
             evidence={"in_a_row": count, "patience": self.patience, "is_training": is_training},
             suggestion="model.train() at the start of each epoch, or after validation; "

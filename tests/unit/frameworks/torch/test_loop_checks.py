@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.nn.functional as F
 from hooked_run import scalars, watch
 from torch import nn
 
@@ -193,19 +194,68 @@ def test_a_model_without_mode_dependent_modules_is_marked(tmp_path: Path, has_dr
     assert not any(name.endswith("/eval_calls_in_train_mode") for name in values)
 
 
-def test_calls_without_gradients_between_two_updates_are_counted_while_hooks_are_installed(tmp_path: Path) -> None:
-    model = small()
+def _evaluate(model: nn.Module) -> None:
+    for _ in range(4):
+        F.mse_loss(model(torch.randn(3, 4)), torch.zeros(3, 1))
+
+
+def _evaluate_pairs(model: nn.Module) -> None:
+    for _ in range(2):
+        F.mse_loss(model(torch.randn(3, 4)), model(torch.randn(3, 4)))
+
+
+def _evaluate_by_module(model: nn.Module) -> None:
+    for _ in range(4):
+        nn.MSELoss()(model(torch.randn(3, 4)), torch.zeros(3, 1))
+
+
+def _evaluate_long(model: nn.Module) -> None:
+    for _ in range(20):
+        F.mse_loss(model(torch.randn(3, 4)), torch.zeros(3, 1))
+
+
+def _sample(model: nn.Module) -> None:
+    for _ in range(4):
+        model(torch.randn(3, 4))
+
+
+def _average_over_dropout(model: nn.Module) -> None:
+    mean = torch.stack([model(torch.ones(3, 4)) for _ in range(4)]).mean(0)
+    F.mse_loss(mean, torch.zeros(3, 1))
+
+
+def _score_each_sample(model: nn.Module) -> None:
+    for _ in range(4):
+        F.mse_loss(model(torch.randn(3, 4)), torch.zeros(3, 1), reduction="none")
+
+
+@pytest.mark.parametrize(
+    ("use", "evaluated", "others"),
+    [
+        (_evaluate, 4.0, 1.0),
+        (_evaluate_pairs, 2.0, 2.0),
+        (_evaluate_by_module, 4.0, 1.0),
+        (_evaluate_long, 20.0, 1.0),
+        (_sample, 0.0, 4.0),
+        (_average_over_dropout, 0.0, 4.0),
+        (_score_each_sample, 0.0, 4.0),
+    ],
+)
+def test_a_loss_without_gradients_makes_a_call_an_evaluation(
+    tmp_path: Path, use: Callable[[nn.Module], None], evaluated: float, others: float
+) -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.Linear(4, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
     def train() -> None:
         for _ in range(3):
             loop(model, optimizer, optimizer.zero_grad)()
             with torch.no_grad():
-                for _ in range(4):
-                    model(torch.randn(3, 4))
+                use(model)
 
-    run = watch(tmp_path, train, "checks:every=1", "outputs:every=1")
-    assert max(scalars(run, "checks")["Sequential/eval_calls_in_train_mode"].values()) == 4.0
+    counts = scalars(watch(tmp_path, train, "checks:every=1", "outputs:every=1"), "checks")
+    assert max(counts["Sequential/eval_calls_in_train_mode"].values()) == evaluated
+    assert max(counts["Sequential/other_calls_with_dropout"].values()) == others
 
 
 def test_frozen_batch_normalization_is_no_training_in_evaluation_mode(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -64,7 +65,8 @@ class LoopChecks:
 
     Names, all in the collection ``checks``: ``<optimizer>/steps_without_zero_grad``,
     ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row; the first is -1 for a
-    model without dropout and batch normalization),
+    model without dropout and batch normalization; the second counts losses without gradients),
+    ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
     ``<parameter>/outside_optimizers`` (1 or 0), ``<model>/replicas`` (see ``count_replicas``) and the memory of the
     process.
     """
@@ -114,7 +116,12 @@ class LoopChecks:
         """Handle a call of an outermost module without gradients."""
         for model in list(self._models.values()):
             if any(reference() is called for reference in model.roots):
-                model.modes.on_call_without_gradients()
+                model.modes.on_call_without_gradients(called)
+
+    def loss_without_gradients(self) -> None:
+        """Handle a loss that was computed, as one number, without gradients."""
+        for model in list(self._models.values()):
+            model.modes.on_loss_without_gradients()
 
     def _label(self, optimizer: torch.optim.Optimizer) -> str:
         """Return the optimizer's class, with a number if another live optimizer has the same label."""
@@ -133,7 +140,8 @@ class LoopChecks:
             results[f"{model.name}/train_steps_in_eval_mode"] = float(model.modes.steps_in_eval_mode)
             calls = model.modes.take_calls()
             if calls is not None:
-                results[f"{model.name}/eval_calls_in_train_mode"] = float(calls)
+                results[f"{model.name}/eval_calls_in_train_mode"] = float(calls.evaluated)
+                results[f"{model.name}/other_calls_with_dropout"] = float(calls.others)
         else:
             results[f"{model.name}/train_steps_in_eval_mode"] = _NO_MODES
         trained = (reference() for other in self._models.values() for reference in other.roots)
@@ -147,8 +155,27 @@ class LoopChecks:
 # --- modes of a model's dropout and batch normalization modules during training ------------------------------
 
 
+_CALLS_OF_A_LOSS: Final = 3
+"""Calls of a model from which one loss is computed: a pair, or a triplet. Several more are a mean over dropout."""
+_REGULAR: Final = 3
+"""Losses of one call each, and no other call, after which further calls are taken for such: losses of the first calls
+of a step are seen, not those of all."""
+
+
+@dataclass(slots=True)
+class CallsInTrainMode:
+    """Calls of a model without gradients between two updates, with dropout or batch normalization in training mode."""
+
+    evaluated: int = 0
+    """The losses that were computed of them: an evaluation does that."""
+    others: int = 0
+    """Those of which no loss was computed, with dropout in training mode: samples, rollouts, predictions, targets."""
+
+
 class ModuleModes:
     """Counts a model's consecutive steps in eval mode, and its consecutive calls without gradients in training mode.
+
+    A call counts as an evaluation once a loss is computed after it, and before the model is called several times more.
 
     The mode of the model itself tells a mistake from a choice: batch normalization that is frozen, and dropout that
     stays active for an estimate of uncertainty, have another mode than the model. A step costs a search for the first
@@ -159,10 +186,14 @@ class ModuleModes:
         roots = list(roots)
         self._roots = [weakref.ref(root) for root in roots]
         self._modules = [weakref.ref(module) for root in roots for module in root.modules() if has_modes(module)]
+        self._dropout = [module for module in self._modules if not isinstance(module(), _BatchNorm)]
         self._is_frozen_in_part = not all(parameter.requires_grad for root in roots for parameter in root.parameters())
-        self._version = self._calls = 0
+        self._version = 0
+        self._calls = CallsInTrainMode()
+        self._pending: dict[int, int] = {}
+        """How often each root was called since the last loss."""
         self.steps_in_eval_mode = 0
-        self.calls_in_train_mode: int | None = None
+        self._most: CallsInTrainMode | None = None
         """The most calls between two updates since ``take_calls``; None: no call without gradients was observed."""
 
     def __bool__(self) -> bool:
@@ -173,19 +204,39 @@ class ModuleModes:
         is_in_eval_mode = not _is_any_training(self._roots) and not _is_any_training(self._modules)
         self.steps_in_eval_mode = self.steps_in_eval_mode + 1 if is_in_eval_mode and self._is_trained() else 0
 
-    def on_call_without_gradients(self) -> None:
+    def on_call_without_gradients(self, called: torch.nn.Module) -> None:
         """Count a call of the model without gradients."""
         version = self._trained_version()
-        if version != self._version:
-            self._version, self._calls = version, 0
         is_training = _is_any_training(self._roots) and _is_any_training(self._modules)
-        self._calls = self._calls + 1 if is_training else 0
-        self.calls_in_train_mode = max(self._calls, self.calls_in_train_mode or 0)
+        if version != self._version or not is_training:
+            self._version, self._calls = version, CallsInTrainMode()
+            self._pending.clear()
+        self._most = self._most or CallsInTrainMode()
+        if not is_training:
+            return
+        if self._calls.evaluated >= _REGULAR and not self._calls.others:
+            self._count_loss()
+            return
+        self._pending[id(called)] = self._pending.get(id(called), 0) + 1
+        self._calls.others += _is_any_training(self._dropout)
+        self._most.others = max(self._most.others, self._calls.others)
 
-    def take_calls(self) -> int | None:
-        """Return ``calls_in_train_mode``, and start over."""
-        calls = self.calls_in_train_mode
-        self.calls_in_train_mode = 0 if calls is not None else None
+    def on_loss_without_gradients(self) -> None:
+        """Count the calls since the last loss as an evaluation, if they are not many."""
+        if 0 < max(self._pending.values(), default=0) <= _CALLS_OF_A_LOSS:
+            self._calls.others = max(self._calls.others - sum(self._pending.values()), 0)
+            self._count_loss()
+        self._pending.clear()
+
+    def _count_loss(self) -> None:
+        self._calls.evaluated += 1
+        if self._most is not None:
+            self._most.evaluated = max(self._most.evaluated, self._calls.evaluated)
+
+    def take_calls(self) -> CallsInTrainMode | None:
+        """Return the most calls between two updates, and start over; None: none was observed so far."""
+        calls = self._most
+        self._most = CallsInTrainMode() if calls is not None else None
         return calls
 
     def _is_trained(self) -> bool:

@@ -67,8 +67,8 @@ class ForwardHooks:
         self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
         self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
         self._passes = StepPasses(callbacks.evaluation, warn, facts)
-        self._recorded = ForwardLosses(callbacks, self._passes)
-        self.losses = self._recorded.calls
+        self.recorded = ForwardLosses(callbacks, self._passes)
+        self.losses = self.recorded.calls
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
@@ -320,13 +320,13 @@ class ForwardHooks:
         collections = module_collections(module, kind, "output", is_outermost=is_outermost)
         captured = self._capture_tensors(name, "output", collections, output)
         if is_loss:
-            self._recorded.add(captured, args, kwargs, getattr(module, "reduction", "mean"))
+            self.recorded.add(captured, args, kwargs, getattr(module, "reduction", "mean"))
             options = {**vars(module), **kwargs}
             self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, (*args, *kwargs.values()), options)
         elif is_outermost:
             self._names.call(self._passes.note_outputs, module, output)
             model = self._state.model
-            self._recorded.add_own(module, captured, output, is_trained=model is not None and model.is_trained)
+            self.recorded.add_own(module, captured, output, is_trained=model is not None and model.is_trained)
 
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
@@ -368,7 +368,7 @@ class ForwardHooks:
         start_ns = time.thread_time_ns()
         captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
-            self._recorded.add(captured, args, kwargs, kwargs.get("reduction", "mean"))
+            self.recorded.add(captured, args, kwargs, kwargs.get("reduction", "mean"))
             self.add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
         self._passes.charge(time.thread_time_ns() - start_ns)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -25,6 +25,9 @@ class ForwardLosses:
         self._evaluation, self._passes = callbacks.evaluation, passes
         self._names = callbacks.facts.of("names of losses are")
         self._evaluated = callbacks.facts.of("losses of evaluation are", is_vital=True)
+        self._checks = callbacks.facts.of("checks of the training loop are")
+        self.on_loss_without_gradients: Callable[[], None] = lambda: None
+        """Called with each loss that is one number and was computed without gradients."""
 
     def add(self, captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any], reduction: Any) -> None:
         """Add a loss call.
@@ -38,6 +41,7 @@ class ForwardLosses:
         for name, output in captured:
             self._names.call(self.calls.add, name, output, target)
             self._evaluated.call(self._record, name, output, target, reduction)
+            self._note_evaluation(output)
 
     def add_own(self, called: torch.nn.Module, captured: Captured, output: Any, *, is_trained: bool) -> None:
         """Add the loss that a model itself returns: the number of its output that backward is called on.
@@ -58,8 +62,14 @@ class ForwardLosses:
                 self.calls.add_output(model, place, names[id(number)], number)
             own = self.calls.own_name(model, place)
             is_loss = is_trained and number.dim() == 0 and (own is not None or place == "loss")
+            if is_loss:
+                self._note_evaluation(number)
             if is_loss and self._passes.is_of_eval(number):
                 self._report(own, eval_mean(number, None, "mean"))
+
+    def _note_evaluation(self, loss: torch.Tensor) -> None:
+        if loss.numel() == 1 and not torch.is_grad_enabled():
+            self._checks.call(self.on_loss_without_gradients)
 
     def _report(self, name: str | None, value: DeviceScalar | float | None) -> None:
         if value is not None:

@@ -35,7 +35,8 @@ def no_learning(*, healthy: bool) -> None:
     """Fine-tuning: the head is replaced after the optimizer was created, which keeps updating the old one.
 
     leadline run --preset full --rule no_learning faults.py no_learning
-    step 5  no_learning: 2.bias, and 1 more parameter: gradients since step 0, but no optimizer holds it
+    step 5  no_learning: 2.bias, and 1 more parameter: gradients at each of 6 captured steps (0 to 5), but no
+        optimizer holds it
     names 2.weight/outside_optimizers, 2.bias/outside_optimizers
     """
     model = classifier()
@@ -82,8 +83,8 @@ def unused_parameter(*, healthy: bool) -> None:
     """A layer is created and passed to the optimizer, but forward() never calls it.
 
     leadline run --preset full --rule unused_parameter faults.py unused_parameter
-    step 50  unused_parameter: second.weight, and 1 more parameter: no gradient up to step 50, though an optimizer
-        holds it
+    step 50  unused_parameter: second.weight, and 1 more parameter: no gradient at each of 8 captured steps (0 to 50),
+        though an optimizer holds it
     names second.weight, second.bias
     """
     model = Branches(is_used=healthy)

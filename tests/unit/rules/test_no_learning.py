@@ -30,7 +30,7 @@ def test_unchanged_bits_fire_once_the_steps_have_passed() -> None:
     assert [type(verdict) for verdict in judge(weight(0, 7.0), weight(19, 7.0))] == [Undecided, Undecided]
     results = judge(weight(0, 7.0), weight(20, 7.0))
     assert isinstance(results[-1], Fired)
-    assert results[-1].message == "a.weight: not a bit has changed since step 0, despite gradients"
+    assert results[-1].message == "a.weight: the same bits at each of 2 captured steps (0 to 20), despite gradients"
 
 
 @pytest.mark.parametrize("gradient", [0.0, None, math.nan, math.inf])
@@ -77,7 +77,9 @@ def test_a_parameter_outside_any_optimizer() -> None:
 
     results = judge(outside(0, 1.0), outside(4, 1.0), outside(5, 1.0))
     assert [isinstance(verdict, Fired) for verdict in results] == [False, False, True]
-    assert results[-1].message == "lost.weight: gradients since step 0, but no optimizer holds it"
+    assert (
+        results[-1].message == "lost.weight: gradients at each of 3 captured steps (0 to 5), but no optimizer holds it"
+    )
     assert not isinstance(judge(outside(0, 1.0), outside(10, 0.0), outside(20, 1.0))[-1], Fired)
 
 

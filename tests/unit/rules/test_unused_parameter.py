@@ -29,7 +29,10 @@ def test_fires_once_the_steps_have_passed() -> None:
     assert [type(verdict) for verdict in judge(held(0), held(49))] == [Undecided, Undecided]
     results = judge(held(0), held(50))
     assert isinstance(results[-1], Fired)
-    assert results[-1].message == "a.weight: no gradient up to step 50, though an optimizer holds it"
+    assert (
+        results[-1].message
+        == "a.weight: no gradient at each of 2 captured steps (0 to 50), though an optimizer holds it"
+    )
 
 
 @pytest.mark.parametrize("gradient", [1.0, 0.0, math.nan])

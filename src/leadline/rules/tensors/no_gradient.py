@@ -16,6 +16,7 @@ from leadline.rules.losses.converged import LossLevels
 from leadline.rules.losses.guess import is_loss_call
 from leadline.rules.messages import clear_if_complete, suspected
 from leadline.rules.rule import Rule
+from leadline.rules.streak import Streak
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -31,40 +32,20 @@ _LAYER_CAPTURES: Final = 10
 
 
 @dataclass(slots=True)
-class _Streak:
-    """Captures in a row without a gradient."""
-
-    since: int
-    """The train step of the first one."""
-    until: int
-    """The train step of the latest one."""
-    captures: int = 1
-
-    def extend(self, step: int) -> None:
-        """Add a capture."""
-        self.until, self.captures = step, self.captures + 1
-
-    @property
-    def steps(self) -> str:
-        """The steps of the captures, as messages have them."""
-        return f"at each of {self.captures:,} captured steps ({self.since:,} to {self.until:,})"
-
-
-@dataclass(slots=True)
 class _Known:
     """The gradients and losses of a run so far."""
 
-    parameters: dict[str, _Streak] = field(default_factory=dict)
+    parameters: dict[str, Streak] = field(default_factory=dict)
     """The parameters without a gradient at their latest capture."""
     held: dict[str, tuple[str, int]] = field(default_factory=dict)
     """All parameters that an optimizer updates, with their worker and their place in its capture."""
     missing: set[str] = field(default_factory=set)
     """The parameters without a gradient that have not even one of zeros."""
-    norms: dict[str, _Streak] = field(default_factory=dict)
+    norms: dict[str, Streak] = field(default_factory=dict)
     """The norms that are exactly 0."""
     rests: dict[str, int] = field(default_factory=dict)
     """The most captures in a row without a gradient after which a parameter, or norm, had one again."""
-    zero_losses: _Streak | None = None
+    zero_losses: Streak | None = None
     """The steps since the first one, as long as every loss is exactly 0."""
     is_of_known_loss: bool = False
     """Whether one of these losses is that of a loss call, which is 0 for perfect predictions alone."""
@@ -326,7 +307,7 @@ def _note_losses(known: _Known, window: Window) -> None:
     if losses and not known.has_trained:
         known.is_of_known_loss |= any(is_loss_call(reading.tensor) for reading in losses)
         if known.zero_losses is None:
-            known.zero_losses = _Streak(losses[0].mode_step, losses[0].mode_step)
+            known.zero_losses = Streak.begin(losses[0].mode_step)
         else:
             known.zero_losses.extend(losses[0].mode_step)
 
@@ -364,7 +345,7 @@ def _note_norms(known: _Known, window: Window, *, has_lesson: bool) -> None:
             _extend(known.norms, name, window.step)
 
 
-def _note_gradient(known: _Known, streaks: dict[str, _Streak], name: str) -> None:
+def _note_gradient(known: _Known, streaks: dict[str, Streak], name: str) -> None:
     """Note that a parameter, or norm, has a gradient; a pause before it is one that may come again."""
     pause = streaks.pop(name, None)
     if pause is not None and name in known.had_gradient:
@@ -373,14 +354,14 @@ def _note_gradient(known: _Known, streaks: dict[str, _Streak], name: str) -> Non
     known.had_gradient.add(name)
 
 
-def _extend(streaks: dict[str, _Streak], name: str, step: int) -> None:
+def _extend(streaks: dict[str, Streak], name: str, step: int) -> None:
     if name in streaks:
         streaks[name].extend(step)
     else:
-        streaks[name] = _Streak(step, step)
+        streaks[name] = Streak.begin(step)
 
 
-def _shortest(known: _Known, names: list[str]) -> _Streak:
+def _shortest(known: _Known, names: list[str]) -> Streak:
     """Return the captures at which none of the parameters had a gradient."""
     return min((known.parameters[name] for name in names), key=lambda streak: streak.captures)
 

@@ -15,6 +15,7 @@ from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import and_more, clear_if_complete, too_few
 from leadline.rules.rule import Rule
+from leadline.rules.streak import Streak
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -32,10 +33,9 @@ _CONVERGED: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class _Unchanged:
-    """A parameter whose bits have not changed since a step, with a gradient at every capture."""
+    """A parameter whose bits are the same, with a gradient, at captures in a row."""
 
-    since: int
-    """The step of the mode."""
+    streak: Streak
     checksum: float
     rate: float
     """The largest learning rate at that step."""
@@ -46,8 +46,8 @@ class _Known:
     """The parameters and learning rates of a worker."""
 
     unchanged: dict[str, _Unchanged] = field(default_factory=dict)
-    unmanaged: dict[str, int] = field(default_factory=dict)
-    """Parameters with a gradient that no optimizer holds, with the first such step."""
+    unmanaged: dict[str, Streak] = field(default_factory=dict)
+    """Parameters with a gradient that no optimizer holds."""
     frozen: tuple[str, int] | None = None
     """The check of a model of which everything is frozen, and the first such step."""
     rates: dict[str, float] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class _Known:
     """The largest gradient of each parameter so far."""
     first_step: int | None = None
     """The step at which parameters were first captured."""
-    zero_since: int | None = None
-    """The step since which every learning rate is 0."""
+    at_rest: Streak | None = None
+    """The captures in a row at which every learning rate is 0."""
     levels: LossLevels = field(default_factory=LossLevels)
 
     def has_converged(self, parameter: str, gradient: float) -> bool:
@@ -86,7 +86,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
         bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of
         a parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs
-        to change.
+        to change. A parameter that does not require a gradient has none, whatever it has from before it was frozen.
     Not a number:
         A gradient with NaN or infinity should not change anything (a gradient scaler skips such steps): the count
         is reset.
@@ -176,30 +176,33 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             return too_few(followed, self.steps, "steps between captures of the parameters")
         return clear_if_complete(window, "parameters")
 
-    def _judge(self, known: _Known, step: int, readings: Iterable[TensorReading]) -> tuple[str, list[str], int] | None:
-        """Return the kind of finding, its parameters, and the step since when."""
+    def _judge(
+        self, known: _Known, step: int, readings: Iterable[TensorReading]
+    ) -> tuple[str, list[str], Streak] | None:
+        """Return the kind of finding, its parameters, and the captures that it is about."""
         names = {reading.tensor for reading in readings}
-        if known.zero_since is not None and names & set(known.rates) and step - known.zero_since >= self.steps:
-            return "rate", sorted(known.rates), known.zero_since
+        rest = known.at_rest
+        if rest is not None and names & set(known.rates) and step - rest.since >= self.steps:
+            return "rate", sorted(known.rates), rest
         steps = min(self.steps, _UNMANAGED_STEPS)
         if known.frozen is not None and known.frozen[0] in names and step - known.frozen[1] >= steps:
-            return "frozen", [known.frozen[0]], known.frozen[1]
-        unmanaged = [name for name, since in known.unmanaged.items() if step - since >= steps and name in names]
+            return "frozen", [known.frozen[0]], Streak(known.frozen[1], step)
+        unmanaged = [name for name, one in known.unmanaged.items() if step - one.since >= steps and name in names]
         if unmanaged:
-            return "outside", unmanaged, min(known.unmanaged[name] for name in unmanaged)
+            return "outside", unmanaged, known.unmanaged[unmanaged[0]]
         unchanged = [
             name
             for name, parameter in known.unchanged.items()
             if name in names and self._is_unchanged(known, parameter, step)
         ]
         if unchanged:
-            return "still", unchanged, min(known.unchanged[name].since for name in unchanged)
+            return "still", unchanged, known.unchanged[unchanged[0]].streak
         return None
 
     def _is_unchanged(self, known: _Known, parameter: _Unchanged, step: int) -> bool:
-        return step - parameter.since >= self.steps and not _rate(known) > parameter.rate
+        return step - parameter.streak.since >= self.steps and not _rate(known) > parameter.rate
 
-    def _fired(self, kind: str, names: list[str], since: int, *, worker: str) -> Fired:
+    def _fired(self, kind: str, names: list[str], streak: Streak, *, worker: str) -> Fired:
         more = and_more(len(names) - 1, "parameter")
         message, suggestion = {
             "frozen": (
@@ -208,17 +211,17 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 "frozen in place of the part that was trained before",
             ),
             "rate": (
-                f"every learning rate has been 0 since step {since}",
+                f"every learning rate is 0 {streak.steps}",
                 "checking the length and last value of the scheduler, or a floor (eta_min, min_lr); "
                 "usually the schedule ends before the training",
             ),
             "outside": (
-                f"{names[0].removesuffix(_UNMANAGED)}{more}: gradients since step {since}, but no optimizer holds it",
+                f"{names[0].removesuffix(_UNMANAGED)}{more}: gradients {streak.steps}, but no optimizer holds it",
                 "passing model.parameters() to the optimizer after the model is complete, or "
                 "requires_grad_(False) for frozen layers; usually a layer was created or replaced after the optimizer",
             ),
             "still": (
-                f"{names[0]}{more}: not a bit has changed since step {since}, despite gradients",
+                f"{names[0]}{more}: the same bits {streak.steps}, despite gradients",
                 "a ten times higher learning rate, or float32 copies of half precision weights; usually updates are "
                 "lost to rounding, its learning rate is 0, or something writes old values back after each step",
             ),
@@ -228,8 +231,14 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             tensors=tuple(names),
             suggestion=suggestion,
             worker=worker,
-            evidence={"kind": kind, "since_step": since, "parameters": len(names), "steps": self.steps},
-            since_step=since,
+            evidence={
+                "kind": kind,
+                "since_step": streak.since,
+                "captures": streak.captures,
+                "parameters": len(names),
+                "steps": self.steps,
+            },
+            since_step=streak.since,
         )
 
 
@@ -248,7 +257,7 @@ def _largest(gradients: Mapping[tuple[str, str], float]) -> dict[str, float]:
 
 def _note_unmanaged(known: _Known, reading: TensorReading) -> None:
     if reading.value > 0:
-        known.unmanaged.setdefault(reading.tensor, reading.mode_step)
+        known.unmanaged.setdefault(reading.tensor, Streak.begin(reading.mode_step)).extend(reading.mode_step)
     else:
         known.unmanaged.pop(reading.tensor, None)
 
@@ -257,9 +266,11 @@ def _note_rates(known: _Known, readings: list[TensorReading]) -> None:
     known.rates = {reading.tensor: reading.value for reading in readings}
     known.highest_rate = max(known.highest_rate, _rate(known))
     if any(known.rates.values()):
-        known.zero_since = None
-    elif known.zero_since is None:
-        known.zero_since = readings[0].mode_step
+        known.at_rest = None
+    elif known.at_rest is None:
+        known.at_rest = Streak.begin(readings[0].mode_step)
+    else:
+        known.at_rest.extend(readings[0].mode_step)
 
 
 def _note_checksum(known: _Known, reading: TensorReading, *, has_gradient: bool) -> None:
@@ -268,4 +279,6 @@ def _note_checksum(known: _Known, reading: TensorReading, *, has_gradient: bool)
     if not has_gradient:
         known.unchanged.pop(reading.tensor, None)
     elif before is None or before.checksum != reading.value or _rate(known) > before.rate:
-        known.unchanged[reading.tensor] = _Unchanged(reading.mode_step, reading.value, _rate(known))
+        known.unchanged[reading.tensor] = _Unchanged(Streak.begin(reading.mode_step), reading.value, _rate(known))
+    else:
+        before.streak.extend(reading.mode_step)

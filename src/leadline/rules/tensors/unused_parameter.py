@@ -12,6 +12,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import and_more, clear_if_complete
 from leadline.rules.rule import Rule
+from leadline.rules.streak import Streak
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 class _Usage:
     """The use of a parameter since it was first captured."""
 
-    first_step: int
+    streak: Streak
+    """The captures of it."""
     checksum: float
     is_updated: bool = False
     """Whether an optimizer holds it and it requires a gradient."""
@@ -68,7 +70,8 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
         updated = {(reading.worker, reading.tensor) for reading in window.readings("update_ratio")}
         for reading in window.readings("checksum"):
             key = (reading.worker, reading.tensor)
-            usage = usages.setdefault(key, _Usage(reading.mode_step, reading.value))
+            usage = usages.setdefault(key, _Usage(Streak.begin(reading.mode_step), reading.value))
+            usage.streak.extend(reading.mode_step)
             usage.is_updated |= key in updated
             usage.is_used |= (
                 reading.worker,
@@ -83,19 +86,20 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
         unused = [
             reading
             for reading, usage in held
-            if not usage.is_used and reading.mode_step - usage.first_step >= self.steps
+            if not usage.is_used and reading.mode_step - usage.streak.since >= self.steps
         ]
         if unused:
             first = unused[0]
+            usage = window.memory[first.worker, first.tensor]
             tensors = tuple(dict.fromkeys(reading.tensor for reading in unused))
             return Fired(
-                f"{first.tensor}{and_more(len(tensors) - 1, 'parameter')}: no gradient up to step "
-                f"{first.mode_step}, though an optimizer holds it",
+                f"{first.tensor}{and_more(len(tensors) - 1, 'parameter')}: no gradient {usage.streak.steps}, though "
+                "an optimizer holds it",
                 tensors=tensors,
                 evidence={
                     "parameters": len(tensors),
                     "elements": sum(reading.elements for reading in unused),
-                    "first_step": window.memory[first.worker, first.tensor].first_step,
+                    "first_step": usage.streak.since,
                     "steps": self.steps,
                 },
                 suggestion="checking whether forward() calls this layer, or requires_grad_(False) if it is not meant "
@@ -106,7 +110,7 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
             return Undecided("no parameter of an optimizer was captured at this step")
         suspects = [(reading, usage) for reading, usage in held if not usage.is_used]
         if suspects:
-            steps = max(reading.mode_step - usage.first_step for reading, usage in suspects)
+            steps = max(reading.mode_step - usage.streak.since for reading, usage in suspects)
             why = f"{suspects[0][0].tensor} had no gradient for {steps:,} of {self.steps:,} steps so far"
             return Undecided(why, stage="suspected")
         return clear_if_complete(window, "parameters")

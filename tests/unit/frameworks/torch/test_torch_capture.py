@@ -145,6 +145,27 @@ def test_frozen_and_unused_parameters_have_no_gradients(tmp_path: Path) -> None:
     assert "unused.weight" in run.tensor_names(collection="weights")
 
 
+@pytest.mark.parametrize("is_new_optimizer", [False, True])
+def test_a_gradient_from_before_its_parameter_was_frozen_is_none(tmp_path: Path, is_new_optimizer: bool) -> None:
+    model = nn.ModuleDict({"features": nn.Linear(4, 4), "head": nn.Linear(4, 2)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        used = optimizer
+        for step in range(6):
+            if step == 3:
+                model["features"].requires_grad_(False)
+                used = torch.optim.SGD(model["head"].parameters(), lr=0.1) if is_new_optimizer else used
+            model["head"].zero_grad()
+            model["head"](model["features"](torch.ones(3, 4))).sum().backward()
+            used.step()
+        assert model["features"].weight.grad is not None
+
+    run = watch(tmp_path, train, *EVERY)
+    assert max(run.tensor("gradient/features.weight").steps()) == 2
+    assert max(run.tensor("gradient/head.weight").steps()) > 2
+
+
 def test_gradients_of_closures_are_captured_after_the_first_evaluation(tmp_path: Path) -> None:
     model = small()
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=4)

@@ -52,6 +52,7 @@ class TorchSubject:
         self.model, self._named = names.name(optimizer)
         self.optimizer = type(optimizer).__name__
         self._ids = {id(parameter) for parameter in parameters_of(optimizer)}
+        self._trained = _trained(optimizer)
         self.parameters = len(self._ids)
         names_of_updated = frozenset(named.name for named in self._named if id(named.parameter) in self._ids)
         self._label, self._prefix = labels.of(optimizer, self.optimizer, names_of_updated)
@@ -62,7 +63,9 @@ class TorchSubject:
 
     def is_current(self) -> bool:
         optimizer = self._optimizer()
-        return optimizer is not None and {id(parameter) for parameter in parameters_of(optimizer)} == self._ids
+        if optimizer is None or {id(parameter) for parameter in parameters_of(optimizer)} != self._ids:
+            return False
+        return _trained(optimizer) == self._trained
 
     def hyperparameters(self) -> dict[str, Number]:
         optimizer = self._optimizer()
@@ -140,6 +143,11 @@ class TorchSubject:
                     f"memory on the device than device_bytes allows ({free_bytes:,} bytes)"
                 )
         return self._weights_before[key]
+
+
+def _trained(optimizer: torch.optim.Optimizer) -> set[int]:
+    """Return the ids of the parameters that an optimizer holds and that are not frozen."""
+    return {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
 
 
 def _settings(

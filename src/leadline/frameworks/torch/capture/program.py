@@ -12,7 +12,14 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.capture.requests import ON_UPDATE
-from leadline.frameworks.torch.capture.tensor_specs import SpecGroup, State, TensorSpec, are_plain, group_specs
+from leadline.frameworks.torch.capture.tensor_specs import (
+    SpecGroup,
+    State,
+    TensorSpec,
+    are_plain,
+    gradient_of,
+    group_specs,
+)
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.capture.weights_before import WeightsBefore
 from leadline.frameworks.torch.kernels.array_statistics import named_vectors
@@ -194,7 +201,7 @@ class TorchProgram:
         self, group: SpecGroup, scale: torch.Tensor | None, state: State
     ) -> tuple[list[torch.Tensor], tuple[bool, ...]]:
         if group.is_plain and scale is None:
-            plain = [spec.parameter.grad if spec.is_gradient else spec.parameter for spec in group.specs]
+            plain = [gradient_of(spec.parameter) if spec.is_gradient else spec.parameter for spec in group.specs]
             if are_plain(plain):
                 return plain, (True,) * len(plain)
         tensors = [self._readable(spec, scale, state) for spec in group.specs]

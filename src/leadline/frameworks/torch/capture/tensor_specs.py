@@ -50,11 +50,16 @@ class TensorSpec:
         if self.variable:
             tensor = state.get(self.parameter, {}).get(self.variable)
         else:
-            tensor = self.parameter.grad if self.is_gradient else self.parameter
+            tensor = gradient_of(self.parameter) if self.is_gradient else self.parameter
         if tensor is None:
             return None
         values = local(tensor.detach())
         return values / scale if self.is_gradient and scale is not None else values
+
+
+def gradient_of(parameter: torch.Tensor) -> torch.Tensor | None:
+    """Return a parameter's gradient; what a parameter has from before it was frozen is none."""
+    return parameter.grad if parameter.requires_grad else None
 
 
 @dataclass

@@ -31,9 +31,10 @@ class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
         Only the structure of the graph is evaluated.
     Blind spots:
         The 300 nodes nearest to the loss are looked at, which are not all of a large model; compiled models are not
-        seen. Pairs that are factors of one layer on purpose are left out: a narrow layer between two wider ones
-        (LoRA), convolutions with groups or with a kernel of size 1 in some dimension, the output projection of an
-        attention. So are a convolution and a linear layer in a row.
+        seen. Pairs that are factors of one layer on purpose are left out: a narrow layer between two wider ones, a pair
+        that is added to a frozen layer or to data (an adapter, such as LoRA), convolutions with groups or with a kernel
+        of size 1 in some dimension, the output projection of an attention. So are a convolution and a linear layer in a
+        row.
     Source:
         Ours; Saxe, McClelland and Ganguli, "Exact solutions to the nonlinear dynamics of learning in deep linear
         neural networks" (2014).

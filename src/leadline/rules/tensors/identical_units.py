@@ -25,8 +25,9 @@ class IdenticalUnits(Rule, frozen=True, kw_only=True):
         single unit, however long the model is trained. Random initial weights exist to prevent that.
     How it decides:
         At the first train step the weights of linear and convolution layers are read from the graph of each backward
-        pass. Fires if all units of a layer have the same weights and biases, and a layer that fits its output gives
-        the same weight to each of them.
+        pass. Fires if all units of a layer have the same weights and biases, and a layer that fits its output gives the
+        same weight to each of them. Units to which something else is added, as in a residual branch or an adapter that
+        starts with zeros, get gradients of their own and are left out.
     Not a number:
         Weights with NaN are equal to none.
     Blind spots:

@@ -189,6 +189,50 @@ def test_units_that_differ_somewhere(model: nn.Module) -> None:
     assert alike(model, ROWS) == []
 
 
+class Adapted(nn.Module):
+    """A frozen layer, and two factors of its change, of which the second starts with zeros."""
+
+    def __init__(self, base: nn.Linear, rank: int = 4) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.a = nn.Parameter(torch.randn(rank, base.in_features))
+        self.b = nn.Parameter(torch.zeros(base.out_features, rank))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        return self.base(inputs) + 2 * (inputs @ self.a.T @ self.b.T)
+
+
+@pytest.mark.parametrize("sizes", [(8, 8, 8), (8, 64, 4), (8, 4, 4)])
+def test_an_adapter_is_no_pair_and_its_zeros_are_not_identical_units(sizes: tuple[int, int, int]) -> None:
+    first, hidden, last = sizes
+    model = nn.Sequential(Adapted(nn.Linear(first, hidden)), nn.GELU(), Adapted(nn.Linear(hidden, last)))
+    assert pairs(model, ROWS) == []
+    assert alike(model, ROWS) == []
+    optimizer = torch.optim.SGD([model[2].b], lr=0.1)
+    model(ROWS).square().mean().backward()
+    optimizer.step()
+    assert not torch.equal(model[2].b[0], model[2].b[1])
+
+
+def test_zeros_at_the_end_of_residual_branches_are_not_identical_units() -> None:
+    branch = [nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)) for _ in range(2)]
+    for each in branch:
+        nn.init.zeros_(each[2].weight)
+    branch[1][0].weight.data.fill_(0.5)
+    model = Own(lambda x, one, two, head: head((x + one(x)) + two(x + one(x))), *branch, nn.Linear(8, 2))
+    assert "parts.0.2" not in [name.partition("+")[0] for name in alike(model, ROWS)]
+
+
+def test_a_residual_branch_without_an_activation_is_a_pair() -> None:
+    model = Own(
+        lambda x, start, one, two: (hidden := start(x).tanh()) + two(one(hidden)),
+        nn.Linear(8, 8),
+        nn.Linear(8, 8),
+        nn.Linear(8, 8),
+    )
+    assert pairs(model, ROWS) == ["parts.1+parts.2"]
+
+
 def test_the_size_of_the_data_that_layers_are_given() -> None:
     model = nn.Sequential(nn.Linear(8, 4), nn.ReLU(), nn.Linear(4, 2))
     found = LinearLayers(lambda: [model]).find(model(100 * ROWS).mean().grad_fn)

@@ -34,12 +34,18 @@ _CONVOLUTION: Final = "ConvolutionBackward0"
 _LAYOUTS: Final = frozenset({"CloneBackward0", "PermuteBackward0"})
 """Nodes that change the layout of images between convolutions."""
 
+_SCALES: Final = frozenset({"DivBackward0", "MulBackward0", "NativeDropoutBackward0"})
+_Users = dict[Any, list[Any]]
+"""The nodes that use the output of each node."""
+
 
 class LinearLayers:
     """Finds layers whose only input is the output of another one, which nothing else uses, and those given data.
 
-    Not a pair are: factors of a product of low rank (LoRA) or of a separable convolution (a kernel of 1, or of 1 along
-    some dimension, or with groups), the output projection of an attention, layers of different kinds.
+    Not a pair are: factors of a product of low rank or of a separable convolution (a kernel of 1, or of 1 along some
+    dimension, or with groups), a product that is added to a frozen layer (an adapter, such as LoRA), the output
+    projection of an attention, layers of different kinds. Units are not identical if something is added to each of
+    them: then their gradients differ (the zeros of an adapter, or of the last layer of a residual branch).
 
     Args:
         roots: Returns the models, to name layers.
@@ -53,16 +59,18 @@ class LinearLayers:
 
         Looks at the first 300 nodes below a node.
         """
-        nodes, uses = _nodes_below(root)
+        nodes, users = _nodes_below(root)
         pairs = [
             (first, node)
             for node in nodes
-            if (first := _layer_before(node, uses)) is not None and not _is_factored(first, node)
+            if (first := _layer_before(node, users)) is not None
+            and not _is_factored(first, node)
+            and not _is_adapter(node, users)
         ]
         found: dict[str, Any] = {f"loss/{CONSECUTIVE_LINEAR}": float(len(pairs))}
         for first, second in pairs[::-1][:_MAX_NAMED]:
             found[f"{self._name(first)}+{self._name(second)}/{CONSECUTIVE_LINEAR}"] = 1.0
-        alike = _identical_layers(nodes[::-1])
+        alike = _identical_layers(nodes[::-1], users)
         found[f"loss/{IDENTICAL_UNITS}"] = float(len(alike))
         for first, second in alike[:_MAX_NAMED]:
             found[f"{self._name(first)}+{self._name(second)}/{IDENTICAL_UNITS}"] = 1.0
@@ -85,7 +93,7 @@ class LinearLayers:
         return "layer"
 
 
-def _identical_layers(nodes: list[Any]) -> list[tuple[Any, Any]]:
+def _identical_layers(nodes: list[Any], users: _Users) -> list[tuple[Any, Any]]:
     """Return the layers whose units are identical, each with a later one that weighs all of them alike.
 
     Args:
@@ -95,6 +103,8 @@ def _identical_layers(nodes: list[Any]) -> list[tuple[Any, Any]]:
     pairs = []
     for place, (node, weight) in enumerate(layers):
         if weight.shape[0] < 2 or not (_are_alike(weight) and _are_biases_alike(node)):
+            continue
+        if _addition_to(node, users) is not None:
             continue
         fitting = [other for other in layers[place + 1 :] if other[1].shape[1] % weight.shape[0] == 0]
         if fitting and _are_alike(fitting[0][1].unflatten(1, (weight.shape[0], -1)).movedim(1, 0)):
@@ -151,28 +161,58 @@ def _data_of(node: Any) -> torch.Tensor | None:
     return data if data is not None and data.dim() and data.is_floating_point() else None
 
 
-def _nodes_below(root: Any) -> tuple[list[Any], dict[Any, int]]:
-    """Return the nodes nearest to a node, and how many of them use each node."""
-    nodes, uses = [root], {root: 0}
+def _nodes_below(root: Any) -> tuple[list[Any], _Users]:
+    """Return the nodes nearest to a node, and which of them use each node."""
+    nodes: list[Any] = [root]
+    users: _Users = {root: []}
     for node in nodes:
         for parent, _ in node.next_functions:
-            if parent in uses:
-                uses[parent] += 1
+            if parent in users:
+                users[parent].append(node)
             elif parent is not None:
-                uses[parent] = 1
+                users[parent] = [node]
                 if len(nodes) < _MAX_NODES:
                     nodes.append(parent)
-    return nodes, uses
+    return nodes, users
 
 
-def _layer_before(node: Any, uses: dict[Any, int]) -> Any:
+def _addition_to(layer: Any, users: _Users) -> Any:
+    """Return the node that adds something other than a bias to a layer's output, scaled or not; None: none does."""
+    node = layer
+    for _ in range(_MAX_VIEWS):
+        if len(users.get(node, ())) != 1:
+            return None
+        (before, node) = (node, users[node][0])
+        kind = kind_of(node)
+        if kind == "AddBackward0":
+            bias = _before_bias(node)
+            if bias is None or bias[0] is not before:
+                return node
+        elif kind not in VIEWS and kind not in _SCALES and kind not in _LAYOUTS:
+            return None
+    return None
+
+
+def _is_adapter(layer: Any, users: _Users) -> bool:
+    """Whether a layer's output is added to that of a frozen layer, or to what needs no gradient."""
+    added = _addition_to(layer, users)
+    if added is None:
+        return False
+    others = [below_views(edge)[0] for edge in added.next_functions]
+    return any(
+        other is None or ((kind_of(other) in _PRODUCTS or kind_of(other) == _CONVOLUTION) and _weight_of(other) is None)
+        for other in others
+    )
+
+
+def _layer_before(node: Any, users: _Users) -> Any:
     """Return the layer whose output alone a layer is given, directly; None: there is none."""
     kind = kind_of(node)
     if kind != _CONVOLUTION and kind not in _PRODUCTS:
         return None
     edge: Edge = node.next_functions[_PRODUCTS[kind][0] if kind in _PRODUCTS else 0]
     for _ in range(_MAX_VIEWS):
-        if edge[0] is None or uses.get(edge[0], 0) != 1:
+        if edge[0] is None or len(users.get(edge[0], ())) != 1:
             return None
         before = _before_bias(edge[0])
         if before is None:

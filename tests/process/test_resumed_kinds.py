@@ -1,4 +1,4 @@
-"""Runs of other frameworks than PyTorch are resumed at the step that the loaded checkpoint has counted."""
+"""Runs of other frameworks than PyTorch are resumed at the step that the loaded checkpoint has counted, if it has one."""
 
 from __future__ import annotations
 
@@ -36,3 +36,20 @@ def test_a_run_continues_where_its_checkpoint_was_saved(tmp_path: Path, framewor
     (worker,) = run.worker_documents().values()
     assert worker.steps["train"] == 20
     assert not [note for note in worker.notes if "resumed" in note]
+
+
+@pytest.mark.parametrize(("framework", "venv"), [("optax", "jax"), ("xgboost", "trees")])
+def test_a_training_that_begins_anew_hides_no_step(tmp_path: Path, framework: str, venv: str) -> None:
+    job = (str(VENVS / venv / "bin" / "python"), script("resumed_kinds.py"), framework, str(tmp_path))
+    assert watched(("--name", "kind", "--no-default-rules"), *job, folder=tmp_path).status == 137
+    for checkpoint in tmp_path.glob("*.checkpoint*"):
+        checkpoint.unlink()
+    words = [*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--resume", "kind", "--", *job]
+    resumed = finish(words, tmp_path, env=environment())
+    run = only_run(tmp_path / "runs")
+    (interruption,) = run.interruptions()
+    assert interruption.has_new_state
+    assert interruption.resumed_step == interruption.steps > 7
+    assert f"resumed at step {interruption.steps}: the optimizer began anew" in resumed.err
+    assert run.steps() == list(range(run.steps()[-1] + 1))
+    assert len(run.steps()) > interruption.steps + 7

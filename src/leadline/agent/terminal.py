@@ -127,6 +127,8 @@ class StartMessages:
         if not self.has_announced:
             self.has_announced = True
             self._terminal.message(describe.watched(document))
+            if resumed := describe.resumed(document):
+                self._terminal.message(resumed)
         if not self.has_hinted:
             self.hint()
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from leadline.analysis.resumed import interruptions_with_changes
 from leadline.analysis.time_breakdown import time_breakdown
 from leadline.reader.run import Run
 from leadline.reader.tables import is_finding
@@ -61,7 +62,7 @@ def overview(run: Run) -> dict[str, Any]:
         "preset": manifest.preset,
         "started": iso(manifest.started_ns),
         "ended": iso(status.ended_ns),
-        "interruptions": [to_json(interruption) for interruption in run.interruptions()],
+        "interruptions": [to_json(interruption) for interruption in interruptions_with_changes(run)],
         "steps": steps_by_mode(workers),
         "trainings": list(trainings(workers)),
         "workers": [_fields(worker, _WORKER_KEYS) for worker in workers],

@@ -132,13 +132,21 @@ def interruptions(run: str) -> list[Interruption]:
     if not os.path.exists(os.path.join(run, layout.INCARNATIONS)):
         return []
     begun: dict[int, int] = {}
+    new_states: set[int] = set()
     for document in read_workers(run).values():
         for start in document.starts:
             step = start.steps.get("train", 0)
             begun[start.number] = min(begun.get(start.number, step), step)
+            new_states |= {start.number} if start.has_new_state else set()
     return [
         Interruption(
-            start.status, start.exit_status, start.ended_ns, start.started_ns, start.steps, begun.get(start.number)
+            start.status,
+            start.exit_status,
+            start.ended_ns,
+            start.started_ns,
+            start.steps,
+            begun.get(start.number),
+            has_new_state=start.number in new_states,
         )
         for start in read_incarnations(run).starts
     ]

@@ -18,7 +18,7 @@ from leadline.records.documents import (
     WorkerDocument,
 )
 from leadline.records.formatting import counted, duration, latency, listed, model, share, size, worker_label
-from leadline.records.incarnations import Interruption
+from leadline.records.incarnations import Interruption, ValueChange
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
     Acknowledgement,
@@ -40,6 +40,8 @@ _MOST: Final = 0.9
 _MAX_SAMPLED: Final = 4
 _MAX_TRAININGS: Final = 8
 """Collections with the same interval that are named."""
+NEW_STATE: Final = "the optimizer began anew"
+"""What is said of an optimizer without a step behind it in a run that is resumed."""
 AGENT: Final = "agent-"
 """Prefix of the names of agents in acknowledgements."""
 
@@ -71,12 +73,31 @@ def in_trainings(workers: Iterable[WorkerDocument]) -> str:
 
 
 def interruption(what: Interruption) -> str:
-    """``Failed with exit status 137 at step 17; resumed at step 15 after 4 s``."""
+    """``Failed with exit status 137 at step 17; resumed at step 15 after 4 s``, and what began anew then."""
     how = what.status if what.exit_status in (None, 0) else f"{what.status} with exit status {what.exit_status}"
     at = f" at step {what.steps - 1:,}" if what.steps else " before the first step"
     step = f"at step {what.resumed_step:,} " if what.resumed_step is not None else ""
     after = f"after {duration((what.resumed_ns - what.ended_ns) / 1e9)}" if what.ended_ns is not None else ""
-    return f"{how}{at}; resumed {step}{after}".rstrip()
+    anew = [NEW_STATE] if what.has_new_state else []
+    anew += [_value_change(change) for change in what.changes]
+    return "; ".join([f"{how}{at}", f"resumed {step}{after}".rstrip(), *anew])
+
+
+def _value_change(change: ValueChange) -> str:
+    """``Adam/lr 0.00232 at step 350, 0.02 at step 400 (8.6 times that)``."""
+    ratio = change.after / change.before
+    times = f"{ratio:.3g} times that" if ratio >= 1 else f"{ratio:.3g} of that"
+    up_to, since = ("up to", "from") if change.readings > 1 else ("at", "at")
+    before = f"{change.name} {change.before:.3g} {up_to} step {change.last_step:,}"
+    return f"{before}, {change.after:.3g} {since} step {change.first_step:,} ({times})"
+
+
+def resumed(worker: WorkerDocument) -> str:
+    """``resumed at step 400: the optimizer began anew``; empty for a worker that continues nothing."""
+    if not worker.starts:
+        return ""
+    start = worker.starts[-1]
+    return f"resumed at step {start.steps.get('train', 0):,}" + (f": {NEW_STATE}" if start.has_new_state else "")
 
 
 def overhead(

@@ -27,6 +27,21 @@ class Incarnation(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueChange(Document):
+    """A scalar on both sides of an interruption."""
+
+    name: str = ""
+    before: float = 0.0
+    after: float = 0.0
+    last_step: int = 0
+    """The last train step of those before."""
+    first_step: int = 0
+    """The first train step of those after."""
+    readings: int = 1
+    """At most so many readings on each side, of which this is the median."""
+
+
+@dataclass(frozen=True, slots=True)
 class Interruption(Document):
     """The end of a run that was resumed later, and where it was resumed."""
 
@@ -40,6 +55,10 @@ class Interruption(Document):
     """The number of train steps that had been recorded."""
     resumed_step: int | None = None
     """The first train step after it; None: not known yet."""
+    has_new_state: bool = False
+    """Whether the optimizer of a worker had counted no step when it continued."""
+    changes: tuple[ValueChange, ...] = ()
+    """Learning rates and losses that were far from what they had been."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +96,8 @@ class WorkerStart(Document):
     """The sequence number of the first batch of its timeline."""
     tensors: int = 1
     """The ordinal of the first segment of raw tensors."""
+    has_new_state: bool = False
+    """Whether the optimizer had counted no step when it began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +122,10 @@ class Incarnations(Document):
     resume_step: int | None = None
     """The train step at which the user says that the last one continues."""
     counted_before: int = 0
-    """The number of steps that the optimizer had counted before train step 0: it continued another training."""
+    """The number of steps that the optimizer had counted before train step 0: it continued another training.
+
+    Negative: it began to count at a later train step.
+    """
     positions: tuple[StepPosition, ...] = ()
     """In ascending order; each holds until the next one, and the last one is that after everything recorded."""
     workers: dict[str, WorkerStreams] = field(default_factory=dict)

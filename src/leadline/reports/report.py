@@ -10,6 +10,7 @@ from leadline.errors import UnknownNameError
 from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.formatting import duration, moment, phase_label, share
+from leadline.records.incarnations import Interruption
 from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
@@ -95,12 +96,13 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
     summary, job, rules, cost = sources.summary, sources.job, sources.outcome.rules, sources.summary["cost"]
     workers = list(sources.run.worker_documents().values())
     stopped = f", stopped by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
+    interrupted = [Interruption.from_dict(what) for what in summary["interruptions"]]
     facts = {
         "status": summary["status"] + stopped,
         "command": " ".join(summary["command"]),
         "started": moment(sources.run.manifest.started_ns),
         "duration": duration(job.seconds) + ("" if summary["ended"] else " so far"),
-        "interrupted": "; then ".join(map(describe.interruption, sources.run.interruptions()[-_MAX_INTERRUPTIONS:])),
+        "interrupted": "; then ".join(map(describe.interruption, interrupted[-_MAX_INTERRUPTIONS:])),
         "steps": describe.steps(summary["steps"]),
         "trainings": describe.trainings(sources.run.trainings()),
         "model": ", ".join(describe.models(workers)),

@@ -23,11 +23,14 @@ class Resumption:
         requests: The requests that were made of earlier incarnations and are obeyed no more.
         position: Where this process continues; None until that is known.
         counted_before: The number of steps that the optimizer had counted before train step 0; None: it counts none.
+            Negative where it began to count later.
+        has_new_state: Whether the optimizer had counted no step when this process continued.
     """
 
     def __init__(self, run: str) -> None:
         self.position: StepPosition | None = None
         self.counted_before: int | None = None
+        self.has_new_state = False
         self._run, self._incarnations = run, _read(run)
         self.number, self.requests = self._incarnations.number, self._incarnations.requests
         self._streams = WorkerStreams()
@@ -40,20 +43,24 @@ class Resumption:
     def place(self, steps: int | None = None) -> tuple[StepPosition, str]:
         """Decide where this process continues, once.
 
+        A count proves a step only if it is beyond what had been counted before the run: a new optimizer begins at 0,
+        and the steps of earlier processes would be taken for repeated ones.
+
         Args:
             steps: The number of steps that the optimizer has counted before this one; None: it counts none.
         Returns:
             The position, and a note if it is not certain; empty: it is.
         """
         given, end, note = self._incarnations.resume_step, self._incarnations.end, ""
-        steps = steps if steps is None else max(0, steps - self._incarnations.counted_before)
+        self.has_new_state = steps == 0 and end.step > 0
+        before = self._incarnations.counted_before
+        steps = steps - before if steps is not None and steps > max(before, 0) else None
         if steps is None and given is None and end.step:
+            why = "the optimizer began anew, and " if self.has_new_state else ""
             note = (
-                f"resumed after the last captured step {end.step - 1:,}: nothing tells the step of the checkpoint; "
-                "if it is another one: --resume-step"
+                f"resumed after the last captured step {end.step - 1:,}: {why}nothing tells the step of the "
+                "checkpoint; if it is another one: --resume-step"
             )
-        elif given is None and steps == 0 and end.step:
-            note = "resumed at step 0: the optimizer has no steps behind it; if a checkpoint was loaded: --resume-step"
         elif given is None and steps is not None and steps > end.step:
             note = f"resumed at step {steps:,}: steps {end.step:,} to {steps - 1:,} were not captured"
         wanted = given if given is not None else steps
@@ -102,7 +109,15 @@ class Resumption:
         if self.number == 0 or self.position is None:
             return ()
         at, streams = self.position, self._streams
-        start = WorkerStart(self.number, at.global_step, at.finished, streams.series, streams.timeline, streams.tensors)
+        start = WorkerStart(
+            self.number,
+            at.global_step,
+            at.finished,
+            streams.series,
+            streams.timeline,
+            streams.tensors,
+            has_new_state=self.has_new_state,
+        )
         return (*streams.starts, start)
 
 

@@ -117,6 +117,7 @@ class StepContext:
             self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
 
     def _on_owner_change(self, optimizer: str) -> None:
+        self.resumption.counted_before = -self.clock.train_step  # the next one counts its own steps, from this one
         self.record_event("clock_owner", {"optimizer": optimizer})
 
     def _on_training(self, owner: object) -> None:

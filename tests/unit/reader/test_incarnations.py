@@ -36,6 +36,8 @@ from leadline.store.tensors import write_tensors
 from leadline.store.writer import Writer
 from leadline.testing.runs import START_NS, RunWriter
 from leadline.training.resumption import Resumption
+from leadline.training.step_context import StepContext
+from leadline.training.timeline.step_clock import SILENT_STEPS
 
 LOSS = SeriesLayout((TensorInfo("loss", ("losses",), (), "float32"),), ((0, "value"),))
 SECOND_NS = 1_000_000_000
@@ -51,6 +53,7 @@ class Process:
     rank: int = 0
     first: int | None = None
     """The steps that its optimizer has counted; None: it counts none."""
+    counted_before: int | None = None
 
     def __post_init__(self) -> None:
         self.resumption = Resumption(self.run)
@@ -71,7 +74,12 @@ class Process:
 
     def describe(self) -> WorkerDocument:
         return WorkerDocument(
-            worker=self.name, node=os.uname().nodename, pid=DEAD, starts=self.resumption.starts, time_ns=START_NS
+            worker=self.name,
+            node=os.uname().nodename,
+            pid=DEAD,
+            starts=self.resumption.starts,
+            time_ns=START_NS,
+            counted_before=self.counted_before,
         )
 
     def record(self, value: float, mode: str = "train") -> tuple[str, int, int, float]:
@@ -135,7 +143,7 @@ def test_the_latest_incarnation_of_each_step_is_read(path: str) -> None:
     kept: list[tuple[str, int, int, float]] = []
     for incarnation in range(5):
         reached = sum(row[0] == "train" for row in kept)
-        first = int(rng.integers(0, reached + 1)) if incarnation else None
+        first = int(rng.integers(1, reached + 1)) if incarnation else None
         if incarnation:
             start_again(path)
             # the truth: the training goes back to before this train step, and everything from there on is repeated
@@ -238,7 +246,7 @@ def test_two_processes_of_a_rank_do_not_continue_the_same_streams(path: str) -> 
         (None, 5, 5, ""),
         (None, 12, 12, "steps 8 to 11 were not captured"),
         (None, None, 8, "after the last captured step 7"),
-        (None, 0, 0, "resumed at step 0"),
+        (None, 0, 8, "after the last captured step 7: the optimizer began anew"),
         (6, None, 6, ""),
         (6, 2, 6, ""),
     ],
@@ -265,6 +273,57 @@ def test_what_the_optimizer_had_counted_before_the_run_is_not_counted_again() ->
         starts=(Incarnation(1),), counted_before=1000, positions=(StepPosition(), StepPosition(40, 40))
     )
     assert resumption.place(1030)[0] == StepPosition(30, 30)
+    for no_count_of_this_run in (1000, 5, 0):
+        assert resumption.place(no_count_of_this_run)[0] == StepPosition(40, 40)
+
+
+def test_an_optimizer_that_begins_anew_hides_no_step_and_its_count_holds_from_then_on(path: str) -> None:
+    clock_of: list[int] = []
+
+    def resume(counted: int) -> Process:
+        start_again(path)
+        context = StepContext(path, lambda: "")
+        context.place(counted)
+        clock_of.append(context.clock.train_step)
+        process = Process(path, first=counted)
+        process.counted_before = context.resumption.counted_before
+        assert process.position.step == context.clock.train_step
+        return process
+
+    first = Process(path)
+    for step in range(8):
+        first.record(float(step))
+    first.die()
+    second = resume(0)
+    for step in range(6):
+        second.record(10.0 + step)
+    second.die()
+    assert [row[3] for row in captured(leadline.open_run(path))] == [*range(8), *range(10, 16)]
+    third = resume(4)  # of its own steps, so of step 12
+    third.record(20.0)
+    third.die()
+    fourth = resume(0)
+    fourth.record(30.0)
+    fourth.die()
+    assert clock_of == [8, 12, 13]
+    assert [row[3] for row in captured(leadline.open_run(path))] == [*range(8), *range(10, 14), 20, 30]
+    run = leadline.open_run(path)
+    assert [what.has_new_state for what in run.interruptions()] == [True, False, True]
+
+
+def test_the_count_of_an_optimizer_that_takes_over_is_one_of_later_steps(path: str) -> None:
+    context = StepContext(path, lambda: "")
+    for owner, steps in ((Owner(), 5), (Owner(), 20)):
+        context.place(0)
+        for _ in range(steps):
+            if context.clock.owns(owner):
+                context.clock.tick()
+    assert context.clock.train_step == 5 + 20 - (SILENT_STEPS - 1)
+    assert context.resumption.counted_before == -5
+
+
+class Owner:
+    """An optimizer."""
 
 
 def test_requests_of_earlier_incarnations_are_obeyed_no_more(path: str) -> None:

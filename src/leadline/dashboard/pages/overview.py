@@ -14,6 +14,7 @@ from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
 from leadline.analysis.operators import top_operators
 from leadline.analysis.overview import cost_of, outcome_of, upload_of
+from leadline.analysis.resumed import interruptions_with_changes
 from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import phases
 from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
@@ -73,7 +74,7 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
         "cost": cost(run),
         "upload": upload_of(run),
         "removed": read_disk_bound(run.path).describe(),
-        "interruptions": [describe.interruption(what) for what in run.interruptions()],
+        "interruptions": [describe.interruption(what) for what in interruptions_with_changes(run)],
         "trainings": describe.trainings(run.trainings()),
         "warnings": warnings(run, digest.damage),
         "actions": read_actions(run.path),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -53,6 +54,14 @@ def test_nothing_is_known_of_one_that_does_not_count() -> None:
     assert steps_before(stepped(torch.optim.SGD, 3)) is None
 
 
+def test_one_that_keeps_a_state_and_has_none_has_made_no_step() -> None:
+    momentum = partial(torch.optim.SGD, momentum=0.9)
+    optimizer = stepped(momentum, 0)
+    assert steps_before(optimizer) == 0
+    optimizer.load_state_dict(stepped(momentum, 3).state_dict())
+    assert steps_before(optimizer) is None
+
+
 @pytest.mark.parametrize("library", ["transformers", "lightning", "pytorch_lightning"])
 def test_the_step_of_the_trainer_among_the_callers_counts_otherwise(
     library: str, monkeypatch: pytest.MonkeyPatch
@@ -70,6 +79,8 @@ def test_the_step_of_the_trainer_among_the_callers_counts_otherwise(
     else:
         trainer.global_step = State.global_step
     assert trainer.train(sgd) == (41, True)
+    assert trainer.train(stepped(torch.optim.Adam, 0)) == (41, True)
+    assert trainer.train(stepped(torch.optim.Adam, 7)) == (7, True)
 
 
 def test_a_trainer_of_the_script_itself_is_not_asked() -> None:

@@ -36,17 +36,21 @@ _TRAINERS: Final = ("transformers", "lightning", "pytorch_lightning")
 def steps_before(optimizer: Any) -> int | None:
     """Return the number of steps that an optimizer has made before the one that begins; None: it is not known.
 
-    It is that of its state; of one that counts none, such as SGD, that of the trainer of Transformers or Lightning
-    which calls it. Called once in a process: a count on a device is waited for.
+    It is that of its state; of one that counts none, such as SGD, or has counted none, that of the trainer of
+    Transformers or Lightning which calls it. Otherwise it is 0 for one that keeps a state and has none yet. Called once
+    in a process: a count on a device is waited for.
     """
     states = getattr(optimizer, "state", None)
     entries = [*(states.values() if isinstance(states, Mapping) else ()), *optimizer.param_groups]
     counts = [_number(entry["step"]) for entry in entries if isinstance(entry, Mapping) and "step" in entry]
-    if any(count is not None for count in counts):
-        return max(count for count in counts if count is not None)
-    if isinstance(optimizer, _COUNTING):
-        return 0
-    return _steps_of_trainer()
+    counted = max((count for count in counts if count is not None), default=None)
+    if counted:
+        return counted
+    of_trainer = _steps_of_trainer()
+    if of_trainer is not None:
+        return of_trainer
+    has_momentum = any(isinstance(entry, Mapping) and entry.get("momentum") for entry in optimizer.param_groups)
+    return 0 if counted == 0 or isinstance(optimizer, _COUNTING) or (has_momentum and not states) else None
 
 
 def _number(step: object) -> int | None:

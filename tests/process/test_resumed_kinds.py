@@ -1,4 +1,4 @@
-"""Runs of other frameworks than PyTorch are resumed at the step that the loaded checkpoint has counted, if it has one."""
+"""Runs of other frameworks than PyTorch are resumed at the step that the loaded checkpoint has counted, if it has."""
 
 from __future__ import annotations
 

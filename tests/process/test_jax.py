@@ -146,6 +146,17 @@ def test_the_oldest_version_is_captured(tmp_path: Path) -> None:
         assert run.tensor_names(collection="gradients"), name
 
 
+def test_a_script_that_imports_only_keras_is_captured(tmp_path: Path) -> None:
+    words = [*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--no-default-rules", "--", PYTHON]
+    done = finish([*words, script("keras_on_jax.py")], tmp_path, env=environment())
+    assert done.status == 0, done.err
+    (path,) = (tmp_path / "runs").iterdir()
+    run = leadline.open_run(path)
+    assert len(run.steps()) == 8
+    assert len(run.tensor("loss").steps()) == 8
+    assert len(run.tensor_names("gradients")) == 2
+
+
 def test_names() -> None:
     names = {style: set(run_of(f"{style}-full").tensor_names()) for style in STYLES}
     assert {"first/kernel", "gradient/first/kernel", "first_output_0", "second_output_0"} <= names["linen"]

@@ -41,19 +41,31 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
     first: Mapping[str, Any] = reports[0] if reports else {}
     activations = _activations(run)
     kinds = {kind for report in reports for kind in report.get("module_kinds") or ()}
-    status = run.status_document
+    status, steps = run.status_document, dict(first.get("steps") or {})
+    captured = {name: len(run.tensor_names(collection=name)) for name, _ in _COUNTED}
+    gaps = _coverage_gaps(reports, first, is_late=is_late, limit=limit)
+    gaps += _losses_not_seen(run, steps)
+    if not gaps and steps.get("train") and not _has_boosters(first):
+        gaps += [
+            {"what": f"no {noun}", "why": f"none was captured in {counted(steps['train'], 'train step')}"}
+            for name, noun in _COUNTED
+            if name in ("weights", "gradients", "layers") and not captured[name]
+        ]
     return {
         "framework": first.get("framework"),
         "processes": len(reports),
-        "steps": dict(first.get("steps") or {}),
+        "steps": steps,
         "models": list(first.get("models") or ()),
         "optimizers": list(first.get("optimizers") or ()),
         "losses": list(first.get("losses") or ()),
-        "captured": {name: len(run.tensor_names(collection=name)) for name, _ in _COUNTED},
+        "captured": captured,
         "activations": activations,
         "functions": sorted(set(activations) - kinds) if kinds else [],
-        "uncovered": _coverage_gaps(reports, first, is_late=is_late, limit=limit),
-        "notes": list(dict.fromkeys(note for report in reports for note in report.get("notes") or ())),
+        "uncovered": gaps,
+        "notes": [
+            *dict.fromkeys(note for report in reports for note in report.get("notes") or ()),
+            *([f"no evaluation was seen in these {counted(steps['train'], 'step')}"] if [*steps] == ["train"] else []),
+        ],
         "step_seconds": _seconds(first.get("step_ns")),
         "prices": _prices(first, has_activations=bool(activations) or _has_boosters(first)),
         "exit_status": status.exit_status,
@@ -85,6 +97,21 @@ def _coverage_gaps(
         steps = counted(int((first.get("steps") or {}).get("train", 0)), "step")
         gaps.append({"what": f"{steps} in {duration(limit)}", "why": "use --limit SECONDS for a longer time limit"})
     return gaps
+
+
+def _losses_not_seen(run: Run, steps: Mapping[str, int]) -> list[dict[str, str]]:
+    """The modes of which steps were seen, but no loss."""
+    seen = {mode for name in run.tensor_names(collection="losses") for mode in run.tensor(name).modes()}
+    why = (
+        "no loss call, and no module whose output backward() was called on, was seen in {}; what a function of the "
+        "script computes can be logged: leadline.log(loss=value)"
+    )
+    words = {"train": "no loss", "eval": "an evaluation without losses"}
+    return [
+        {"what": what, "why": why.format(counted(steps[mode], f"{mode} step"))}
+        for mode, what in words.items()
+        if steps.get(mode) and mode not in seen
+    ]
 
 
 def _has_boosters(report: Mapping[str, Any]) -> bool:

@@ -35,15 +35,8 @@ _MAX_CHARACTERS: Final = 240
 _FIRST_SIGNAL_STATUS: Final = 128
 _NAMED_STEPS: Final = re.compile(r"(since|from) (step|round) \d")
 _FINDING_KEYS: Final = (
-    "name",
-    "rule",
-    "severity",
-    "step",
-    "last_step",
-    "is_open",
-    "message",
-    "suggestion",
-    "explained_by",
+    *("name", "rule", "severity", "step", "last_step", "is_open"),
+    *("message", "suggestion", "explained_by"),
 )
 
 

@@ -121,6 +121,8 @@ class KerasOnJax:
             return fit
 
         self._patches.replace(module.JAXTrainer, "fit", make)
+        if getattr(module.jit, "__module__", "").startswith("jax."):
+            self._patches.replace(module, "jit", _make_jit)  # imported before the script's jax.jit was replaced
 
     def _follow_callbacks(self, module: ModuleType) -> None:
         def make(original: Original) -> Original:
@@ -131,3 +133,11 @@ class KerasOnJax:
             return on_epoch_begin
 
         self._patches.replace(module.CallbackList, "on_epoch_begin", make)
+
+
+def _make_jit(original: Original) -> Original:
+    @functools.wraps(original)
+    def jit(*args: Any, **kwargs: Any) -> Any:
+        return jax.jit(*args, **kwargs)
+
+    return jit

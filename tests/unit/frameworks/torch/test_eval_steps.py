@@ -479,3 +479,47 @@ def _train_with_labels(model: nn.Module, loop: Loop) -> None:
             loss, out = model(X, Y)
         loop.losses["eval"].append(loss.item())
         loop.accuracies.append(float((out.argmax(1) == Y).float().mean()))
+
+
+class Focal(nn.Module):
+    """A loss with arithmetic of its own."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        p = logits.softmax(1).gather(1, labels[:, None]).squeeze(1)
+        return (-((1 - p) ** 2) * p.log()).mean()
+
+
+class Reported(nn.Module):
+    """Called on the results of a model in evaluation, too, but never the start of a backward pass."""
+
+    def forward(self, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return (logits.argmax(1) == labels).double().mean()
+
+
+@pytest.mark.parametrize("kind", ["alone", "scaled", "sum", "evaluated with gradients"])
+def test_a_criterion_of_the_script_is_a_loss_in_evaluation(tmp_path: Path, kind: str) -> None:
+    model, criterion, metric = net(), Focal(), Reported()
+    terms = {
+        "scaled": lambda loss: loss / 4,
+        "sum": lambda loss: 0.5 * loss + 1e-3 * sum(parameter.square().sum() for parameter in model.parameters()),
+    }
+    optimizer, seen = torch.optim.SGD(model.parameters(), lr=0.1), []
+
+    def train() -> None:
+        for _ in range(2):
+            model.train()
+            for _ in range(4):
+                optimizer.zero_grad()
+                terms.get(kind, lambda loss: loss)(criterion(model(X), Y)).backward()
+                optimizer.step()
+            model.eval()
+            with torch.set_grad_enabled(kind == "evaluated with gradients"):
+                for part in range(3):
+                    logits = model(X[part::3])
+                    metric(logits, Y[part::3])
+                    seen.append(criterion(logits, Y[part::3]).item())
+
+    run = watch(tmp_path, train, "losses:every=1,modes=train,eval", preset="light")
+    assert len(run.steps("eval")) == len(seen) == 6
+    assert scalars(run, "losses", "eval") == {"Focal_output_0": pytest.approx(dict(enumerate(seen)), rel=1e-6)}
+    assert [*scalars(run, "losses")] == ["loss" if kind == "sum" else "Focal_output_0"]

@@ -23,8 +23,9 @@ class StepPasses:
     """Attributes each call of an outermost module to the train step, to an eval step, or to both until it is known.
 
     **Eval steps** - while a trained model is in eval mode, each pass of it starts one; losses called before the next
-    belong to it. One with gradients may be a train step, and is discarded if a backward pass follows, unless the script
-    has set the mode and the model is in eval mode. A pass with gradients of a trained model in training mode ends the
+    belong to it, as do criteria of the script: modules that returned what a backward pass began at. One with gradients
+    may be a train step, and is discarded if a backward pass follows, unless the script has set the mode and the model
+    is in eval mode. A pass with gradients of a trained model in training mode ends the
     evaluation, however the mode was set.
 
     **Before the first backward pass** a script may call its model, to print shapes for example. So each time that a
@@ -60,6 +61,8 @@ class StepPasses:
         self._is_shared = False
         """Whether the eval step may be the train step."""
         self._false_eval_steps = 0
+        self.returns_loss: Callable[[torch.nn.Module], bool] = lambda module: False
+        """Whether a backward pass began at a number that a module returned."""
 
     @property
     def has_items(self) -> bool:
@@ -199,6 +202,8 @@ class StepPasses:
                 return (self._eval,)
             self._is_shared = True
             return (self._eval, self.train)
+        if self.is_eval_step and not model.is_trained and self.returns_loss(outermost):
+            return (self._eval, self.train) if self._is_shared else (self._eval,)
         if self.has_resumed(outermost, model, is_grad=is_grad):
             self.end_eval_step()
         if self.is_eval_step and not is_grad:

@@ -69,6 +69,7 @@ class ForwardHooks:
         self._passes = StepPasses(callbacks.evaluation, warn, facts)
         self.recorded = ForwardLosses(callbacks, self._passes)
         self.losses = self.recorded.calls
+        self._passes.returns_loss = self.losses.returns_loss
         self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []

@@ -44,7 +44,7 @@ class ForwardLosses:
             self._note_evaluation(output)
 
     def add_own(self, called: torch.nn.Module, captured: Captured, output: Any, *, is_trained: bool) -> None:
-        """Add the loss that a model itself returns: the number of its output that backward is called on.
+        """Add the loss that a model or criterion returns: the number of its output that backward is called on.
 
         Args:
             is_trained: Whether an optimizer updates the model.
@@ -61,7 +61,7 @@ class ForwardLosses:
             if id(number) in names:
                 self.calls.add_output(model, place, names[id(number)], number)
             own = self.calls.own_name(model, place)
-            is_loss = is_trained and number.dim() == 0 and (own is not None or place == "loss")
+            is_loss = number.dim() == 0 and (own is not None or (is_trained and place == "loss"))
             if is_loss:
                 self._note_evaluation(number)
             if is_loss and self._passes.is_of_eval(number):

@@ -11,10 +11,13 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
+from leadline.frameworks.torch.naming.model_names import unwrap
 
 IGNORE_INDEX: Final = -100
 """Default label that PyTorch's losses ignore."""
 _MAX_HOPS: Final = 8
+_MAX_TERMS: Final = 32
+"""Graph nodes of a sum that are looked at for losses."""
 _MAX_OUTPUTS: Final = 16
 _MAX_LABELS: Final = 64
 """Loss calls of a step whose labels are kept."""
@@ -62,7 +65,7 @@ class LossCalls:
         self._outputs: dict[int, tuple[weakref.ref[torch.nn.Module], OutputPlace]] = {}
         """The numbers that models returned, by graph node."""
         self._own: weakref.WeakKeyDictionary[torch.nn.Module, dict[OutputPlace, str]] = weakref.WeakKeyDictionary()
-        """The losses that models return: what backward was called on."""
+        """The losses that models and criteria return: what backward was called on, or a term of it."""
 
     def clear(self) -> None:
         """Clear the calls at the start of a step."""
@@ -79,6 +82,10 @@ class LossCalls:
     def own_name(self, model: torch.nn.Module, place: OutputPlace) -> str | None:
         """Return the name of the loss that a model returns at a place; None: backward was never called on it."""
         return self._own.get(model, {}).get(place)
+
+    def returns_loss(self, module: torch.nn.Module) -> bool:
+        """Return whether backward was called on a number that a module returned."""
+        return unwrap(module) in self._own
 
     def add(self, name: str, output: torch.Tensor, labels: Any = None) -> None:
         """Add a loss call that returned; of several that return the same tensor the innermost counts."""
@@ -126,8 +133,25 @@ class LossCalls:
             if name is not None:
                 self._note_own(node, name)
                 return LossName(name, hops)
-            node, _ = _scaled_input(node)
+            following, _ = _scaled_input(node)
+            if following is None:
+                self._note_terms(node)
+            node = following
         return LossName(None, 0)
+
+    def _note_terms(self, node: Any) -> None:
+        """Note the terms of a sum that are what a model returned, such as a criterion beside a regularization."""
+        pending = [node]
+        for _ in range(_MAX_TERMS):
+            if not pending:
+                break
+            term = pending.pop()
+            if (name := self.name_of(term)) is not None:
+                self._note_own(term, name)
+            elif term.name() == "AddBackward0":
+                pending += [parent for parent, _ in term.next_functions if parent is not None]
+            elif (scaled := _scaled_input(term)[0]) is not None:
+                pending.append(scaled)
 
     def _note_own(self, node: Any, name: str) -> None:
         """Note that a loss is what a model returned, if it is."""

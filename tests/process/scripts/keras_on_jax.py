@@ -1,0 +1,14 @@
+"""Trains with Keras on JAX, of which the script imports only Keras."""
+
+import os
+
+os.environ["KERAS_BACKEND"] = "jax"
+
+import keras
+import numpy as np
+
+generator = np.random.default_rng(0)
+x, y = generator.normal(size=(32, 8)).astype("float32"), generator.integers(0, 3, 32)
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(3)])
+model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+model.fit(x, y, batch_size=8, epochs=2, verbose=0)

@@ -67,10 +67,10 @@ def test_a_loop_without_a_data_loader(tmp_path: Path, kind: str, bottleneck: str
 @pytest.mark.skipif(not Path("/proc/self/schedstat").exists(), reason="the kernel has no statistics of the scheduler")
 def test_a_training_that_shares_its_processor_is_told_so_and_not_that_it_waits(tmp_path: Path) -> None:
     time, rules, lines = shown(tmp_path, "crowded")
-    assert (time["bound"]["kind"], time["bound"]["phase"]) == ("compute", "backward")
+    assert time["bound"] is None
     assert time["overload"]["share"] > 0.5
     assert "% of the time after the first step" in time["overload"]["message"]
-    assert any("; the machine is overloaded: " in line for line in lines)
+    assert any("Note: the machine was overloaded: " in line for line in lines)
     assert "input_bound" not in fired(rules)
 
 

@@ -141,18 +141,21 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
         r"Completed: 40 steps; 1 problem found by no_gradient: every gradient of 1 parameter is exactly 0 at "
         r"each of 3 captured steps \(0 to 2\), steps 2 to 19\. Try: .*",
     ),
-    "healthy": (healthy, r"Completed: 100 steps, no problem found \(3 rules clear\)\."),
+    "healthy": (healthy, r"Completed: 100 steps, no problem found in values and losses \(3 rules clear\)\."),
     "input_bound": (
         input_bound,
-        r"Completed: 100 steps, no problem found, 1 piece of advice \(2 rules clear\); input-bound: 64 % of the "
-        r"step time is waiting for data.*\. Try: more num_workers.*",
+        r"Completed: 100 steps, no problem found in values and losses, 1 piece of advice \(2 rules clear\); "
+        r"input-bound: 64 % of the step time is waiting for data.*\. Try: more num_workers.*",
     ),
-    "stopped_by_hand": (stopped_by_hand, r"Stopped at step 79 by hand; no rule found a problem \(3 rules clear\)\."),
+    "stopped_by_hand": (
+        stopped_by_hand,
+        r"Stopped at step 79 by hand; no rule found a problem in values and losses \(3 rules clear\)\.",
+    ),
     "crashed": (
         crashed,
         r"Failed with exit status 1 at step 37: RuntimeError: mat1 and mat2 shapes cannot be multiplied; no rule "
-        r"found a problem \(2 rules clear, 1 undecided\)\.",
+        r"found a problem in values and losses \(2 rules clear, 1 undecided\)\.",
     ),
-    "boosted": (boosted, r"Completed: 100 steps, no problem found \(2 rules clear.*\)\."),
+    "boosted": (boosted, r"Completed: 100 steps, no problem found in values and losses \(2 rules clear.*\)\."),
 }
 """For each name the function that writes the run, and a pattern of its outcome."""

@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.overload import Overload, find_overload, own_shares
 from leadline.analysis.ranks import Ranks, SlowRank
-from leadline.analysis.steps import StepTable
+from leadline.analysis.steps import Integers, StepTable
 from leadline.analysis.suggestions import (
     COMMUNICATION,
     COMPUTE,
@@ -26,7 +27,7 @@ from leadline.analysis.suggestions import (
 from leadline.analysis.trees import FRAMEWORKS as TREES
 from leadline.analysis.usage import mean_of, usage_by_phase
 from leadline.records.formatting import phase_label, significant
-from leadline.records.names import OTHER, OVERHEAD, PARTS
+from leadline.records.names import MODES, OTHER, OVERHEAD, PARTS
 
 _BOTTLENECK_SHARE: Final = 0.3
 """A phase that comes to at least this share of the recorded time is the bottleneck …"""
@@ -108,7 +109,7 @@ def find_bottleneck(
         return None
     tries, is_boosted_run = suggestions(framework), framework.startswith(TREES)
     states: Mapping[str, str] = verdicts or {}
-    overload, times = find_overload(steps), _Times.of(later)
+    overload, times = find_overload(steps), _Times.of(steps, later)
     evidence = _long_steps(later) | {"shares": times.shares, "cpu_shares": times.ready}
     if overload is not None:
         evidence["overload"] = overload.to_dict()
@@ -136,20 +137,28 @@ class _Times:
     """What the phases of the steps took."""
 
     steps: StepTable
-    """In the order of their ends."""
+    """The train steps after the first."""
+    ends: npt.NDArray[np.intp]
+    """The order in which all steps ended, those of evaluation included: indices of train steps; -1: another one."""
+    durations_ns: Integers
+    """Of all steps, in that order."""
     shares: dict[str, float]
-    """Of the recorded time."""
+    """Of the recorded time, evaluation included, as in the time breakdown."""
     ready: dict[str, float]
     """The share of each phase in which the training's thread did not wait."""
     own: dict[str, float] = field(default_factory=dict)
     """The share of each phase that counts; all of it unless it is given."""
 
     @classmethod
-    def of(cls, steps: StepTable) -> _Times:
-        whole = steps.seconds()
-        shares = {name: total / whole for name, total in steps.seconds_by_phase().items()} if whole > 0 else {}
-        in_order = steps.where(np.argsort(steps.start_ns + steps.duration_ns, kind="stable"))
-        return cls(in_order, shares, steps.ready_shares())
+    def of(cls, steps: StepTable, later: StepTable) -> _Times:
+        others = steps.where(steps.mode != MODES.index("train"))
+        ends_ns = np.concatenate([table.start_ns + table.duration_ns for table in (later, others)])
+        durations_ns = np.concatenate([table.duration_ns * table.weight for table in (later, others)])
+        indices = np.concatenate([np.arange(len(later)), np.full(len(others), -1)])
+        order = np.argsort(ends_ns, kind="stable")
+        whole = float(durations_ns.sum()) / 1e9
+        shares = {name: total / whole for name, total in later.seconds_by_phase().items()} if whole > 0 else {}
+        return cls(later, indices[order], durations_ns[order], shares, later.ready_shares())
 
     def without_waits(self, overload: Overload) -> _Times:
         """Return the times of which waits for a processor do not count."""
@@ -165,12 +174,14 @@ class _Times:
 
         A function of all steps so far: what is said of the run does not change with every few steps.
         """
-        steps = self.steps
-        phase_ns = sum(steps.phases[:, PARTS.index(name)] * self.own.get(name, 1.0) for name in phases)
+        steps, is_train = self.steps, self.ends >= 0
+        columns = (steps.phases[:, PARTS.index(name)] * self.own.get(name, 1.0) for name in phases)
+        phase_ns = np.where(is_train, sum(columns)[self.ends], 0.0)  # type: ignore[index]
+        weights = np.where(is_train, steps.weight[self.ends], 0)
         longest_ns = np.maximum.accumulate(phase_ns)
-        rest_ns = np.cumsum(steps.duration_ns * steps.weight) - longest_ns
-        is_known = (np.cumsum(steps.weight) >= _MIN_STEPS) & (rest_ns > 0)
-        shares = ((np.cumsum(phase_ns * steps.weight) - longest_ns) / np.maximum(rest_ns, 1))[is_known]
+        rest_ns = np.cumsum(self.durations_ns) - longest_ns
+        is_known = (np.cumsum(weights) >= _MIN_STEPS) & (rest_ns > 0)
+        shares = ((np.cumsum(phase_ns * weights) - longest_ns) / np.maximum(rest_ns, 1))[is_known]
         large, small = np.flatnonzero(shares >= _BOTTLENECK_SHARE), np.flatnonzero(shares < _LEAST_SHARE)
         return len(large) > 0 and (len(small) == 0 or large[-1] > small[-1])
 

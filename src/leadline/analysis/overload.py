@@ -37,7 +37,7 @@ class Overload:
     @property
     def message(self) -> str:
         percent = f"{100 * self.share:.0f} % of the time after the first step"
-        told = f"the machine is overloaded: the training's thread waited for a CPU in {percent}"
+        told = f"the machine was overloaded: the training's thread waited for a CPU in {percent}"
         return f"{told}; timings are not reliable" if self.is_severe else told
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from leadline.records.documents import LoggedAction, WorkerDocument
 from leadline.records.formatting import counted, duration, printable
 from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
-from leadline.records.outcome import RuleCounts
+from leadline.records.rule_counts import RuleCounts
 from leadline.records.totals import sampled
 from leadline.store.control import read_actions
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal
 
-from leadline.records import describe
+from leadline.records import describe, verdict_scope
 from leadline.records.documents import (
     DisabledCapture,
     RuleSummary,
@@ -18,6 +18,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import counted, number, signal_name
 from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
+from leadline.records.rule_counts import RuleCounts, count_rules
 from leadline.records.totals import steps_by_mode
 
 Level = Literal["fatal", "warning", "advice", "clear", "unknown"]
@@ -38,39 +39,6 @@ _FINDING_KEYS: Final = (
     *("name", "rule", "severity", "step", "last_step", "is_open"),
     *("message", "suggestion", "explained_by"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RuleCounts:
-    """The number of rules by state, without those that are not applicable."""
-
-    fired: int = 0
-    clear: int = 0
-    undecided: int = 0
-    """Those that are not decided yet included."""
-    failed: int = 0
-    advice: int = 0
-    """Those that fired as advice; ``fired`` includes them."""
-
-    @property
-    def total(self) -> int:
-        """The number of rules that apply to the run."""
-        return self.fired + self.clear + self.undecided + self.failed
-
-    @property
-    def fired_words(self) -> str:
-        """``fired``, ``fired as advice`` if all of them are advice, ``fired (1 as advice)`` if some are."""
-        if not self.advice:
-            return "fired"
-        return "fired as advice" if self.advice == self.fired else f"fired ({number(self.advice)} as advice)"
-
-    def words(self, *, with_fired: bool = False) -> str:
-        """``3 rules fired (1 as advice), 12 clear, 1 undecided``, without ``with_fired`` ``12 rules clear, …``."""
-        counts = {self.fired_words: self.fired if with_fired else 0, "clear": self.clear}
-        counts |= {"undecided": self.undecided, "failed": self.failed}
-        (state, count), *others = [(state, count) for state, count in counts.items() if count] or [("", 0)]
-        first = [f"{counted(count, 'rule')} {state}"] if count else []
-        return ", ".join([*first, *(f"{number(count)} {state}" for state, count in others)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +81,8 @@ class RunOutcome:
     rules: RuleCounts = field(default_factory=RuleCounts)
     findings_ranked: tuple[SummarizedRule, ...] = ()
     """The rules that fired, in the order of ``ranked``."""
+    note: str = ""
+    """What makes the times of a run without problems unreliable: an overloaded machine."""
     remarks: tuple[str, ...] = ()
     """What is worth knowing of a run that has ended, but no problem."""
     capture_ended: DisabledCapture | None = None
@@ -150,7 +120,8 @@ class RunOutcome:
 
     def _sentences(self, headline: str) -> tuple[str, ...]:
         remarks = () if self.level in ("fatal", "warning") else self.remarks
-        texts = [f"Remark: {_cut(remark)}" for remark in remarks]
+        texts = [f"Note: {self.note}"] if self.note else []
+        texts += [f"Remark: {_cut(remark)}" for remark in remarks]
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
@@ -163,6 +134,7 @@ class RunOutcome:
             "cause": self.cause or None,
             "first_sign": self.first_sign,
             "advice": self.advice,
+            "note": self.note,
             "rules": {name: getattr(self.rules, name) for name in RuleCounts.__slots__},
             "findings_ranked": [problem.to_dict() for problem in self.problems],
             "remarks": list(self.remarks),
@@ -211,14 +183,26 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     if problems:
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
-    verdict = _verdict(status, summary, counts, workers)
+    of_model = [rule for rule in fired if rule.rule not in verdict_scope.OF_THE_MACHINE and rule.explained_by is None]
+    verdict = _verdict(status, summary, counts, workers, is_other=bool(of_model))
     if status.status == "Failed":
         advice = "" if error else _READ_OUTPUT
         return RunOutcome(f"{head}{verdict}", "", advice, "", "fatal", counts, fired, verdict=error)
-    cause, slow, advice = _performance(summary, fired)
+    time = summary.time or TimeSummary()
+    note = (time.overload or {}).get("message", "")
+    if of_model:
+        first, message = of_model[0], _message(of_model[0])
+        headline = f"{head}; {message}{verdict}"
+        advice = _first_attempt(first.suggestion or "")
+        return RunOutcome(
+            headline, "", advice, first.name, "advice", counts, fired, note, verdict=f"{message}{verdict}"
+        )
+    cause, slow, advice = _slowest(time.bound, fired)
     level: Level = "advice" if slow else "clear" if counts.clear else "unknown"
-    headline = f"{head}{verdict}" + (f"; {slow}" if slow else "")
-    return RunOutcome(headline, "", advice, cause, level, counts, fired, verdict=slow or verdict.lstrip(",; "))
+    headline = verdict + (f"; {slow}" if slow else "")
+    return RunOutcome(
+        f"{head}{headline}", "", advice, cause, level, counts, fired, note, verdict=headline.lstrip(",; ")
+    )
 
 
 def _with_problems(
@@ -278,15 +262,6 @@ def _step(rule: SummarizedRule) -> int:
     return -1 if rule.step is None else rule.step
 
 
-def count_rules(rules: Iterable[SummarizedRule]) -> RuleCounts:
-    """Count rules by state."""
-    found = list(rules)
-    states = [describe.rule_state(rule) for rule in found]
-    advice = sum(state == "fired" and rule.severity == "advice" for state, rule in zip(states, found, strict=True))
-    fired, clear, undecided, failed = (states.count(state) for state in ("fired", "clear", "undecided", "error"))
-    return RuleCounts(fired, clear, undecided, failed, advice)
-
-
 def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
     """Return how the run ended or is going: ``Stopped at step 602 by exploding_tensor``."""
     counts = steps_by_mode(workers)
@@ -329,37 +304,42 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
     return next((worker.error for worker in workers if worker.error), "")
 
 
-def _verdict(status: RunStatus, summary: RuleSummary, counts: RuleCounts, workers: Sequence[WorkerDocument]) -> str:
-    """``, no problem found, 1 piece of advice (12 rules clear)``; empty: a running run has no verdict yet."""
-    advice = f", {counted(counts.advice, 'piece of advice', 'pieces of advice')}" if counts.advice else ""
+def _verdict(
+    status: RunStatus, summary: RuleSummary, counts: RuleCounts, workers: Sequence[WorkerDocument], *, is_other: bool
+) -> str:
+    """``, no problem found in losses and gradients, 1 piece of advice (12 rules clear); not seen: validation``.
+
+    Empty: a running run has no verdict yet.
+
+    Args:
+        is_other: Whether it follows advice on the model, which is not counted then.
+    """
+    more = counts.advice - is_other
+    advice = f", {number(more)} {'more ' * is_other}{'piece' if more == 1 else 'pieces'} of advice" if more else ""
     until = "; no rule found a problem until then" if any(worker.off is not None for worker in workers) else ""
     if status.status not in JOB_ENDED:
         lag = describe.judge_lag(summary, workers)
-        so_far = f"{until or ', no problem found so far'}{advice} ({counts.words()})" if counts.clear else ""
+        found = "; no other problem found so far" if is_other else ", no problem found so far"
+        so_far = f"{until or found}{advice} ({counts.words()})" if counts.clear else ""
         return so_far + (f"; {lag}" if lag else "")
     if not counts.total:
         return "; no rules were evaluated"
     words = counts.words() + ("" if summary.complete else ", evaluation incomplete")
     if not counts.clear:
         return f"; no verdict ({words})"
-    found = ", no problem found" if status.status == "Completed" else "; no rule found a problem"
-    return f"{until or found}{advice} ({words})"
-
-
-def _performance(summary: RuleSummary, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
-    """Return the rule (if one found it), what slows the training down, and what to try; empty: nothing known.
-
-    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it; that the machine
-    is overloaded follows both. Leadline's own overhead is not part of it: each surface shows it beside the
-    outcome.
-    """
-    time = summary.time or TimeSummary()
-    (cause, slow, advice), overload = _slowest(time.bound, fired), time.overload or {}
-    texts = "; ".join(text for text in (slow, overload.get("message", "")) if text)
-    return cause, texts, advice or overload.get("try", "")
+    found = "; no other problem found" if is_other else ", no problem found"
+    if status.status != "Completed":
+        found = "; no rule found another problem" if is_other else "; no rule found a problem"
+    seen, unseen = verdict_scope.words(summary.rules)
+    return f"{until or found}{seen}{advice} ({words}){unseen}"
 
 
 def _slowest(bound: Mapping[str, str] | None, fired: Sequence[SummarizedRule]) -> tuple[str, str, str]:
+    """Return the rule (if one found it), what slows the training down, and what to try; empty: nothing known.
+
+    The bottleneck of the whole run, which is known at its end, goes before findings on parts of it. Leadline's own
+    overhead is not part of it: each surface shows it beside the outcome.
+    """
     if bound and bound.get("kind") != "compute" and bound.get("phase") != OVERHEAD:
         return "", f"{bound.get('kind')}-bound: {bound.get('message')}", bound.get("try", "")
     for rule in fired[:1]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, training
+from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, step_rows, training
 
 from leadline.analysis.bottleneck import Bottleneck, find_bottleneck
 from leadline.analysis.suggestions import suggestions
@@ -99,7 +99,7 @@ def test_a_thread_that_waits_for_a_processor_is_computing(tmp_path) -> None:
     breakdown = breakdown_of(tmp_path, training([COMPUTING] * 30, cpu_ms=USED, delayed_ms=delayed))
     assert breakdown.bottleneck is None  # and not "host", as without the times for which it waited
     assert breakdown.overload is not None
-    told = "the machine is overloaded: the training's thread waited for a CPU in 80 % of the time after the first step"
+    told = "the machine was overloaded: the training's thread waited for a CPU in 80 % of the time after the first step"
     assert breakdown.to_dict()["overload"]["message"] == f"{told}; timings are not reliable"
     (tmp_path / "unknown").mkdir()
     unknown = breakdown_of(tmp_path / "unknown", training([COMPUTING] * 30, cpu_ms=USED))
@@ -138,6 +138,16 @@ def test_every_surface_states_the_share_of_the_recorded_time(tmp_path) -> None:
     assert breakdown.bottleneck is not None
     assert breakdown.bottleneck.message == "40 % of the step time is waiting for data"
     assert {part["phase"]: round(part["share"], 3) for part in breakdown.to_dict()["phases"]}["data"] == 0.4
+
+
+def test_evaluation_counts_in_the_share_as_in_the_time_breakdown(tmp_path) -> None:
+    steps = training([{"data": 60.0, "forward": 40.0}] * 31)
+    evaluated = step_rows(40, START_NS + 4 * SECOND_NS, {"forward": 1_000.0}, mode="eval")
+    breakdown = breakdown_of(tmp_path, merge_by_time(steps, evaluated))
+    assert breakdown.bottleneck is not None
+    assert breakdown.bottleneck.message == "45 % of the step time is waiting for data"
+    shares = {part["phase"]: round(part["share"], 2) for part in breakdown.to_dict()["phases"]}
+    assert shares == {"data": 0.45, "forward": 0.3, "eval": 0.25}
 
 
 @pytest.mark.parametrize(("busy_ms", "is_named"), [(180.0, True), (30.0, False)])

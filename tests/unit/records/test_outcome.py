@@ -91,12 +91,42 @@ def brief(status: RunStatus, *rules: SummarizedRule, workers: Any = (WORKER,), *
     return run_outcome(status, RuleSummary(complete=True, rules=rules, **changes), list(workers)).brief
 
 
+OVERFIT = fired("rising_validation_loss", 64, "overfitting since step 11: 1 → 1.5", severity="advice")
+
+
+def test_advice_on_the_model_comes_first() -> None:
+    told = "overfitting since step 11: 1 → 1.5; no other problem found (12 rules clear, 1 undecided). Try: this."
+    assert text(DONE, OVERFIT, *CLEAR) == f"Completed: 603 steps; {told}"
+    assert text(DONE, SLOW, OVERFIT, *CLEAR, time=TimeSummary(bound=INPUT)) == (
+        f"Completed: 603 steps; {told.replace('found (', 'found, 1 more piece of advice (')}"
+    )
+    assert brief(DONE, OVERFIT, *CLEAR) == told
+    outcome = run_outcome(DONE, RuleSummary(complete=True, rules=(SLOW, OVERFIT)), [WORKER])
+    assert (outcome.level, outcome.cause) == ("advice", "rising_validation_loss")
+    assert text(RunStatus("InProgress"), OVERFIT, *CLEAR).startswith(
+        "Running: 603 steps; overfitting since step 11: 1 → 1.5; no other problem found so far ("
+    )
+    assert text(DONE, SPIKE, OVERFIT).startswith("Completed: 603 steps; 1 problem found by loss_spike")
+
+
+def test_what_was_not_seen_is_told_of_a_run_that_has_ended() -> None:
+    seen = (rule("loss_spike"), rule("no_gradient"), rule("unused_parameter", "undecided"))
+    unseen = (rule("rising_validation_loss", "undecided"), rule("no_split", "not_applicable"))
+    assert text(DONE, *seen, *unseen) == (
+        "Completed: 603 steps, no problem found in losses and gradients (2 rules clear, 2 undecided); "
+        "not seen: validation."
+    )
+    assert "not seen" not in text(RunStatus("InProgress"), *seen, *unseen)
+    assert "; no rule found a problem in losses and gradients (" in text(RunStatus("Stopped"), *seen, *unseen)
+
+
 def test_beside_status_and_steps_the_outcome_is_brief() -> None:
     assert brief(DONE, NAN, *CLEAR) == "exploding_tensor: loss is NaN (since step 600). Try: this."
     assert brief(DONE, VANISHING, SPIKE, NAN).startswith("2 problems; exploding_tensor: loss is NaN (since step 600).")
     assert brief(DONE, *CLEAR) == "no problem found (12 rules clear, 1 undecided)."
     bound = "input-bound: 64 % of the step time is waiting for data. Try: workers."
-    assert brief(DONE, *CLEAR, time=TimeSummary(bound=INPUT)) == bound
+    waits = brief(DONE, *CLEAR, time=TimeSummary(bound=INPUT))
+    assert waits == f"no problem found (12 rules clear, 1 undecided); {bound}"
     worker = WorkerDocument(steps={"train": 601}, error="ValueError: bad batch")
     failed = RunStatus("Failed", exit_status=1)
     assert brief(failed, *CLEAR, workers=[worker]) == "ValueError: bad batch."
@@ -105,14 +135,16 @@ def test_beside_status_and_steps_the_outcome_is_brief() -> None:
 
 
 def test_an_overloaded_machine_is_told_beside_what_bounds_the_run() -> None:
-    overload = {"message": "the machine is overloaded", "try": "fewer processes"}
+    overload = {"message": "the machine was overloaded", "try": "fewer processes"}
     bound = "input-bound: 64 % of the step time is waiting for data"
     assert text(DONE, rule("a"), time=TimeSummary(bound=INPUT, overload=overload)) == (
-        f"Completed: 603 steps, no problem found (1 rule clear); {bound}; the machine is overloaded. Try: workers."
+        f"Completed: 603 steps, no problem found (1 rule clear); {bound}. Try: workers. "
+        "Note: the machine was overloaded."
     )
     alone = TimeSummary(bound={**INPUT, "kind": "compute"}, overload=overload)
-    assert text(DONE, rule("a"), time=alone).endswith("; the machine is overloaded. Try: fewer processes.")
-    assert run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),), time=alone), [WORKER]).level == "advice"
+    healthy = run_outcome(DONE, RuleSummary(complete=True, rules=(rule("a"),), time=alone), [WORKER])
+    assert healthy.text.endswith(", no problem found (1 rule clear). Note: the machine was overloaded.")
+    assert (healthy.level, healthy.advice) == ("clear", "")
     assert "overloaded" not in text(DONE, SPIKE, time=alone)
 
 

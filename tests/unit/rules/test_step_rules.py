@@ -8,7 +8,7 @@ import pytest
 from test_machine_rules import evaluate
 from timelines import CPU, MS, merge_by_time, resident, sampled, training
 
-from leadline.records.event import Event
+from leadline.records.event import TRAINING, Event
 from leadline.testing.runs import START_NS, Part, TimelineEvent
 
 STEP = {"data": 1.0, "forward": 30.0, "backward": 50.0, "optimizer": 10.0}
@@ -150,6 +150,18 @@ def test_the_phase_that_grew_is_named_when_a_training_slows_down(tmp_path) -> No
     scenario = training([{**STEP, "optimizer": 10.0 + step / 2} for step in range(200)])
     _, _, (opened, *_) = evaluate(tmp_path, "throughput_regression", merge_by_time(scenario, beats(10)), window=30)
     assert opened["evidence"]["phase"] == "optimizer"
+
+
+def test_a_larger_model_that_is_trained_afterwards_is_no_slower_training(tmp_path) -> None:
+    """200 steps of 91 ms, then 200 of 211 ms, with the event of another training between them."""
+    steps = training([{**STEP, "optimizer": 10.0 if step < 200 else 130.0} for step in range(400)])
+    starts = [part.event.start_ns for part in steps if isinstance(part, TimelineEvent) and part.event.step == 200]
+    begun = TimelineEvent(Event(TRAINING, 200, min(starts), args={"number": 2, "train_step": 200}))
+    for name in ("throughput_regression", "step_outlier"):
+        options = {"window": 30} if name == "throughput_regression" else {"stddev": 0.9, "n_outliers": 100}
+        alone, _, _ = evaluate(tmp_path / f"{name}-one", name, merge_by_time(steps, beats(65)), **options)
+        split, _, _ = evaluate(tmp_path / f"{name}-two", name, merge_by_time([*steps, begun], beats(65)), **options)
+        assert (name, alone, split) == (name, "fired", "clear")
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
+from leadline.records.event import TRAINING
 from leadline.records.formatting import exact, significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import and_more
 from leadline.rules.rule import Rule
-from leadline.rules.system.step_times import Step, StepTimes, slow_phase
+from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
 from leadline.rules.system.system_rule import SCAN_SECONDS
 
 if TYPE_CHECKING:
@@ -60,11 +61,15 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
     n_outliers: Annotated[int, msgspec.Meta(ge=0)] = 10
 
     def needs(self) -> Needs:
-        return Needs(scan_seconds=SCAN_SECONDS, phases=(*PHASES, "step"))
+        return Needs(scan_seconds=SCAN_SECONDS, phases=(*PHASES, "step", TRAINING))
 
     def remember(self, memory: Any, window: Window) -> _Steps:
         steps: _Steps = memory or _Steps(StepTimes(None if self.mode == "global" else self.mode or "train"))
+        begun = workers_that_begin(window) & steps.by_worker.keys()
+        steps.by_worker = {worker: known for worker, known in steps.by_worker.items() if worker not in begun}
         for step in steps.times.add(window.spans()):
+            if step.worker in begun:
+                continue
             steps.by_worker.setdefault(step.worker, deque(maxlen=_MAX_STEPS)).append(step)
         return steps
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leadline.reader.interval import Spans
+from leadline.records.event import TRAINING
 from leadline.records.names import PHASES
+
+if TYPE_CHECKING:
+    from leadline.reader.window import Window
 
 OTHER: Final = "other"
 
@@ -53,7 +57,7 @@ class StepTimes:
         """Add rows and return the steps that ended, by worker and in order."""
         ended = []
         for row in spans:
-            if self.mode not in (None, row.key.mode):
+            if self.mode not in (None, row.key.mode) or row.key.name == TRAINING:
                 continue
             if row.key.name == "step":
                 ended.append(row)
@@ -88,6 +92,11 @@ class StepTimes:
         for step in [step for step in open_steps if step < ended[-1].step]:
             del open_steps[step]
         return ended
+
+
+def workers_that_begin(window: Window) -> set[str]:
+    """Return the workers of which a training begins within the interval of a window; its steps are of two models."""
+    return {spans.key.worker for spans in window.spans(TRAINING)}
 
 
 def slow_phase(some: Sequence[Step], usual: Sequence[Step]) -> str:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from leadline.records.event import TRAINING
 from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.rule import Rule
-from leadline.rules.system.step_times import Step, StepTimes, slow_phase
+from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
@@ -48,8 +49,8 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
         processed at each step, a hotter GPU, other jobs on the machine.
     How it decides:
         Fires if ``median step time of the last window steps > factor * the lowest median`` of the earlier windows,
-        which follow one another from the first step. Each worker is evaluated separately. The finding names the
-        phase that grew most.
+        which follow one another from the first step. Each worker is evaluated separately, and anew when it begins
+        to train another model. The finding names the phase that grew most.
     Not a number:
         Only times are evaluated.
     Blind spots:
@@ -68,11 +69,15 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
     window: Annotated[int, msgspec.Meta(ge=1)] = 100
 
     def needs(self) -> Needs:
-        return Needs(scan_seconds=1.0, phases=(*PHASES, "step"))
+        return Needs(scan_seconds=1.0, phases=(*PHASES, "step", TRAINING))
 
     def remember(self, memory: Any, window: Window) -> _Workers:
         workers: _Workers = memory or _Workers()
+        begun = workers_that_begin(window) & workers.by_worker.keys()
+        workers.by_worker = {worker: steps for worker, steps in workers.by_worker.items() if worker not in begun}
         for step in workers.times.add(window.spans()):
+            if step.worker in begun:
+                continue
             steps = workers.by_worker.setdefault(step.worker, _WorkerSteps(deque(maxlen=self.window)))
             self._add_step(steps, step)
         return workers

@@ -16,6 +16,7 @@ from leadline.records.decoding import Document
 from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
+from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode, trainings
 from leadline.remote import mirror
@@ -103,7 +104,16 @@ def rules_of(path: str, outcome: RunOutcome) -> list[dict[str, Any]]:
     ranks = {rule.name: rank for rank, rule in enumerate(outcome.findings_ranked)}
     summary = read_rule_summary(path) or RuleSummary()
     rules = sorted(summary.rules, key=lambda rule: ranks.get(rule.name, len(ranks)))
-    return [{**_fields(rule, _RULE_KEYS), "findings": findings_of(path, rule.name)} for rule in rules]
+    standing = StandingAdvice.of(outcome.findings_ranked)
+    return [{**_fields(rule, _RULE_KEYS), "findings": _agreeing(path, rule.name, standing)} for rule in rules]
+
+
+def _agreeing(path: str, alias: str, standing: StandingAdvice) -> list[dict[str, Any]]:
+    """Return the findings of a rule, without advice that contradicts that of a severer finding."""
+    return [
+        {**finding, "suggestion": standing.agreeing(finding["suggestion"] or "")}
+        for finding in findings_of(path, alias)
+    ]
 
 
 def findings_of(path: str, alias: str) -> list[dict[str, Any]]:

@@ -34,6 +34,8 @@ from leadline.reader import liveness
 from leadline.records import describe
 from leadline.records.finding import Finding
 from leadline.records.formatting import counted
+from leadline.records.opposite_advice import StandingAdvice
+from leadline.records.outcome import ranked
 from leadline.remote.root_mirror import kept_fresh
 
 _MAX_LINES: Final = 10
@@ -160,11 +162,12 @@ def _show(judged: Sequence[Judged], *, is_many: bool) -> None:
 
 
 def _table(judged: Judged) -> Table:
-    table, explained = Table.grid(padding=(0, 2)), _causes(judged)
+    table, explained, standing = Table.grid(padding=(0, 2)), _causes(judged), _standing(judged)
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
         shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
-        found = _of_finding(rule.findings[0], explained.get(rule.name)) if rule.findings else Text(rule.why)
+        cause = explained.get(rule.name)
+        found = _of_finding(rule.findings[0], cause, standing) if rule.findings else Text(rule.why)
         table.add_row(name, Text(rule.name), status(shown), found)
     return table
 
@@ -176,18 +179,25 @@ def _causes(judged: Judged) -> dict[str, str]:
     )
 
 
-def _of_finding(finding: Finding, cause: str | None) -> Group:
+def _standing(judged: Judged) -> StandingAdvice:
+    """Return what the findings of all rules ask for."""
+    causes_of, fired = _causes(judged), [rule for rule in judged.rules if rule.findings]
+    return StandingAdvice.of(ranked(rule.summarized(causes_of.get(rule.name)) for rule in fired))
+
+
+def _of_finding(finding: Finding, cause: str | None, standing: StandingAdvice) -> Group:
     """A finding with the names of its tensors, which its message counts, and what to try.
 
     Args:
         cause: The rule from whose findings it follows.
+        standing: What the findings of all rules ask for.
     """
     lines = [Text(f"{describe.steps_of(finding.step, finding.last_step)}: {finding.message}")]
     if finding.tensor_count > 1:
         more = finding.tensor_count - len(finding.tensors[:_MAX_NAMES])
         names = ", ".join(finding.tensors[:_MAX_NAMES]) + (f" and {more:,} more" if more > 0 else "")
         lines.append(Text(f"all {finding.tensor_count:,}: {names}", style="dim"))
-    suggestion = finding.suggestion if cause is None else describe.advice_of_cause(cause)
+    suggestion = standing.agreeing(finding.suggestion) if cause is None else describe.advice_of_cause(cause)
     if suggestion:
         lines.append(Text(describe.advice(suggestion), style="dim"))
     return Group(*lines)

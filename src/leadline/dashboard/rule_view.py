@@ -14,6 +14,7 @@ from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, 
 from leadline.records.formatting import significant
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
+from leadline.records.opposite_advice import StandingAdvice
 from leadline.rules import registry
 from leadline.rules.documentation import Documentation, read_documentation
 from leadline.store.control import read_actions
@@ -125,7 +126,8 @@ class RuleView:
 
 def rule_views(run: Run) -> list[RuleView]:
     """Return every rule, ordered by verdict: fired ones by rank, each cause with its effects, then failed ones …"""
-    problems = outcome_of(run).problems
+    outcome = outcome_of(run)
+    problems, standing = outcome.problems, StandingAdvice.of(outcome.findings_ranked)
     ranked = [rule.name for problem in problems for rule in (problem.cause, *problem.effects)]
     ranks = {name: rank for rank, name in enumerate(ranked)}
     summary = read_rule_summary(run.path) or RuleSummary()
@@ -134,7 +136,7 @@ def rule_views(run: Run) -> list[RuleView]:
     findings = _findings(run)
     aliases = list(dict.fromkeys([*summaries, *specs, *findings]))
     views = [
-        _view(run, alias, specs.get(alias), summaries.get(alias, SummarizedRule()), findings.get(alias, ()))
+        _view(run, alias, specs.get(alias), summaries.get(alias, SummarizedRule()), findings.get(alias, ()), standing)
         for alias in aliases
     ]
     return sorted(views, key=lambda view: (_VERDICT_ORDER.index(view.verdict), ranks.get(view.alias, len(ranks))))
@@ -147,14 +149,23 @@ def finding_views(views: list[RuleView]) -> list[FindingView]:
 
 
 def _view(
-    run: Run, alias: str, spec: RuleSpec | None, summary: SummarizedRule, findings: tuple[FindingView, ...]
+    run: Run,
+    alias: str,
+    spec: RuleSpec | None,
+    summary: SummarizedRule,
+    findings: tuple[FindingView, ...],
+    standing: StandingAdvice,
 ) -> RuleView:
     document = read_rule(run.path, alias)
     state = document or summary
     rule = state.rule or (spec.rule if spec else alias)
     documentation = read_documentation(rule)
     parameters = document.parameters if document is not None else {}
-    cause, advice = summary.explained_by, summary.suggestion or ""
+    cause = summary.explained_by
+    advised = [
+        (finding, standing.agreeing(finding.suggestion) if cause is None else summary.suggestion or "")
+        for finding in findings
+    ]
     return RuleView(
         alias=alias,
         rule=rule,
@@ -165,7 +176,7 @@ def _view(
         explained_by=cause,
         severity=state.severity,
         judged_steps=document.judged_steps if document is not None else None,
-        findings=findings if cause is None else tuple(replace(finding, suggestion=advice) for finding in findings),
+        findings=tuple(replace(finding, suggestion=suggestion) for finding, suggestion in advised),
         settings=_settings(parameters or (spec.parameters if spec else {}), documentation),
         documentation=documentation,
         actions=tuple(str(action) for action in run.manifest.actions if action.rule in (alias, "*")),

@@ -343,8 +343,8 @@ class Judge:
             action = None
             if states is not None:
                 kind: NotificationKind = "finding" if is_opening else "closed"
-                cause = causes.get(finding.rule)
-                notification = self._notifications.of_finding(finding, kind, states, explained_by=cause)
+                told = self._rule_results.agreeing(finding)
+                notification = self._notifications.of_finding(told, kind, states, explained_by=causes.get(finding.rule))
                 action = self._dispatcher.dispatch(notification)
             if is_opening:
                 self._rule_results.announce(finding, action, causes)

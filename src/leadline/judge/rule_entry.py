@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.records import describe
+from leadline.records.documents import SummarizedRule
 from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
@@ -36,6 +37,25 @@ class RuleResult:
     severity: Severity = "warning"
     judged_step: int = -1
     """The last step that it was asked about."""
+
+    def summarized(self, cause: str | None) -> SummarizedRule:
+        """Return the rule as in the rule summary, with its first finding.
+
+        Args:
+            cause: The rule from whose findings it follows.
+        """
+        first = self.findings[0] if self.findings else None
+        return SummarizedRule(
+            name=self.name,
+            rule=self.rule,
+            status=self.status,
+            verdict=self.verdict,
+            severity=self.severity,
+            findings=len(self.findings),
+            step=first.step if first else None,
+            suggestion=first.suggestion if first else None,
+            explained_by=cause,
+        )
 
 
 @dataclass(frozen=True, slots=True)

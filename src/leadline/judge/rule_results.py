@@ -6,6 +6,7 @@ import errno
 import os
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from leadline.errors import LeadlineError, StoreFullError
@@ -19,6 +20,7 @@ from leadline.records.finding import Finding
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
 from leadline.records.notification import RuleState
+from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import ranked
 from leadline.store import layout
 from leadline.store.documents import append_line, encode, make_folder, replace_file, write_document
@@ -216,6 +218,9 @@ class RuleResultStore:
         rules = [self._summary_entry(entry, explained.get(alias)) for alias, entry in self.entries.items()]
         rules += self._kept
         fired = ranked(rules)
+        standing = StandingAdvice.of(fired)
+        fired = tuple(replace(rule, suggestion=standing.agreeing(rule.suggestion or "")) for rule in fired)
+        rules = [rule for rule in rules if describe.rule_state(rule) != "fired"]
         return RuleSummary(
             complete=self.is_complete,
             delivering=tuple(self.delivering),
@@ -223,14 +228,20 @@ class RuleResultStore:
             updated_ns=time.time_ns(),
             announcements=tuple(self._announcements.lines),
             time=self._time,
-            remarks=self._remarks() if self.is_complete else (),
-            rules=(*fired, *(rule for rule in rules if rule not in fired)),
+            remarks=tuple(remark for remark in self._remarks() if not standing.opponent(remark)),
+            rules=(*fired, *rules),
         )
 
     def _remarks(self) -> tuple[str, ...]:
-        """Return what rules remark beside their verdicts."""
+        """Return what rules remark beside their verdicts, of a run that is over."""
+        if not self.is_complete:
+            return ()
         products = [entry.product for entry in self.entries.values() if entry.error is None]
         return tuple(dict.fromkeys(str(remark) for product in products for remark in product.get("remarks", ())))
+
+    def agreeing(self, finding: Finding) -> Finding:
+        """Return a finding without a suggestion that contradicts that of a severer one."""
+        return replace(finding, suggestion=StandingAdvice.of(self.summary().rules).agreeing(finding.suggestion))
 
     def causes(self) -> dict[str, str]:
         """Return the alias of the root cause of each rule whose findings are explained by another rule."""

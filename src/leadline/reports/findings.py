@@ -13,6 +13,7 @@ from leadline.charts import marks, scalars, step_charts, usage
 from leadline.charts.chart import ChartView
 from leadline.charts.theme import plain_text
 from leadline.records.formatting import counted, moment
+from leadline.records.opposite_advice import StandingAdvice
 from leadline.reports.section import Chart, Columns, Section, Table, empty, format_value, plain_prose, table_of
 from leadline.reports.sources import POINTS, Sources
 from leadline.rules.documentation import read_documentation
@@ -78,7 +79,8 @@ def _part(sources: Sources, index: int, row: dict[str, Any], effects: Sequence[d
     documentation = read_documentation(_rule_of(sources, row["rule"]))
     text = [f"{row['message']}."]
     if row["suggestion"]:
-        text.append(f"Try: {row['suggestion']}.")
+        suggestion = StandingAdvice.of(sources.outcome.findings_ranked).agreeing(row["suggestion"])
+        text.append(f"Try: {suggestion}.")
     text += [f"Why it matters: {plain_prose(documentation.section('Why it matters'))}"] if documentation else []
     if row["tensor_count"]:
         names = ", ".join(row["tensors"][:_MAX_TENSORS])

@@ -191,6 +191,16 @@ FACTS: Final = (
 )
 """The facts of a loss call, in the collection ``checks`` under ``<loss call>/<fact>``. What is not known is absent."""
 
+BACKWARD_PASSES: Final = "backward_passes"
+"""The number of backward passes of the first train step that began at one place of the script, each with a loss of the
+same name (``<loss>/backward_passes``). More than one accumulate their gradients."""
+IS_SUM: Final = "is_sum"
+"""1 if the losses of samples are added up in such a loss; 0 if it is their mean (``<loss>/is_sum``)."""
+IS_SCALED: Final = "is_scaled"
+"""1 if such a loss is multiplied or divided by a number before the backward pass; else 0 (``<loss>/is_scaled``)."""
+ACCUMULATION: Final = (BACKWARD_PASSES, IS_SUM, IS_SCALED)
+"""The facts of how a loss becomes a gradient, captured at the second train step."""
+
 GIVEN_SIZE: Final = "given_abs_max"
 """The largest absolute value among the data that a layer is given as they are (``<layer>/given_abs_max``)."""
 IDENTICAL_UNITS: Final = "identical_units"

@@ -49,6 +49,22 @@ def test_fires_at_the_tenth_loss_and_is_clear_on_its_bound() -> None:
     assert results[-1].since_step == 0
 
 
+@pytest.mark.parametrize(("passes", "is_sum", "expected"), [(4.0, 1.0, Clear), (1.0, 1.0, Fired), (4.0, 0.0, Fired)])
+def test_sums_over_parts_of_a_batch_have_no_level(passes: float, is_sum: float, expected: type[Verdict]) -> None:
+    loss = "CrossEntropyLoss_output_0"
+    facts = {f"{loss}/backward_passes": passes, f"{loss}/is_sum": is_sum, f"{loss}/is_scaled": 1.0}
+    infos = {name: TensorInfo(name, ("checks",), ()) for name in facts} | {
+        "CrossEntropyLoss_input_0": TensorInfo("CrossEntropyLoss_input_0", ("predictions",), (8, 10)),
+        loss: TensorInfo(loss, ("losses",), ()),
+    }
+    parts = [
+        Capture(0, {"CrossEntropyLoss_input_0": {"abs_max": 1.0}}, infos=infos),
+        Capture(1, {name: {"value": value} for name, value in facts.items()}, infos=infos),
+        *[Capture(step, {loss: {"value": 94.0}}, infos=infos) for step in range(12)],
+    ]
+    assert isinstance(verdicts(LossAtStart(), parts)[-1][1], expected)
+
+
 def test_fires_at_the_tenth_loss_if_all_after_the_first_are_far_above_guessing() -> None:
     results = judge([2.3] + [9.0] * 9)
     assert [type(verdict) for verdict in results[-2:]] == [Undecided, Fired]

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from leadline.records.formatting import significant
-from leadline.records.loss_facts import FACT_STEPS, IS_WHOLE_LOSS
+from leadline.records.loss_facts import (
+    ACCUMULATION,
+    BACKWARD_PASSES,
+    FACT_STEPS,
+    IS_SCALED,
+    IS_SUM,
+    IS_WHOLE_LOSS,
+)
 from leadline.records.names import CHECKS
 from leadline.records.needs import TensorNeed
 
@@ -84,6 +91,41 @@ class LossCall:
         return deviation / math.sqrt(max(self.samples, 1))
 
 
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """How a loss becomes a gradient; see ``leadline.records.loss_facts``."""
+
+    passes: int = 1
+    is_sum: bool = False
+    is_scaled: bool = False
+
+    @property
+    def is_weighted_sum(self) -> bool:
+        """Whether several parts of a batch are added up, each with as many labels as it happens to have."""
+        return self.is_sum and self.passes > 1
+
+    @staticmethod
+    def note(known: MutableMapping[tuple[str, str], Accumulation], readings: Iterable[TensorReading]) -> None:
+        """Add those of the losses of a step, by worker and name of the loss."""
+        found: dict[tuple[str, str], dict[str, float]] = {}
+        for reading in readings:
+            loss, _, fact = reading.tensor.rpartition("/")
+            if fact in ACCUMULATION:
+                found.setdefault((reading.worker, loss), {})[fact] = reading.value
+        for key, numbers in found.items():
+            passes = int(numbers.get(BACKWARD_PASSES, 1.0))
+            known[key] = Accumulation(passes, numbers.get(IS_SUM) == 1.0, numbers.get(IS_SCALED) == 1.0)
+
+
+ACCUMULATION_NEED: Final = TensorNeed(
+    CHECKS,
+    regex=f"/({'|'.join(ACCUMULATION)})$",
+    statistics=("value",),
+    modes=("train",),
+    end=FACT_STEPS,
+    is_optional=True,
+)
+"""The need of a rule that uses ``Accumulation``."""
 WHOLE_LOSS: Final = TensorNeed(
     CHECKS, regex=f"/{IS_WHOLE_LOSS}$", statistics=("value",), modes=("train",), end=FACT_STEPS, is_optional=True
 )

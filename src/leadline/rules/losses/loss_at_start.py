@@ -13,7 +13,16 @@ from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses.guess import WHOLE_LOSS, Guess, LossCall, call_name, guess_of, whole_loss
+from leadline.rules.losses.guess import (
+    ACCUMULATION_NEED,
+    WHOLE_LOSS,
+    Accumulation,
+    Guess,
+    LossCall,
+    call_name,
+    guess_of,
+    whole_loss,
+)
 from leadline.rules.messages import suspected, too_few
 from leadline.rules.rule import Rule
 
@@ -79,6 +88,8 @@ class _Start:
     curves: dict[str, _Curve] = field(default_factory=dict)
     whole: str = ""
     """The loss call that is all of a loss with another name; empty: not known."""
+    weighted_sums: set[str] = field(default_factory=set)
+    """Losses that add up parts of a batch of which each has as many labels as it happens to have."""
 
 
 class LossAtStart(Rule, frozen=True, kw_only=True):
@@ -103,7 +114,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
     Blind spots:
         A training that starts from a checkpoint begins below guessing, and one that is warmed up stays there; neither
         fires. A loss that is between half and twice the number of labels times that of guessing (in a regression, up to
-        twice) may be a sum over the batch, and is compared with such a sum. Terms added to the loss hide the loss call,
+        twice) may be a sum over the batch, and is compared with such a sum. The sums over several parts of a batch (one
+        backward pass each, weighted by their tokens) have no such level. Terms added to the loss hide the loss call,
         and so does a compiled model: only a rise is seen then. A margin or a scale within the logits (ArcFace) starts
         far above ln C.
     Args:
@@ -136,6 +148,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
                 TensorNeed("predictions", statistics=("abs_max",), modes=modes, end=end, is_optional=True),
                 TensorNeed("labels", statistics=wanted, modes=modes, end=end, is_optional=True),
                 WHOLE_LOSS,
+                ACCUMULATION_NEED,
             )
         )
 
@@ -150,6 +163,11 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
                 LossCall.note(starts.setdefault(reading.worker, _Start()).calls, reading)
         for worker, whole in whole_loss(window.readings("value")).items():
             starts.setdefault(worker, _Start()).whole = whole
+        accumulations: dict[tuple[str, str], Accumulation] = {}
+        Accumulation.note(accumulations, window.readings("value"))
+        for (worker, loss), accumulation in accumulations.items():
+            if accumulation.is_weighted_sum:
+                starts.setdefault(worker, _Start()).weighted_sums.add(loss)
         for reading in _losses(window):
             curves = starts.setdefault(reading.worker, _Start()).curves
             if reading.tensor in curves:
@@ -177,6 +195,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         return Clear()
 
     def _guess(self, reading: TensorReading, start: _Start) -> Guess | None:
+        if reading.tensor in start.weighted_sums:
+            return None
         is_named = not start.whole or call_name(reading.tensor) in start.calls
         if is_named:
             return guess_of(reading.tensor, start.calls, self.classes)

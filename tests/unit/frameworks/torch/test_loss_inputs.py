@@ -176,6 +176,41 @@ def test_micro_batches_are_one_loss_call_and_different_places_several(tmp_path: 
     }
 
 
+@pytest.mark.parametrize(
+    ("loss", "passes", "is_sum", "is_scaled"),
+    [
+        (F.cross_entropy, 1, 0, 0),
+        (F.cross_entropy, 4, 0, 0),
+        (lambda outputs, labels: F.cross_entropy(outputs, labels) / 4, 4, 0, 1),
+        (lambda outputs, labels: F.cross_entropy(outputs, labels, reduction="sum") / 128, 4, 1, 1),
+        (lambda outputs, labels: F.cross_entropy(outputs, labels, reduction="none").sum(), 1, 1, 0),
+        (lambda outputs, labels: F.cross_entropy(outputs, labels, reduction="none").mean() * 0.5, 2, 0, 1),
+    ],
+)
+def test_how_losses_become_gradients_is_known_after_the_first_step(
+    tmp_path: Path,
+    loss: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    passes: int,
+    is_sum: int,
+    is_scaled: int,
+) -> None:
+    model = nn.Linear(8, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def train() -> None:
+        for _ in range(3):
+            optimizer.zero_grad()
+            for _ in range(passes):
+                loss(model(X), CLASSES).backward()
+            optimizer.step()
+
+    found = scalars(watch(tmp_path, train, "checks:every=1"), "checks")
+    ways = {
+        name.rpartition("/")[2]: values for name, values in found.items() if name.startswith("cross_entropy_output")
+    }
+    assert ways == {"backward_passes": {1: passes}, "is_sum": {1: is_sum}, "is_scaled": {1: is_scaled}}
+
+
 @pytest.mark.parametrize("is_module", [True, False])
 @pytest.mark.parametrize(
     ("activation", "mistake"),

@@ -14,7 +14,7 @@ from leadline.frameworks.torch.capture.forward_row import untracked_in_full_prec
 from leadline.frameworks.torch.capture.linear_layers import LinearLayers
 from leadline.frameworks.torch.capture.loss_terms import LossTerm, LossTerms
 from leadline.frameworks.torch.capture.manual_updates import leaves_of
-from leadline.frameworks.torch.naming.loss_calls import LossCalls
+from leadline.frameworks.torch.naming.loss_calls import LossCalls, LossWay
 from leadline.frameworks.torch.naming.model_names import ModuleRegistry
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
@@ -52,6 +52,8 @@ class LossInputs:
         """The names of the loss calls below each backward pass."""
         self._traced: set[object] = set()
         self._calls = 0
+        self._ways: dict[object, LossWay] = {}
+        """How the losses of each place become gradients, in the first step."""
         self._given: list[tuple[str, dict[str, Any]]] = []
 
     def add_call(self, name: str, known: dict[str, Any]) -> None:
@@ -72,6 +74,10 @@ class LossInputs:
         if step != self._step:
             self._step, self._calls = step, 0
             self._traced.clear()
+            if step:
+                self._callbacks.record_checks(self._accumulation())
+        elif site in self._ways:
+            self._ways[site].passes += step == 0
         if site in self._traced or self._calls >= _MAX_CALLS:
             return
         self._traced.add(site)
@@ -92,8 +98,21 @@ class LossInputs:
             found |= self._layers.find(roots[0].grad_fn)
         self._callbacks.record_checks(found)
 
+    def _accumulation(self) -> dict[str, float]:
+        """Return how the losses of the first step became gradients."""
+        ways, self._ways = self._ways, {}
+        return {
+            f"{way.name}/{fact}": float(value)
+            for way in ways.values()
+            for fact, value in zip(facts.ACCUMULATION, (way.passes, way.is_sum, way.is_scaled), strict=True)
+        }
+
     def _record(self, output: torch.Tensor, site: object) -> None:
         root: Any = output.grad_fn
+        if self._step == 0:
+            way = self._losses.way(root)
+            if way is not None:
+                self._ways[site] = way
         terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)[: _MAX_CALLS - self._calls]
         is_negated = all(term.sign < 0 for term in terms) and self._is_training(output)
         names = self._sites.setdefault(site, [])

@@ -38,6 +38,8 @@ _PRESERVING_NODES: Final = frozenset(
     }
 )
 """Graph nodes that keep a loss the same loss, including sums and means over samples."""
+_MEAN, _SUM = 1, 2
+"""Codes of reductions, as graph nodes save them."""
 _CLASS_INDEX: Final = frozenset({"cross_entropy", "nll_loss"})
 _BINARY: Final = {"binary_cross_entropy_with_logits": 0.0, "binary_cross_entropy": 0.5}
 """Losses with two classes, and the threshold above which a prediction means the second class."""
@@ -51,6 +53,19 @@ class LossName:
     """None: no loss call was observed."""
     hops: int
     """Number of graph nodes between the loss call's output and the tensor that ``backward`` is called on."""
+
+
+@dataclass(slots=True)
+class LossWay:
+    """The way of a loss from its loss call to a backward pass."""
+
+    name: str
+    is_sum: bool
+    """Whether the losses of samples are added up, not averaged."""
+    is_scaled: bool
+    """Whether it is multiplied or divided by a number."""
+    passes: int = 1
+    """The backward passes of a step that begin at the same place."""
 
 
 class LossCalls:
@@ -124,6 +139,21 @@ class LossCalls:
         """Return whether the backward passes of a place start from the output of a loss call, or from no known one."""
         loss = self._sites.get(site)
         return loss is not None and not loss.hops
+
+    def way(self, node: Any) -> LossWay | None:
+        """Return how a loss call became what a node computes; None: no loss call was observed."""
+        is_sum = is_scaled = False
+        for _ in range(_MAX_HOPS):
+            if node is None:
+                break
+            name = self.name_of(node)
+            if name is not None:
+                is_sum |= getattr(node, "_saved_reduction", _MEAN) == _SUM
+                return LossWay(name, is_sum, is_scaled)
+            is_sum |= node.name() == "SumBackward0"
+            node, factor = _scaled_input(node)
+            is_scaled |= factor != 1.0
+        return None
 
     def _find(self, node: Any) -> LossName:
         for hops in range(_MAX_HOPS):

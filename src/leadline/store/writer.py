@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from leadline.records.clocks import wall_offset_ns
 from leadline.records.documents import DroppedData, WorkerDocument
@@ -18,6 +18,7 @@ from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 from leadline.store import codec, layout
 from leadline.store.codec import phase_columns
 from leadline.store.documents import InPlaceDocument, encode, make_subfolder
+from leadline.store.row_batches import Row, in_batches
 from leadline.store.segments import Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
 
@@ -27,7 +28,6 @@ _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 60.0
 _SEGMENT_BYTES: Final = 64 << 20
 _MAX_OPEN_SEGMENTS: Final = 64
-_MAX_ROWS: Final = 256
 _MAX_STEPS: Final = 128
 """Maximum number of steps whose phases become one batch, so that the GIL is held for at most a millisecond."""
 
@@ -35,12 +35,6 @@ HEARTBEAT_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "flo
 """Layout of a heartbeat row, which is written when steps pass without captures."""
 SKIPPED_LAYOUT: Final = SeriesLayout((TensorInfo("clock", ("clock",), (), "float64"),), ((0, "skipped"),))
 """Layout of the row of a step that a gradient scaler skipped; its value is 1."""
-
-
-class _Row(NamedTuple):
-    layout: SeriesLayout
-    stamp: StepStamp
-    values: bytes
 
 
 @dataclass(slots=True)
@@ -93,7 +87,7 @@ class Writer:
         self._pool = BufferPool(host_bytes)
         self._row_limit = max(host_bytes // 4, 1 << 20)
         self._row_bytes, self._disk_bytes = 0, disk_bytes
-        self._rows: deque[_Row] = deque()
+        self._rows: deque[Row] = deque()
         self._captures: deque[TensorCapture] = deque()
         self._acquired_bytes = self._released_bytes = 0
         self._events, self._phases = deque[Event](), deque[bytes]()
@@ -132,7 +126,7 @@ class Writer:
             )
             return
         self._row_bytes += len(values)
-        self._rows.append(_Row(row_layout, stamp, values))
+        self._rows.append(Row(row_layout, stamp, values))
         if is_urgent:
             self._wake.set()
 
@@ -222,32 +216,30 @@ class Writer:
 
     def _flush(self) -> None:
         stamp = self._stamp
-        groups = self._take_rows()
+        rows = self._take_rows()
         self._flush_events()  # before the rows: a reader of a row must already see the events before its step
         self._flush_phases()
-        self._flush_rows(groups, stamp)
+        self._flush_rows(rows, stamp)
         self._flush_tensors()
         self._write_document()
 
-    def _take_rows(self) -> dict[int, list[_Row]]:
-        groups: dict[int, list[_Row]] = {}
-        for _ in range(len(self._rows)):
-            row = self._rows.popleft()
+    def _take_rows(self) -> list[Row]:
+        rows = [self._rows.popleft() for _ in range(len(self._rows))]
+        for row in rows:
             self._row_bytes -= len(row.values)
-            groups.setdefault(id(row.layout), []).append(row)
-        return groups
+        return rows
 
-    def _flush_rows(self, groups: dict[int, list[_Row]], stamp: StepStamp | None) -> None:
-        if stamp is not None and not groups and stamp.step > self._complete_step:
-            groups[id(HEARTBEAT_LAYOUT)] = [_Row(HEARTBEAT_LAYOUT, stamp, bytes(8))]
-        batches = [rows[at : at + _MAX_ROWS] for rows in groups.values() for at in range(0, len(rows), _MAX_ROWS)]
-        for index, rows in enumerate(batches):
+    def _flush_rows(self, rows: list[Row], stamp: StepStamp | None) -> None:
+        if stamp is not None and not rows and stamp.step > self._complete_step:
+            rows = [Row(HEARTBEAT_LAYOUT, stamp, bytes(8))]
+        batches = in_batches(rows)
+        for index, batch in enumerate(batches):
             is_last = index == len(batches) - 1
             complete = stamp.step if is_last and stamp is not None else self._complete_step
-            self._append_rows(rows, complete)
+            self._append_rows(batch, complete)
             self._complete_step = complete
 
-    def _append_rows(self, rows: list[_Row], complete: int) -> None:
+    def _append_rows(self, rows: list[Row], complete: int) -> None:
         row_layout = rows[0].layout
         columns: dict[str, Any] = {
             "complete_step": codec.int64_buffer([complete] * len(rows)),

@@ -370,7 +370,7 @@ def _raw_keys(run: Path) -> set[str]:
 def _series_values(run: Path) -> set[tuple[int, str, str, bool]]:
     """Return (step, tensor, statistic, is_loss) of every stored number; read by pyarrow alone."""
     stored = set()
-    for file in run.glob("series/*/*.arrow"):
+    for file in run.glob("series/*/*.arrow*"):
         for columns, row in _series_rows(file):
             for (name, statistic, is_loss), value in zip(columns, row["values"], strict=True):
                 if value is not None and not math.isnan(value):
@@ -381,7 +381,7 @@ def _series_values(run: Path) -> set[tuple[int, str, str, bool]]:
 def _series_rows(file: Path) -> list[tuple[list[tuple[str, str, bool]], dict[str, Any]]]:
     import pyarrow as pa
 
-    with pa.ipc.open_stream(file) as reader:
+    with pa.input_stream(file) as stream, pa.ipc.open_stream(stream) as reader:
         metadata = reader.schema.metadata
         tensors = json.loads(metadata[b"leadline.tensors"])
         columns = [

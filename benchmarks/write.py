@@ -166,8 +166,8 @@ def _rows(run: Path) -> int:
     import pyarrow as pa
 
     found = 0
-    for file in run.glob("series/*/*.arrow"):
-        with pa.ipc.open_stream(file) as reader:
+    for file in run.glob("series/*/*.arrow*"):
+        with pa.input_stream(file) as stream, pa.ipc.open_stream(stream) as reader:
             found += sum(batch.num_rows for batch in reader)
     return found
 

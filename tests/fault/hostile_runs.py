@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -136,6 +137,36 @@ def _bytes(chance: random.Random, root: Path, path: Path) -> None:
     path.write_bytes(content)
 
 
+def _inside(chance: random.Random, root: Path, path: Path) -> None:
+    """Change what a compressed file contains, so that all of it is decompressed; flushed here and there."""
+    if path.suffix != ".gz":
+        return _bytes(chance, root, path)
+    content = bytearray(zlib.decompressobj(31).decompress(path.read_bytes()))
+    for _ in range(chance.choice([1, 1, 4])):
+        if content:
+            content[chance.randrange(len(content))] = chance.randrange(256)
+    packed, at = zlib.compressobj(chance.choice([0, 1, 9]), zlib.DEFLATED, 31), 0
+    parts = []
+    while at < len(content):
+        found = content.find(b"\xff\xff\xff\xff", at + 1)  # where a message begins
+        end = found if found > 0 else len(content)
+        parts += [packed.compress(bytes(content[at:end])), packed.flush(zlib.Z_SYNC_FLUSH)]
+        at = end
+    path.write_bytes(b"".join(parts) + (packed.flush() if chance.random() < 0.5 else b""))
+    return None
+
+
+def _bomb(chance: random.Random, root: Path, path: Path) -> None:
+    """Continue a file, after what is decompressed of it, with a gigabyte of nothing."""
+    if path.suffix != ".gz":
+        return _sparse(chance, root, path)
+    packed, begun = zlib.compressobj(9, zlib.DEFLATED, 31), zlib.decompressobj(31).decompress(path.read_bytes())
+    parts = [packed.compress(begun[: chance.choice([0, len(begun) // 2, len(begun)])]), packed.flush(zlib.Z_SYNC_FLUSH)]
+    parts += [packed.compress(bytes(1 << 24)) for _ in range(64)]
+    path.write_bytes(b"".join(parts) + packed.flush(zlib.Z_SYNC_FLUSH))
+    return None
+
+
 def _cut(chance: random.Random, root: Path, path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: chance.randrange(len(content) + 1)])
@@ -198,8 +229,8 @@ def _swapped(chance: random.Random, root: Path, path: Path) -> None:
     os.replace(f"{path}.new", path)
 
 
-_SMALL = [_json] * 8 + [_bytes, _bytes, _cut, _longer, _gone, _other, _swapped]
-_NASTY = [_pipe, _folder, _link, _folder_link, _sparse, _deep, _wide, _many]
+_SMALL = [_json] * 8 + [_bytes, _inside, _inside, _cut, _longer, _gone, _other, _swapped]
+_NASTY = [_bomb, _pipe, _folder, _link, _folder_link, _sparse, _deep, _wide, _many]
 
 
 def mutate(chance: random.Random, root: Path) -> str:
@@ -209,7 +240,7 @@ def mutate(chance: random.Random, root: Path) -> str:
         change = chance.choice(_SMALL if chance.random() < 0.75 else _NASTY)
         path = chance.choice(files_of(root))
         if change is _json and path.suffix not in (".json", ".jsonl"):
-            change = _bytes
+            change = _inside
         said.append(f"{change.__name__.strip('_')} {path.relative_to(root)}")
         change(chance, root, path)
     return ", ".join(said)

@@ -22,7 +22,7 @@ def wait_for_samples(root: Path, count: int, *, after_ns: int = 0) -> list[int]:
     end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         time.sleep(0.1)
-        if list((root / "runs").glob("*/system/*/*.arrow")):
+        if list((root / "runs").glob("*/system/*/*.arrow*")):
             samples = [time_ns for time_ns in times(only_run(root / "runs")) if time_ns > after_ns]
             if len(samples) >= count:
                 return samples

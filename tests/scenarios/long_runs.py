@@ -274,7 +274,7 @@ class _Stream:
         self.close()
         make_folder(os.path.join(self._run, self._part, self._stream))
         ordinal = 1 + len(os.listdir(os.path.join(self._run, self._part, self._stream)))
-        path = os.path.join(self._run, layout.segment(self._part, self._stream, ordinal))
+        path = os.path.join(self._run, layout.segment(self._part, self._stream, ordinal, is_compressed=False))
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         os.write(self._descriptor, head)
         self._bytes = len(head)

@@ -12,6 +12,7 @@ from leadline.agent.signals import SignalGate
 from leadline.process.child import Child
 from leadline.process.interpreter import own_command, own_environment
 from leadline.store import layout
+from leadline.store.segments import row_bytes
 
 _CHECK_SECONDS: Final = 30.0
 _GROWTH_BYTES: Final = 32 << 20
@@ -79,12 +80,13 @@ class Compaction:
 
 
 def raw_bytes(run: str) -> int:
-    """Return the size of all segments of a run."""
+    """Return the size of all segments of a run, as if none were compressed."""
     size = 0
     for name in _FOLDERS:
         for folder in _entries(os.path.join(run, name)):
             with suppress(FileNotFoundError):  # the run is being removed
-                size += sum(file.stat().st_size for file in _entries(folder.path) if file.name.endswith(".arrow"))
+                segments = [file for file in _entries(folder.path) if file.name.endswith(layout.SEGMENTS)]
+                size += sum(row_bytes(file.name, file.stat().st_size) for file in segments)
     return size
 
 

@@ -21,6 +21,7 @@ from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import encode
 from leadline.store.folder_watch import names_in
+from leadline.store.segments import row_bytes
 
 MAX_BYTES: Final = 4000
 """The size of all snapshots of a notification as JSON."""
@@ -42,9 +43,12 @@ class Segments:
         while (batches := tail.read()) is not None:
             ranges.append(batches)
         self._read[path] = (tail, ranges)
-        while len(self._read) > 1 and sum(tail.offset for tail, _ in self._read.values()) > _MAX_KEPT_BYTES:
+        while len(self._read) > 1 and self._kept_bytes() > _MAX_KEPT_BYTES:
             del self._read[next(iter(self._read))]
         return (tail.info.layout if tail.info else None), ranges
+
+    def _kept_bytes(self) -> int:
+        return sum(row_bytes(path, tail.offset) for path, (tail, _) in self._read.items())
 
 
 def snapshots(
@@ -98,8 +102,8 @@ def _captured(run: str, worker: str, step: int, names: list[str], segments: Segm
     """Return the statistics of one step; reads the latest segments first, since the step is a recent one."""
     snapshots: dict[str, TensorSnapshot] = {}
     left = _MAX_READ_BYTES
-    for path in _latest_first(os.path.join(run, layout.SERIES, worker), ".arrow"):
-        left -= os.path.getsize(path)
+    for path in _latest_first(os.path.join(run, layout.SERIES, worker), layout.SEGMENTS):
+        left -= row_bytes(path, os.path.getsize(path))
         if left < 0 or set(names) <= set(snapshots):
             break
         for snapshot in _rows(*segments.batches(path), step, names):
@@ -161,7 +165,7 @@ def _segments_of(run: str, worker: str, step: int) -> tuple[list[StoredTensor], 
     return tensors, latest
 
 
-def _latest_first(folder: str, ending: str) -> list[str]:
+def _latest_first(folder: str, ending: str | tuple[str, ...]) -> list[str]:
     return [os.path.join(folder, name) for name in reversed(names_in(folder)) if name.endswith(ending)]
 
 

@@ -18,6 +18,7 @@ from leadline.reader.tensors import StoredTensor, TensorIndex
 from leadline.records.series import SeriesLayout, TensorInfo, merged_infos
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
+from leadline.store.segments import row_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -284,6 +285,6 @@ def _has_row(batches: Range, step: int | None, mode: str) -> bool:
 
 def _size(path: str) -> int:
     try:
-        return os.lstat(path).st_size
+        return row_bytes(path, os.lstat(path).st_size)
     except OSError:
         return 0

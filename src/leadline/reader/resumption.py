@@ -170,4 +170,4 @@ def _next_sequence(run: str, part: str, stream: str) -> int:
 
 def _segments(run: str, part: str, stream: str) -> list[str]:
     folder = os.path.join(run, part, stream)
-    return [os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(".arrow")]
+    return [os.path.join(folder, name) for name in sorted(names_in(folder)) if name.endswith(layout.SEGMENTS)]

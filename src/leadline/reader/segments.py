@@ -7,16 +7,18 @@ import zlib
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from io import BytesIO, FileIO
+from io import FileIO
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
 
+from leadline.reader.messages import DamageError, invalid_message, messages_of
 from leadline.records.metric import Channel
 from leadline.records.series import SeriesLayout
 from leadline.store import codec
-from leadline.store.run_files import open_regular, read_at_most
+from leadline.store.run_files import open_regular
+from leadline.store.segments import row_bytes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,11 +31,8 @@ _RANGE_BYTES: Final = 16 << 20
 """The number of bytes read from a segment at a time."""
 _HEAD_BYTES: Final = 1 << 16
 """More than the size of the schema in most segments."""
-_MAX_MESSAGE_BYTES: Final = 1 << 31
 _ALIGNMENT: Final = 8
 """Columns are padded to multiples of so many bytes."""
-_CONTINUATION: Final = b"\xff\xff\xff\xff"
-"""The first bytes of every message."""
 _SCHEMAS: Final = {"system": codec.SYSTEM.columns, "timeline": codec.TIMELINE.columns}
 
 
@@ -109,10 +108,6 @@ class Range:
         )
 
 
-class DamageError(Exception):
-    """The segment cannot be read beyond this point."""
-
-
 class SegmentTail:
     """Incremental reader of a segment.
 
@@ -131,6 +126,7 @@ class SegmentTail:
         self.info: SegmentInfo | None = None
         self.damage: str | None = None
         self.torn_at: int | None = None
+        self._messages = messages_of(path)
         self._schema: Any = None
         self._read_size = 0
         """The size of the file when nothing more could be read."""
@@ -138,9 +134,10 @@ class SegmentTail:
 
     @property
     def left_bytes(self) -> int:
-        """The number of bytes not read yet, including an incomplete batch at the end."""
+        """The number of bytes not read yet, including an incomplete batch at the end; estimated if compressed."""
         try:
-            return max(os.lstat(self.path).st_size - self.offset, 0) if self.damage is None else 0
+            left = max(os.lstat(self.path).st_size - self.offset, 0) if self.damage is None else 0
+            return row_bytes(self.path, left)
         except FileNotFoundError:
             return 0
 
@@ -167,6 +164,8 @@ class SegmentTail:
         except OSError as error:
             self.damage = f"{self.name}: cannot be read: {error.strerror or error} (at byte {self.offset})"
             return None
+        if batches is None:
+            self.offset = self._messages.end(self.offset)
         if batches is None or self.offset == size:
             self._read_size = size
             self.torn_at = self.offset if size > self.offset else None
@@ -181,7 +180,7 @@ class SegmentTail:
     def _has_schema(self, file: FileIO, size: int) -> bool:
         """Read the schema at the beginning of the segment, once; return whether it is complete."""
         if self.info is None:
-            messages, ends = _read_messages(file, 0, min(size, _HEAD_BYTES), size)
+            messages, ends = self._messages.read(file, 0, _HEAD_BYTES, size)
             if not messages:
                 return False
             try:
@@ -189,7 +188,7 @@ class SegmentTail:
                 self._schema = pa.ipc.read_schema(messages[0])
                 self.info = _read_info(self._schema, self.name)
             except (pa.ArrowException, OSError, EOFError, UnicodeDecodeError) as error:
-                raise _invalid_message(error) from error
+                raise invalid_message(error) from error
             self.offset = max(self.offset, ends[0])
             part = os.path.basename(os.path.dirname(os.path.dirname(self.path)))
             if part in _PARTS and part != self.info.kind:
@@ -197,7 +196,7 @@ class SegmentTail:
         return True
 
     def _read(self, file: FileIO, size: int, limit_bytes: int) -> Range | None:
-        messages, ends = _read_messages(file, self.offset, min(limit_bytes, size - self.offset), size)
+        messages, ends = self._messages.read(file, self.offset, limit_bytes, size)
         while messages:
             try:
                 batches = self._decode(messages, np.array(ends, np.int64))
@@ -219,7 +218,7 @@ class SegmentTail:
                 _verify_length(message, batch)
             columns = batches[0].columns if len(batches) == 1 else _combined(batches)
         except (pa.ArrowException, OSError, EOFError) as error:
-            raise _invalid_message(error) from error
+            raise invalid_message(error) from error
         rows = np.array([batch.num_rows for batch in batches], np.int64)
         sequences = _verify(columns, rows, self._last_sequence)
         data = pa.Table.from_arrays(columns[2:], self._schema.names[2:])
@@ -251,58 +250,6 @@ def _verify_length(message: pa.Message, batch: pa.RecordBatch) -> None:
 
 def _combined(batches: list[pa.RecordBatch]) -> list[pa.Array]:
     return [column.chunk(0) for column in pa.Table.from_batches(batches).combine_chunks().columns]
-
-
-def _invalid_message(error: Exception) -> DamageError:
-    return DamageError(f"contains an invalid Arrow message: {str(error).splitlines()[0]}")
-
-
-def _read_messages(file: FileIO, offset: int, length: int, size: int) -> tuple[list[pa.Message], list[int]]:
-    """Return the whole messages in a part of a file, at least one if there is one, and the offsets of their ends.
-
-    Raises:
-        DamageError: No message begins at the offset.
-    """
-    while True:
-        file.seek(offset)
-        data = read_at_most(file, length)
-        source = pa.BufferReader(data)
-        messages: list[pa.Message] = []
-        ends: list[int] = []
-        needed = length
-        try:
-            for message in pa.ipc.MessageReader.open_stream(source):
-                messages.append(message)
-                ends.append(offset + source.tell())
-            if data and not messages:
-                raise DamageError("contains no message at the expected offset")
-        except (pa.ArrowException, OSError) as error:
-            needed = len(data) + _missing_bytes(data)
-            if not messages and needed == len(data):
-                raise _invalid_message(error) from error
-        if messages or len(data) < length or not length < needed <= size - offset:
-            return messages, ends
-        length = needed
-
-
-class _EndOfFile(BytesIO):
-    """Data whose reader may ask for more than there is; counts the missing bytes."""
-
-    missing = 0
-
-    def read(self, size: int | None = -1) -> bytes:
-        data = super().read(size)
-        self.missing += max((size or 0) - len(data), 0)
-        return data
-
-
-def _missing_bytes(data: bytes) -> int:
-    """Return how many bytes the reader of a message asked for beyond the end of the data; 0 if that is no message."""
-    source = _EndOfFile(data)
-    with suppress(pa.ArrowException, OSError, StopIteration):
-        pa.ipc.MessageReader.open_stream(source).read_next_message()
-    is_message = _CONTINUATION.startswith(data[: len(_CONTINUATION)]) and source.missing <= _MAX_MESSAGE_BYTES
-    return source.missing if is_message else 0
 
 
 def _read_info(schema: pa.Schema, path: str) -> SegmentInfo:

@@ -11,6 +11,8 @@ import numpy as np
 from leadline.reader.incarnations import read_replacements, without_replaced
 from leadline.reader.segments import Range, SegmentTail
 from leadline.store.folder_watch import FolderWatch
+from leadline.store.layout import SEGMENTS
+from leadline.store.segments import row_bytes
 
 _READ_BYTES: Final = 2 << 20
 """About the size of one read: decoding needs up to eight times as much memory."""
@@ -35,7 +37,7 @@ class _Segments:
     def find(self) -> dict[str, SegmentTail]:
         """Return the segments by file name, with those that appeared since the last call."""
         for entry in self._watch.new_entries() or ():
-            if entry.name.endswith(".arrow") and entry.name not in self.known:
+            if entry.name.endswith(SEGMENTS) and entry.name not in self.known:
                 offset = self._position.get(entry.name, 0)
                 self.known[entry.name] = SegmentTail(entry.path, f"{self._name}/{entry.name}", offset)
         return self.known
@@ -201,7 +203,7 @@ class BulkStream:
     @property
     def all_bytes(self) -> int:
         """The total number of bytes, read or not."""
-        return self.left_bytes + sum(self.position.values())
+        return self.left_bytes + sum(row_bytes(name, offset) for name, offset in self.position.items())
 
     def read(self, limit_bytes: int) -> list[Range]:
         """Return the next batches, segment by segment, about ``limit_bytes`` in total."""
@@ -213,6 +215,6 @@ class BulkStream:
                 batches = segment.read(min(left, _READ_BYTES))
                 if batches is None:
                     break
-                left -= segment.offset - before
+                left -= row_bytes(segment.path, segment.offset - before)
                 ranges.append(without_replaced(batches, self._part, self._cuts))
         return ranges

@@ -42,7 +42,7 @@ def is_data(name: str) -> bool:
 
 def is_growing(name: str) -> bool:
     """Return whether bytes are appended to a file, and its other bytes never change."""
-    return name.endswith((".arrow", layout.PACK))
+    return name.endswith((*layout.SEGMENTS, layout.PACK))
 
 
 def is_uploaded(name: str) -> bool:

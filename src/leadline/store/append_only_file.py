@@ -41,7 +41,7 @@ class AppendOnlyFile:
                 written += os.write(self._descriptor, memoryview(data)[written:])
         except OSError:
             os.ftruncate(self._descriptor, self.bytes)
-            self.close()
+            AppendOnlyFile.close(self)
             raise
         self.bytes += written
         return written
@@ -54,4 +54,4 @@ class AppendOnlyFile:
 
     def __del__(self) -> None:
         if hasattr(self, "_descriptor"):  # the file was opened
-            self.close()
+            AppendOnlyFile.close(self)  # writes nothing: this may be a copy in a forked process

@@ -193,6 +193,11 @@ def metadata_checksum(metadata: Mapping[str, str]) -> int:
     return zlib.crc32(json.dumps(entries).encode())
 
 
+def message_end(data: bytes) -> int:
+    """Return where the first message ends, which has no body: a schema."""
+    return 8 + int.from_bytes(data[4:8], "little")
+
+
 def load() -> None:
     """Import the encoder in this thread: forking while another thread imports would leave the child half a module."""
     from nanoarrow import ipc

@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from leadline.store.layout import PACK
+from leadline.store.layout import PACK, SEGMENTS
 
 CLOCK_TICK_NS: Final = 200_000_000
 """An upper bound of a tick of a file system's clock."""
-_GROWING: Final = (".arrow", ".jsonl", ".log", PACK)
+_GROWING: Final = (*SEGMENTS, ".jsonl", ".log", PACK)
 _TEMPORARY: Final = ".part"
 
 

@@ -21,6 +21,10 @@ NODES: Final = "nodes"
 TENSORS: Final = "tensors"
 PACK: Final = ".arrays"
 """Suffix of a file with array statistics: blocks as of safetensors, one after the other."""
+COMPRESSED: Final = ".arrow.gz"
+"""Suffix of a compressed segment."""
+SEGMENTS: Final = (".arrow", COMPRESSED)
+"""Suffixes of segments."""
 SERIES: Final = "series"
 TIMELINE: Final = "timeline"
 SYSTEM: Final = "system"
@@ -162,9 +166,9 @@ def doctor_report(process: str) -> str:
     return f"{DOCTOR_REPORTS}/{file_name(process)}.json"
 
 
-def segment(part: str, stream: str, ordinal: int) -> str:
-    """An Arrow segment of a stream: ``series/<worker>/000001.arrow``."""
-    return f"{part}/{file_name(stream)}/{ordinal:06d}.arrow"
+def segment(part: str, stream: str, ordinal: int, *, is_compressed: bool = True) -> str:
+    """An Arrow segment of a stream: ``series/<worker>/000001.arrow.gz``."""
+    return f"{part}/{file_name(stream)}/{ordinal:06d}{COMPRESSED if is_compressed else '.arrow'}"
 
 
 def tensor_segment(worker: str, ordinal: int) -> str:

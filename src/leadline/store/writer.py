@@ -19,15 +19,15 @@ from leadline.store import codec, layout
 from leadline.store.codec import phase_columns
 from leadline.store.documents import InPlaceDocument, encode, make_subfolder
 from leadline.store.row_batches import Row, in_batches
-from leadline.store.segments import Segment, SegmentFolder
+from leadline.store.segments import SEGMENT_BYTES, Segment, SegmentFolder
 from leadline.store.tensors import BufferPool, CaptureForm, HostBuffer, TensorCapture, TensorFolder
 
 FLUSH_SECONDS: Final = 0.25
 _DOCUMENT_SECONDS: Final = 1.0
 _RETRY_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 60.0
-_SEGMENT_BYTES: Final = 64 << 20
 _MAX_OPEN_SEGMENTS: Final = 64
+_MAX_EVENTS: Final = 4096
 _MAX_STEPS: Final = 128
 """Maximum number of steps whose phases become one batch, so that the GIL is held for at most a millisecond."""
 
@@ -260,9 +260,10 @@ class Writer:
             self.rows += 0 if row_layout in (HEARTBEAT_LAYOUT, SKIPPED_LAYOUT) else len(rows)
 
     def _flush_events(self) -> None:
-        events = [self._events.popleft() for _ in range(len(self._events))]
-        if not events:
-            return
+        while events := [self._events.popleft() for _ in range(min(len(self._events), _MAX_EVENTS))]:
+            self._write_events(events)
+
+    def _write_events(self, events: list[Event]) -> None:
         columns: dict[str, Any] = {
             "name": [event.name for event in events],
             "phase": [event.phase for event in events],
@@ -312,7 +313,7 @@ class Writer:
             self._fail(stream, key, error, step=step, rows=rows, size=size)
             return False
         stream.sequence += 1
-        if segment.bytes > _SEGMENT_BYTES:
+        if segment.is_full:
             stream.open.pop(key).close()
         return True
 
@@ -382,9 +383,9 @@ class Writer:
 def _batches(captures: list[TensorCapture]) -> list[list[TensorCapture]]:
     """Group captures into batches of at most a segment's size; larger captures are alone."""
     batches: list[list[TensorCapture]] = []
-    size = _SEGMENT_BYTES
+    size = SEGMENT_BYTES
     for capture in captures:
-        if size + capture.bytes > _SEGMENT_BYTES:
+        if size + capture.bytes > SEGMENT_BYTES:
             batches.append([])
             size = 0
         batches[-1].append(capture)

@@ -201,6 +201,7 @@ class RunWriter:
         batch_rows: Rows per batch of a layout.
         segment_batches: Batches per segment of a layout.
         shapes: Shapes of tensors by name.
+        compresses: Whether segments of narrow rows are compressed; earlier versions compressed none.
     """
 
     def __init__(
@@ -214,8 +215,10 @@ class RunWriter:
         segment_batches: int = 1000,
         shapes: Mapping[str, tuple[int, ...]] | None = None,
         started_ns: int = START_NS,
+        compresses: bool = True,
     ) -> None:
         self.path = os.fspath(path)
+        self.compresses = compresses
         self.batch_rows, self.segment_batches = batch_rows, segment_batches
         self.shapes = dict(shapes or {})
         self._streams: dict[tuple[str, str], StreamWriter] = {}
@@ -358,6 +361,6 @@ class RunWriter:
 
     def _stream(self, part: str, name: str) -> StreamWriter:
         if (part, name) not in self._streams:
-            folder = SegmentFolder(self.path, part, name)
+            folder = SegmentFolder(self.path, part, name, compresses=self.compresses)
             self._streams[part, name] = StreamWriter(part, folder, self.batch_rows, self.segment_batches)
         return self._streams[part, name]

@@ -42,7 +42,7 @@ def grow(writer: RunWriter, samples: int) -> None:
 
 
 def test_a_run_is_compacted_each_time_that_it_has_grown(tmp_path: Path, spawned: _Gate) -> None:
-    writer, warnings = RunWriter(tmp_path / "run"), list[str]()
+    writer, warnings = RunWriter(tmp_path / "run", compresses=False), list[str]()
     run = compaction_of(writer.path, spawned, warnings)
     run.poll(0.0)
     assert spawned.commands == []

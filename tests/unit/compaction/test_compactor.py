@@ -126,8 +126,9 @@ def _small_passes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compactor, "LARGE_BYTES", 100_000)
 
 
-def write(tmp_path, parts: list[Part]) -> str:
-    return RunWriter(tmp_path / "run", batch_rows=5, segment_batches=60).write_all(parts).end().path
+def write(tmp_path, parts: list[Part], *, compresses: bool = False) -> str:
+    writer = RunWriter(tmp_path / "run", batch_rows=5, segment_batches=60, compresses=compresses)
+    return writer.write_all(parts).end().path
 
 
 def files_of(run: str) -> list[str]:
@@ -144,6 +145,13 @@ def test_a_compacted_run_gives_the_same_results(tmp_path, seed: int) -> None:
     assert any("000001-000008" in path for path in files_of(run))
     digest = Digest(open_run(run))
     assert all(not stream.ranges for stream in digest._streams())
+
+
+def test_a_compacted_run_of_compressed_segments_gives_the_same_results(tmp_path) -> None:
+    run = write(tmp_path, scenario(3), compresses=True)
+    expected = answers(run)
+    assert Compactor(run).compact() > 10
+    assert_same(answers(run), expected)
 
 
 def test_a_long_run_gives_the_same_results_at_every_level(tmp_path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import struct
+import zlib
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -23,9 +26,8 @@ PARTS = [layout.SERIES, layout.SYSTEM, layout.TIMELINE]
 LIMITS = [1, 700, 5000, 1 << 20]
 
 
-@pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> str:
-    writer = RunWriter(tmp_path_factory.mktemp("segments") / "run", batch_rows=3, segment_batches=20)
+def write(folder: Path, *, compresses: bool) -> str:
+    writer = RunWriter(folder / "run", batch_rows=3, segment_batches=20, compresses=compresses)
     for step in range(100):
         writer.write(
             Capture(step, {"loss": {"value": step / 7}, "fc.weight": {"l2": 2.0}}, mode="eval" if step % 5 else "train")
@@ -34,6 +36,16 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> str:
         for each in step_rows(step, START_NS + step, {"data": 5.0, "forward": 2.0 * step}):
             writer.write(each)
     return writer.end().path
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("plain"), compresses=False)
+
+
+@pytest.fixture(scope="module")
+def compressed_run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write(tmp_path_factory.mktemp("compressed"), compresses=True)
 
 
 def segments(run: str, part: str) -> list[str]:
@@ -215,6 +227,111 @@ def test_a_failed_write_that_was_taken_back_leaves_no_trace(run: str, tmp_path: 
     assert (segment.damage, segment.torn_at) == (None, None)
 
 
+def everything(path: str, limit_bytes: int = 1 << 20, offset: int = 0) -> tuple[list[int], list[dict[str, object]]]:
+    """Return the sequence numbers and the rows of an intact segment from an offset on."""
+    segment = SegmentTail(path, "x", offset)
+    ranges = read_all(segment, limit_bytes)
+    assert (segment.damage, segment.torn_at, segment.left_bytes) == (None, None, 0)
+    return [number for each in ranges for number in each.sequences.tolist()], [
+        row for each in ranges for row in python_rows(each.table)
+    ]
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("limit_bytes", LIMITS)
+def test_compressed_segments_have_the_same_batches(run: str, compressed_run: str, part: str, limit_bytes: int) -> None:
+    for plain, compressed in zip(segments(run, part), segments(compressed_run, part), strict=True):
+        assert everything(compressed, limit_bytes) == everything(plain, limit_bytes)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_other_programs_read_compressed_segments(run: str, compressed_run: str, part: str) -> None:
+    for plain, compressed in zip(segments(run, part)[:-1], segments(compressed_run, part)[:-1], strict=True):
+        assert gzip.decompress(Path(compressed).read_bytes()) == Path(plain).read_bytes()
+        with pa.input_stream(compressed) as file:
+            assert list(pa.ipc.open_stream(file)) == expected_batches(plain)
+
+
+@pytest.mark.parametrize("limit_bytes", LIMITS)
+def test_a_compressed_segment_is_read_from_the_end_of_any_batch(compressed_run: str, limit_bytes: int) -> None:
+    for path in segments(compressed_run, layout.TIMELINE):
+        sequences, rows = everything(path)
+        ends = [end for each in read_all(SegmentTail(path, "x")) for end in each.ends.tolist()]
+        counts = [count for each in read_all(SegmentTail(path, "x")) for count in each.rows.tolist()]
+        for number, end in enumerate(ends, 1):
+            assert everything(path, limit_bytes, end) == (sequences[number:], rows[sum(counts[:number]) :])
+        damaged = SegmentTail(path, "x", ends[0] + 1)
+        assert damaged.read() is None
+        assert "no batch that begins there" in str(damaged.damage)
+
+
+def flushed(*parts: bytes, is_closed: bool = False, level: int = 1) -> bytes:
+    compressor = zlib.compressobj(level, zlib.DEFLATED, 31)
+    data = b"".join(compressor.compress(part) + compressor.flush(zlib.Z_SYNC_FLUSH) for part in parts)
+    return data + (compressor.flush() if is_closed else b"")
+
+
+def messages_of(data: bytes) -> list[bytes]:
+    ends = [0, *ends_of(data)]
+    return [data[start:end] for start, end in pairwise(ends)]
+
+
+def with_long_batch(data: bytes) -> bytes:
+    """Let the second message have a body of a gigabyte."""
+    schema, *_ = messages_of(data)
+    changed = with_body(1 << 30)(data)[len(schema) :]
+    return flushed(schema, changed + bytes(65 << 20))
+
+
+COMPRESSED: dict[str, tuple[Callable[[bytes], bytes], int, str | None]] = {
+    "is not closed": (lambda data: flushed(*messages_of(data)), 20, None),
+    "is closed": (lambda data: flushed(*messages_of(data), is_closed=True), 20, None),
+    "was flushed within its messages too": (
+        lambda data: flushed(*(data[at : at + 100] for at in range(0, len(data), 100))),
+        0,
+        DAMAGED,
+    ),
+    "contains the mark of a flush in its data": (lambda data: flushed(*messages_of(data), level=0), 20, None),
+    "was flushed for two batches each": (
+        lambda data: flushed(messages_of(data)[0], *(data[start:end] for start, end in pairwise(ends_of(data)[::2]))),
+        0,
+        DAMAGED,
+    ),
+    "was flushed at its end only": (lambda data: gzip.compress(data), 0, DAMAGED),
+    "is not compressed": (lambda data: data, 0, DAMAGED),
+    "is text": (lambda data: b"this is no segment, but somebody's notes\n" * 90, 0, DAMAGED),
+    "is empty": (lambda data: b"", 0, None),
+    "is a terabyte of nothing": (lambda data: b"\0" * (1 << 20), 0, DAMAGED),
+    "is followed by text": (lambda data: flushed(*messages_of(data), is_closed=True) + b"notes", 20, DAMAGED),
+    "is followed by another": (lambda data: flushed(*messages_of(data), is_closed=True) * 2, 20, DAMAGED),
+    "ends with an incomplete flush": (lambda data: flushed(*messages_of(data))[:-1], 19, TORN),
+    "has a wrong checksum at its end": (
+        lambda data: flipped(-8)(flushed(*messages_of(data), is_closed=True)),
+        20,
+        DAMAGED,
+    ),
+    "consists of flushes without data": (
+        lambda data: flushed(*messages_of(data)) + b"\0\0\0\xff\xff" * ((1 << 18) + 1),
+        20,
+        DAMAGED,
+    ),
+    "contains a gigabyte in a megabyte": (with_long_batch, 0, DAMAGED),
+}
+
+
+@pytest.mark.parametrize("corruption", COMPRESSED)
+def test_what_is_whole_in_a_compressed_segment_is_read(run: str, tmp_path: Path, corruption: str) -> None:
+    corrupt, intact, outcome = COMPRESSED[corruption]
+    whole = segments(run, layout.TIMELINE)[0]
+    path = tmp_path / "000001.arrow.gz"
+    path.write_bytes(corrupt(Path(whole).read_bytes()))
+    segment = SegmentTail(str(path), "x")
+    ranges = read_all(segment)
+    assert sum(len(each.rows) for each in ranges) == intact
+    assert (segment.damage is not None) == (outcome == DAMAGED)
+    assert (segment.torn_at is not None) == (outcome == TORN)
+
+
 def test_the_metadata_are_read_without_the_batches(run: str, tmp_path: Path) -> None:
     whole = segments(run, layout.SERIES)[0]
     info = SegmentTail(whole, "x").read_info()
@@ -253,7 +370,7 @@ def test_an_incomplete_batch_is_not_returned(run: str, tmp_path: Path) -> None:
 
 
 def test_a_segment_in_the_folder_of_another_part_is_damage(tmp_path: Path) -> None:
-    writer = RunWriter(tmp_path / "run").write_all([Capture(0, {"loss": {"value": 1.0}})])
+    writer = RunWriter(tmp_path / "run", compresses=False).write_all([Capture(0, {"loss": {"value": 1.0}})])
     (series,) = Path(writer.end().path, "series").rglob("*.arrow")
     moved = Path(writer.path, "timeline", "rank0-1", "000001.arrow")
     moved.parent.mkdir(exist_ok=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,24 @@ WORKER = "rank0-1"
 TRUTH = [(step, float(step)) for step in range(4)]
 
 
-def make(path: Path, **options: int) -> RunWriter:
-    writer = RunWriter(path, batch_rows=2, **options)
-    writer.write_all([Capture(step, {"loss": {"value": value}}) for step, value in TRUTH])
-    return writer
+@dataclass(frozen=True)
+class Form:
+    """Plain segments, as earlier versions wrote all, or compressed ones."""
+
+    is_compressed: bool
+
+    def make(self, path: Path, segment_batches: int = 1000) -> RunWriter:
+        writer = RunWriter(path, batch_rows=2, segment_batches=segment_batches, compresses=self.is_compressed)
+        writer.write_all([Capture(step, {"loss": {"value": value}}) for step, value in TRUTH])
+        return writer
+
+    def segment(self, path: Path, ordinal: int = 1) -> Path:
+        return path / layout.segment(layout.SERIES, WORKER, ordinal, is_compressed=self.is_compressed)
 
 
-def segment(path: Path, ordinal: int = 1) -> Path:
-    return path / layout.segment(layout.SERIES, WORKER, ordinal)
+@pytest.fixture(params=[False, True], ids=["plain", "compressed"])
+def form(request: pytest.FixtureRequest) -> Form:
+    return Form(request.param)
 
 
 def rows(stream: StreamTail, *, is_finished: bool = False) -> list[tuple[int, float]]:
@@ -38,8 +50,8 @@ def tail(path: Path) -> StreamTail:
     return StreamTail(str(path), layout.SERIES, WORKER)
 
 
-def test_a_file_truncated_at_any_byte_returns_its_complete_batches_first(tmp_path: Path) -> None:
-    whole = segment(Path(make(tmp_path / "run").path))
+def test_a_file_truncated_at_any_byte_returns_its_complete_batches_first(tmp_path: Path, form: Form) -> None:
+    whole = form.segment(Path(form.make(tmp_path / "run").path))
     data = whole.read_bytes()
     for cut in range(len(data)):
         whole.write_bytes(data[:cut])
@@ -52,8 +64,8 @@ def test_a_file_truncated_at_any_byte_returns_its_complete_batches_first(tmp_pat
         assert first + rows(stream) == TRUTH
 
 
-def test_a_file_growing_byte_by_byte_is_read_to_the_end(tmp_path: Path) -> None:
-    whole = segment(Path(make(tmp_path / "run").path))
+def test_a_file_growing_byte_by_byte_is_read_to_the_end(tmp_path: Path, form: Form) -> None:
+    whole = form.segment(Path(form.make(tmp_path / "run").path))
     data = whole.read_bytes()
     whole.write_bytes(b"")
     stream, found = tail(tmp_path / "run"), []
@@ -65,8 +77,8 @@ def test_a_file_growing_byte_by_byte_is_read_to_the_end(tmp_path: Path) -> None:
     assert stream.damage == []
 
 
-def test_a_flipped_bit_never_returns_a_wrong_value(tmp_path: Path) -> None:
-    whole = segment(Path(make(tmp_path / "run").path))
+def test_a_flipped_bit_never_returns_a_wrong_value(tmp_path: Path, form: Form) -> None:
+    whole = form.segment(Path(form.make(tmp_path / "run").path))
     data = whole.read_bytes()
     for place in range(len(data)):
         flipped = bytearray(data)
@@ -78,20 +90,20 @@ def test_a_flipped_bit_never_returns_a_wrong_value(tmp_path: Path) -> None:
         assert len(found) == len(TRUTH) or len(stream.damage) == 1, place
 
 
-def test_damage_names_path_and_offset(tmp_path: Path) -> None:
-    whole = segment(Path(make(tmp_path / "run").path))
+def test_damage_names_path_and_offset(tmp_path: Path, form: Form) -> None:
+    whole = form.segment(Path(form.make(tmp_path / "run").path))
     data = bytearray(whole.read_bytes())
     data[-1 - 8] ^= 0xFF
     whole.write_bytes(data)
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH[:2]
     (line,) = stream.damage
-    assert line.startswith("series/rank0-1/000001.arrow: ")
+    assert line.startswith(f"series/rank0-1/{whole.name}: ")
     assert "(at byte " in line
 
 
-def test_an_incomplete_tail_is_reported_after_the_run_has_ended(tmp_path: Path) -> None:
-    whole = segment(Path(make(tmp_path / "run").path))
+def test_an_incomplete_tail_is_reported_after_the_run_has_ended(tmp_path: Path, form: Form) -> None:
+    whole = form.segment(Path(form.make(tmp_path / "run").path))
     whole.write_bytes(whole.read_bytes()[:-1])
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH[:2]
@@ -102,9 +114,9 @@ def test_an_incomplete_tail_is_reported_after_the_run_has_ended(tmp_path: Path) 
     assert "ends with an incomplete batch" in line
 
 
-def test_early_batches_wait_until_the_gap_is_filled(tmp_path: Path) -> None:
-    writer = make(tmp_path / "run", segment_batches=1)
-    first, hidden = segment(Path(writer.path)), tmp_path / "hidden"
+def test_early_batches_wait_until_the_gap_is_filled(tmp_path: Path, form: Form) -> None:
+    writer = form.make(tmp_path / "run", segment_batches=1)
+    first, hidden = form.segment(Path(writer.path)), tmp_path / "hidden"
     shutil.move(first, hidden)
     stream = tail(tmp_path / "run")
     assert rows(stream) == []
@@ -112,34 +124,35 @@ def test_early_batches_wait_until_the_gap_is_filled(tmp_path: Path) -> None:
     assert rows(stream) == TRUTH
 
 
-def test_a_missing_batch_is_skipped_and_reported_after_the_run_has_ended(tmp_path: Path) -> None:
-    writer = make(tmp_path / "run", segment_batches=1)
-    segment(Path(writer.path)).unlink()
+def test_a_missing_batch_is_skipped_and_reported_after_the_run_has_ended(tmp_path: Path, form: Form) -> None:
+    writer = form.make(tmp_path / "run", segment_batches=1)
+    form.segment(Path(writer.path)).unlink()
     stream = tail(tmp_path / "run")
     assert rows(stream) == []
     assert rows(stream, is_finished=True) == TRUTH[2:]
-    assert stream.damage == ["series/rank0-1: batch 0 missing before series/rank0-1/000002.arrow"]
+    following = form.segment(Path("."), 2)
+    assert stream.damage == [f"series/rank0-1: batch 0 missing before {following}"]
 
 
-def test_segments_after_a_damaged_one_are_read(tmp_path: Path) -> None:
-    writer = make(tmp_path / "run", segment_batches=1)
-    first = segment(Path(writer.path))
+def test_segments_after_a_damaged_one_are_read(tmp_path: Path, form: Form) -> None:
+    writer = form.make(tmp_path / "run", segment_batches=1)
+    first = form.segment(Path(writer.path))
     first.write_bytes(b"\0" * first.stat().st_size)
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH[2:]
     assert len(stream.damage) == 2
 
 
-def test_a_duplicate_batch_is_damage(tmp_path: Path) -> None:
-    writer = make(tmp_path / "run", segment_batches=1)
-    shutil.copy(segment(Path(writer.path)), segment(Path(writer.path), 9))
+def test_a_duplicate_batch_is_damage(tmp_path: Path, form: Form) -> None:
+    writer = form.make(tmp_path / "run", segment_batches=1)
+    shutil.copy(form.segment(Path(writer.path)), form.segment(Path(writer.path), 9))
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH
     assert "twice" in stream.damage[0]
 
 
-def test_a_truncated_segment_is_damage(tmp_path: Path) -> None:
-    whole = segment(Path(make(tmp_path / "run").path))
+def test_a_truncated_segment_is_damage(tmp_path: Path, form: Form) -> None:
+    whole = form.segment(Path(form.make(tmp_path / "run").path))
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH
     whole.write_bytes(whole.read_bytes()[:100])
@@ -148,18 +161,28 @@ def test_a_truncated_segment_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("leftover", [b"", b"\xff\xff", b"\xff\xff\xff\xff\x20\0\0\0"])
-def test_partial_files_of_a_full_disk_are_ignored(tmp_path: Path, leftover: bytes) -> None:
-    writer = make(tmp_path / "run")
-    segment(Path(writer.path), 2).write_bytes(leftover)
+def test_partial_files_of_a_full_disk_are_ignored(tmp_path: Path, form: Form, leftover: bytes) -> None:
+    writer = form.make(tmp_path / "run")
+    form.segment(Path(writer.path), 2).write_bytes(leftover)
     stream = tail(tmp_path / "run")
     assert rows(stream) == TRUTH
     assert rows(stream, is_finished=True) == []
     assert len(stream.damage) == bool(leftover)
 
 
-def test_other_files_are_ignored(tmp_path: Path) -> None:
-    writer = make(tmp_path / "run")
-    segment(Path(writer.path)).with_name("000002.arrow.part").write_bytes(b"no")
+def test_a_run_of_an_earlier_version_that_was_resumed_is_one_stream(tmp_path: Path) -> None:
+    form = Form(is_compressed=True)
+    writer = form.make(tmp_path / "run", segment_batches=1)
+    earlier = form.segment(Path(writer.path))
+    earlier.with_suffix("").write_bytes(gzip.decompress(earlier.read_bytes()))
+    earlier.unlink()
+    assert sorted(path.name for path in earlier.parent.iterdir()) == ["000001.arrow", "000002.arrow.gz"]
+    assert rows(tail(tmp_path / "run"), is_finished=True) == TRUTH
+
+
+def test_other_files_are_ignored(tmp_path: Path, form: Form) -> None:
+    writer = form.make(tmp_path / "run")
+    form.segment(Path(writer.path)).with_suffix(".part").write_bytes(b"no")
     assert rows(tail(tmp_path / "run")) == TRUTH
 
 

@@ -30,7 +30,7 @@ from leadline.testing.runs import Capture, RunWriter
 
 ROOT = "s3://bucket/runs"
 SIGN_NS = 1_700_000_000_000_000_000
-SEGMENT = "series/{}/000001.arrow"
+SEGMENT = "series/{}/000001.arrow.gz"
 
 
 class Store(ObjectStore):
@@ -248,11 +248,11 @@ def test_what_cannot_be_joined_is_refused(
 @pytest.mark.parametrize(
     ("name", "owner"),
     [
-        ("series/rank0-1/000001.arrow", "workers/rank0-1"),
-        ("series/rank0-1/000001.arrow.from-000000000000000", "workers/rank0-1"),
+        ("series/rank0-1/000001.arrow.gz", "workers/rank0-1"),
+        ("series/rank0-1/000001.arrow.gz.from-000000000000000", "workers/rank0-1"),
         ("profiles/rank0-1/w/trace.json.gz", "workers/rank0-1"),
         ("workers/rank0-1.exit", "workers/rank0-1"),
-        ("system/gpu.example.org/000001.arrow", "nodes/gpu.example.org"),
+        ("system/gpu.example.org/000001.arrow.gz", "nodes/gpu.example.org"),
         ("nodes/gpu.example.org.json", "nodes/gpu.example.org"),
         ("nodes/gpu.example.org.alive", "nodes/gpu.example.org"),
         ("control/acks/0001-ab.rank0-1.json", "workers/rank0-1"),

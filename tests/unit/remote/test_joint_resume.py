@@ -57,7 +57,7 @@ class Job:
         worker = f"rank{rank}-1"
         model = RunWriter(self.folder / f"model-{node}-{steps}" / "one")
         model.write_all([Capture(step, {"loss": {"value": step / 2}}, worker=worker) for step in range(steps)])
-        name = f"series/{worker}/000001.arrow"
+        name = f"series/{worker}/000001.arrow.gz"
         os.makedirs(os.path.dirname(os.path.join(run, name)), exist_ok=True)
         Path(run, name).write_bytes(Path(model.path, name).read_bytes())
         document = {"worker": worker, "node": node, "state": "running", "steps": {"train": steps}}
@@ -95,7 +95,7 @@ def test_one_of_several_nodes_begins_the_incarnation_and_the_others_have_the_sam
         others = set(read_document(os.path.join(run, layout.OTHERS)))
         assert others >= {"workers/rank0-1", "workers/rank1-1"}, "a worker is that of the node that continues it"
         assert f"nodes/{node}" not in others
-        assert all(os.path.exists(os.path.join(run, f"series/rank{rank}-1/000001.arrow")) for rank in (0, 1))
+        assert all(os.path.exists(os.path.join(run, f"series/rank{rank}-1/000001.arrow.gz")) for rank in (0, 1))
 
 
 def test_a_node_that_continues_a_worker_uploads_it_from_then_on(job: Job) -> None:
@@ -106,7 +106,7 @@ def test_a_node_that_continues_a_worker_uploads_it_from_then_on(job: Job) -> Non
     exchanges = {node: Exchange(run, Store(job.backend), node) for node, run in runs.items()}
     for exchange in exchanges.values():
         exchange.take_workers()
-    assert [exchanges[node].is_own("series/rank0-1/000002.arrow") for node in "ab"] == [False, True]
+    assert [exchanges[node].is_own("series/rank0-1/000002.arrow.gz") for node in "ab"] == [False, True]
     Uploader(runs["b"], Store(job.backend), exchanges["b"].is_own).sync()
     exchanges["a"].fetch()
     exchanges["a"].take_workers()
@@ -170,7 +170,7 @@ def test_a_running_job_is_not_resumed(job: Job, monkeypatch: pytest.MonkeyPatch)
 
     def run_alone() -> None:
         while not is_over.wait(0.02):
-            store.put(f"system/a/000001.arrow.from-{next(samples):015d}", b"sample")
+            store.put(f"system/a/000001.arrow.gz.from-{next(samples):015d}", b"sample")
 
     thread = threading.Thread(target=run_alone)
     thread.start()

@@ -67,7 +67,7 @@ def test_a_root_has_the_documents_of_its_runs_and_no_data(
     (tmp_path / "store" / "other" / "file").write_bytes(b"no run")
     folder = mirror_root(uri)
     assert sorted(run.name for run in list_runs(folder)) == ["one", "two"]
-    assert not list(Path(folder).rglob("*.arrow"))
+    assert not list(Path(folder).rglob("*.arrow.gz"))
     shutil.rmtree(tmp_path / "store" / "two")
     monkeypatch.setattr(root_mirror, "_COMPLETE_SECONDS", 0.0)
     assert [run.name for run in list_runs(mirror_root(uri))] == ["one"]

@@ -23,7 +23,7 @@ from leadline.store.upload_state import UploadState, read_upload, write_upload
 from leadline.testing.runs import Capture, RawTensors, RunWriter
 
 URI = "s3://bucket/runs/one"
-SEGMENT = "series/rank0-1/000001.arrow"
+SEGMENT = "series/rank0-1/000001.arrow.gz"
 
 
 class Store(ObjectStore):
@@ -110,7 +110,7 @@ def test_a_segment_that_a_later_one_follows_is_one_object(tmp_path: Path) -> Non
     writer.write_all(captures(range(1, 5)))
     uploader.sync()
     names = {stored.name for stored in store.objects()}
-    assert {SEGMENT, "series/rank0-1/000002.arrow"} <= names
+    assert {SEGMENT, "series/rank0-1/000002.arrow.gz"} <= names
     assert chunk(SEGMENT, 0) not in names
     assert store.contents() == local(writer.path)
 

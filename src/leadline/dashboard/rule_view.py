@@ -11,6 +11,7 @@ from leadline.analysis.overview import outcome_of
 from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleDocument, RuleSummary, SummarizedRule
+from leadline.records.finding import MAX_SHOWN_TENSORS
 from leadline.records.formatting import significant
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import Severity
@@ -61,8 +62,10 @@ class FindingView:
     suggestion: str
     tensors: tuple[str, ...]
     """Names of tensors, devices or workers."""
+    shown_tensors: tuple[str, ...]
+    """The first of them."""
     more_tensors: int
-    """Number of further tensors."""
+    """The number of tensors that are not shown."""
     worker: str | None
     count: int
     """Evaluated steps during which it fired."""
@@ -243,7 +246,8 @@ def _finding(row: Mapping[str, Any], actions: tuple[LoggedAction, ...]) -> Findi
         message=row["message"],
         suggestion=row["suggestion"],
         tensors=tuple(row["tensors"]),
-        more_tensors=max(0, row["tensor_count"] - len(row["tensors"])),
+        shown_tensors=tuple(row["tensors"][:MAX_SHOWN_TENSORS]),
+        more_tensors=max(0, row["tensor_count"] - len(row["tensors"][:MAX_SHOWN_TENSORS])),
         worker=row["worker"],
         count=row["count"],
         measured=", ".join(_measured(key, value, row["tensors"]) for key, value in own.items()),

@@ -109,9 +109,7 @@ def _put_job(trace: Trace, run: Run, span: Span) -> int:
     findings = 0
     for row in rows_of(run.findings()):
         if span.contains(row["time_ns"]):
-            args = {
-                key: row[key] for key in ("rule", "message", "suggestion", "step", "last_step", "worker", "tensors")
-            }
+            args = {key: row[key] for key in ("rule", "message", "suggestion", "step", "last_step", "worker")}
             trace.mark(pid, "findings", row["rule"], row["time_ns"], args, is_global=True)
             findings += 1
     return findings

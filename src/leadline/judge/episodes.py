@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
 from typing import Any, Final
 
 from leadline.reader.window import Window
-from leadline.records.finding import MAX_NAMED_TENSORS, Finding
+from leadline.records.finding import MAX_NAMES, MAX_SHOWN_TENSORS, Finding
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 
 _SINCE: Final = re.compile(r"since step (\d+(?:,\d{3})*)")
@@ -25,7 +25,7 @@ class Episodes:
 
     def __init__(self, rule: str) -> None:
         self.count = 0
-        self._rule = rule
+        self._rule, self._room = rule, MAX_NAMES
         self._open: dict[str, Finding] = {}
         self._named: dict[str, frozenset[str]] = {}
 
@@ -79,7 +79,7 @@ class Episodes:
             window.time_ns,
             fired.message,
             fired.suggestion,
-            tuple(fired.tensors[:MAX_NAMED_TENSORS]),
+            self._names(fired.tensors),
             len(fired.tensors),
             fired.worker,
             evidence,
@@ -90,6 +90,12 @@ class Episodes:
         )
         self._open[mode], self._named[mode] = finding, frozenset(fired.tensors)
         return [_event("opened", finding)]
+
+    def _names(self, tensors: Sequence[str]) -> tuple[str, ...]:
+        """Return the tensors that a finding names: all of them, while the findings of the rule do not name too many."""
+        names = tuple(tensors if len(tensors) <= self._room else tensors[:MAX_SHOWN_TENSORS])
+        self._room -= len(names)
+        return names
 
 
 def _closed(finding: Finding) -> Finding:

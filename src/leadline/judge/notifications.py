@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from leadline.records import describe
 from leadline.records.documents import RunStatus
-from leadline.records.finding import Finding
+from leadline.records.finding import MAX_SHOWN_TENSORS, Finding
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB, JOB_ENDED
 from leadline.records.notification import Notification, NotificationKind, RuleState, TensorSnapshot
@@ -66,7 +66,7 @@ class Notifications:
             "worker": finding.worker,
             "evidence": finding.evidence,
             "tensor_count": finding.tensor_count,
-            "tensors": tuple(map(TensorSnapshot, finding.tensors)),
+            "tensors": tuple(map(TensorSnapshot, finding.tensors[:MAX_SHOWN_TENSORS])),
         }
         if kind == "finding":
             return self._notice(

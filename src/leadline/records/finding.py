@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-MAX_NAMED_TENSORS = 20
-"""Maximum number of tensors that a finding names; further ones are only counted."""
+MAX_SHOWN_TENSORS = 20
+"""Maximum number of tensors of a finding that are shown or sent; further ones are only counted."""
+MAX_NAMES = 100_000
+"""All findings of a rule name so many tensors at most; further findings name those that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +29,9 @@ class Finding:
     message: str
     suggestion: str = ""
     tensors: tuple[str, ...] = ()
-    """At most ``MAX_NAMED_TENSORS`` names."""
+    """The affected tensors, the worst first."""
     tensor_count: int = 0
-    """Number of affected tensors."""
+    """Number of affected tensors; there are fewer names where the rule's findings have reached ``MAX_NAMES``."""
     worker: str | None = None
     evidence: dict[str, Any] = field(default_factory=dict)
     count: int = 1

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from leadline.charts import marks, scalars, step_charts, usage
 from leadline.charts.chart import ChartView
 from leadline.charts.theme import plain_text
+from leadline.records.finding import MAX_SHOWN_TENSORS
 from leadline.records.formatting import counted, moment
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.reports.section import Chart, Columns, Section, Table, empty, format_value, plain_prose, table_of
@@ -99,7 +100,7 @@ def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:
     """The tensors, devices or steps of a finding around its step, with the finding marked; None without data."""
     around = (max(0, row["step"] - _AROUND_STEPS), row["step"] + _AROUND_STEPS + 1)
     figure = (
-        _of_tensors(sources, row["tensors"], around)
+        _of_tensors(sources, row["tensors"][:MAX_SHOWN_TENSORS], around)
         or _of_devices(sources, row["tensors"])
         or _of_steps(sources, around)
     )

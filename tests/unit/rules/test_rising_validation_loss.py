@@ -98,6 +98,8 @@ def test_a_training_loss_that_does_not_fall_is_not_overfitting() -> None:
 
 def test_an_accuracy_that_still_rises_is_not_overfitting() -> None:
     assert isinstance(result(training(OVERFIT, accuracy=[0.5 + 0.03 * epoch for epoch in range(10)])), Clear)
+    assert isinstance(result(training(OVERFIT, accuracy=[50 + 3.0 * epoch for epoch in range(10)])), Clear)
+    assert isinstance(result(training(OVERFIT, accuracy=[0.1 + 0.004 * epoch for epoch in range(10)])), Fired)
     assert isinstance(result(training(OVERFIT, accuracy=[0.5, 0.6, 0.7, 0.7, 0.6, 0.6, 0.7, 0.6, 0.7, 0.6])), Fired)
 
 

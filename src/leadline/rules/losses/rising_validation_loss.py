@@ -38,7 +38,7 @@ five varies by 0.6 of it; the rest is for noise that is not normal, or lasts for
 _P: Final = 0.05
 """Significance of a rise of an accuracy."""
 _FALL: Final = 0.1
-"""The share by which the training loss must have fallen meanwhile."""
+"""The share by which the training loss must have fallen meanwhile, or the error that a metric leaves."""
 _SUGGESTION: Final = (
     "the checkpoint of step {step:,}, early stopping on the validation loss, or more regularization (dropout, "
     "weight_decay, augmentation); usually the model is large for its data, or the two sets differ"
@@ -150,8 +150,13 @@ class _Metric:
     """The train step and the mean of evaluations."""
 
     def is_rising(self, since: int) -> bool:
+        """Return whether it has risen by a part of what it lacks at the best loss that matters."""
         values = [value for step, value in self.values if step >= since]
-        return len(values) > 1 and mann_kendall(values).p_of_rising() < _P
+        if len(values) < _LATEST or mann_kendall(values).p_of_rising() >= _P:
+            return False
+        before, now = median(values[:_SMOOTHED]), median(values[-_LATEST:])
+        most = next((most for most in (1.0, 100.0) if now <= most), 0.0)
+        return now - before > _FALL * abs(most - before)
 
 
 @dataclass(slots=True)
@@ -189,8 +194,9 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
         differences between evaluations, divided by the square root of 2), each of the latest half of the evaluations
         since the best, at least 5, is above it by more than 10 % of it and by more than 10 % of what the loss had
         fallen since the first evaluation, and the mean training loss between evaluations has fallen by more than 10 %
-        meanwhile (that of boosted trees always falls). Clear while a validation metric of which more is better, such as
-        an accuracy, is still rising, by the Mann-Kendall test at 0.05.
+        meanwhile (that of boosted trees always falls). Clear if a validation metric of which more is better, such as an
+        accuracy, has risen since the best loss, by the Mann-Kendall test at 0.05, and by more than 10 % of what it
+        lacked then to 1 (or to 100).
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:

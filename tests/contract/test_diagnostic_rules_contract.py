@@ -11,6 +11,7 @@ from rule_scenarios import INFOS, captured, given_loss, skipped
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
 from leadline.rules.losses.closing_remarks import ClosingRemarks
+from leadline.rules.losses.diverging_loss import DivergingLoss
 from leadline.rules.losses.learning_rate import LearningRate
 from leadline.rules.losses.loss_at_start import LossAtStart
 from leadline.rules.losses.loss_choice import LossChoice
@@ -85,6 +86,18 @@ class TestLossSpike(RuleContract):
     rule = LossSpike
     fires_on = numbers("loss", [1.0] * 30 + [9.0] * 5)
     silent_on = numbers("loss", [1.0] * 30 + [9.0] * 4 + [1.0] * 5)
+
+
+def labelled(losses: Iterable[float]) -> tuple[Part, ...]:
+    infos = {**INFOS, "CrossEntropyLoss_input_1": replace(INFOS["CrossEntropyLoss_input_1"], shape=(40,))}
+    counts = ArrayStatistics(0, {"CrossEntropyLoss_input_1": {"class_counts": [10.0] * 4}}, infos=infos)
+    return (counts, *numbers("CrossEntropyLoss_output_0", losses))
+
+
+class TestDivergingLoss(RuleContract):
+    rule = DivergingLoss
+    fires_on = labelled([1.4] * 40 + [5.0] * 80)
+    silent_on = labelled([1.4] * 40 + [2.0] * 80)
 
 
 def starting_at(loss: float) -> tuple[Capture, ...]:

@@ -19,6 +19,7 @@ RULES: dict[str, Callable[[], Rule]] = {
     "nonfinite_origin": find_rule("nonfinite_origin"),
     "exploding_gradient": partial(find_rule("exploding_gradient"), factor=5.0, window=4, patience=1, warmup=2),
     "loss_spike": partial(find_rule("loss_spike"), k=2.0, window=3, patience=2),
+    "diverging_loss": partial(find_rule("diverging_loss"), least=40),
     "loss_at_start": partial(find_rule("loss_at_start"), factor=1.5),
     "loss_input": find_rule("loss_input"),
     "consecutive_linear": find_rule("consecutive_linear"),

@@ -41,6 +41,7 @@ GROUPS: Final = {
     "Losses and metrics": (
         "loss_at_start",
         "loss_spike",
+        "diverging_loss",
         "loss_not_decreasing",
         "loss_input",
         "loss_choice",

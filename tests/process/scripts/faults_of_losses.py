@@ -46,6 +46,26 @@ def loss_spike(*, healthy: bool) -> None:
         fit(model, optimizer, [batch])
 
 
+def diverging_loss(*, healthy: bool) -> None:
+    """The gradients of 16 parts of a batch are added up, and none of their losses is divided.
+
+    leadline run --rule diverging_loss faults.py diverging_loss
+    step 99  diverging_loss: cross_entropy_output_0 rose from 2 to 4, the median over its last 50 values, and does not
+        fall: 2 times always guessing by the labels' shares (2)
+    names cross_entropy_output_0
+    """
+    model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    teacher = torch.randn(32, 8)
+    for _ in range(110):
+        optimizer.zero_grad()
+        for _ in range(16):
+            inputs = torch.randn(16, 32)
+            loss = F.cross_entropy(model(inputs), (inputs @ teacher).argmax(1))
+            (loss / 16 if healthy else loss).backward()
+        optimizer.step()
+
+
 def loss_input(*, healthy: bool) -> None:
     """The model ends with a softmax, and cross entropy applies softmax again.
 

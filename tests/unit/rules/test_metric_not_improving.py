@@ -95,7 +95,46 @@ def test_labels_that_are_all_equal_have_no_level() -> None:
 def test_a_loss_far_above_the_level_may_be_a_sum() -> None:
     labels = counted(20, 20)
     assert isinstance(judge("CrossEntropyLoss_output_0", lambda step: 1.4 * math.log(2), labels), Fired)
-    assert judge("CrossEntropyLoss_output_0", lambda step: 1.6 * math.log(2), labels) == Clear()
+    assert judge("CrossEntropyLoss_output_0", lambda step: 3.1 * math.log(2), labels) == Clear()
+
+
+def test_a_training_loss_that_became_worse_than_guessing_is_stuck() -> None:
+    labels = counted(20, 20)
+    worse = judge("CrossEntropyLoss_output_0", lambda step: min(1 + step / 50, 3.0) * math.log(2), labels)
+    assert isinstance(worse, Fired)
+    assert worse.evidence["level"] == pytest.approx(3 * math.log(2), rel=0.05)
+    infos = {"CrossEntropyLoss_output_0": TensorInfo("CrossEntropyLoss_output_0", ("losses",), ())}
+    validated = [
+        Capture(step, {"CrossEntropyLoss_output_0": {"value": 1.0 + step / 50}}, infos=infos, mode="eval")
+        for step in range(400)
+    ]
+    assert not any(isinstance(verdict, Fired) for _, verdict in verdicts(MetricNotImproving(), [*labels, *validated]))
+
+
+def test_the_loss_of_an_adversary_may_stay_at_guessing() -> None:
+    """The discriminator of a generator that plays well guesses: its loss is ln 2."""
+    noise = random.Random(0)
+    of_generator = spread(0.0, mean=1.0, name="BCEWithLogitsLoss_1_input_1")
+    labels = [*spread(0.25, mean=0.5, name="BCEWithLogitsLoss_input_1"), *of_generator]
+    names = ("BCEWithLogitsLoss_output_0", "BCEWithLogitsLoss_1_output_0")
+    infos = {name: TensorInfo(name, ("losses",), ()) for name in names}
+    levels = (math.log(2), 0.9)
+    alone, both = (
+        [
+            Capture(
+                step,
+                {
+                    name: {"value": level + 0.01 * noise.gauss(0, 1)}
+                    for name, level in list(zip(names, levels, strict=True))[:count]
+                },
+                infos=infos,
+            )
+            for step in range(400)
+        ]
+        for count in (1, 2)
+    )
+    assert isinstance(verdicts(MetricNotImproving(), [*labels, *alone])[-1][1], Fired)
+    assert not any(isinstance(verdict, Fired) for _, verdict in verdicts(MetricNotImproving(), [*labels, *both]))
 
 
 def test_the_level_of_a_binary_loss_is_the_entropy_of_the_mean_label() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
@@ -31,8 +32,6 @@ _MANY_LOSSES: Final = 40
 """Of fewer losses all are tested for a fall, not only the last half."""
 _FEW_LOSSES: Final = 50
 """A training of fewer updates may have learned nothing yet."""
-_FAR: Final = 1.5
-"""A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
 _MIN_UPDATES: Final = 20
 """Fewer updates may well have moved the weights but little."""
 _STANDSTILL: Final = 1e-3
@@ -203,7 +202,9 @@ def _of_training(known: _Known) -> str:
             continue
         half = values[len(values) // 2 :]
         level, (bound, predictor) = sum(half) / len(half), trivial
-        if (1 - _MARGIN) * bound <= level <= _FAR * bound and not _is_falling(values):
+        start = median(values[:_MIN_LOSSES])
+        is_no_better = (1 - _MARGIN) * bound <= level and is_comparable(level, start, bound)
+        if is_no_better and not _is_falling(values):
             vanished = known.gradients.get(worker, GradientSizes()).vanished()
             return (
                 f"{name} stayed at {level:.4g} in the last {len(half):,} of {known.updates:,} updates, no better than "

@@ -100,6 +100,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         "exploding_tensor",
         "nonfinite_origin",
         "weight_update_ratio",
+        "diverging_loss",
         "loss_not_decreasing",
         "metric_not_improving",
     )

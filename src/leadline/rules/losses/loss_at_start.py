@@ -129,6 +129,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = (
         "loss_spike",
+        "diverging_loss",
         "loss_not_decreasing",
         "metric_not_improving",
         "learning_rate",

@@ -52,6 +52,7 @@ class LossInput(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = (
         "loss_at_start",
+        "diverging_loss",
         "loss_not_decreasing",
         "metric_not_improving",
         "no_gradient",

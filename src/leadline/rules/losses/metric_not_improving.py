@@ -13,9 +13,10 @@ from leadline.records.names import CHECKS, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.losses import gradient_sizes, update_sizes
+from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_upward
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
@@ -24,13 +25,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
-_MAX_BLOCKS: Final = 128
 _MIN_CLEAR_VALUES: Final = 50
 """The values from which on a metric that is better than a trivial predictor is clear."""
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
-_FAR: Final = 1.5
-"""A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
 _SMALL_UPDATE: Final = 5e-4
 """A median update ratio that is never above this indicates a low learning rate."""
 _STICKY: Final = 10.0
@@ -40,43 +38,20 @@ _RARE: Final = 0.75
 
 
 @dataclass(slots=True)
-class _BlockMeans:
-    """Means of a metric over blocks of equal length.
-
-    The length doubles when there are too many blocks: the smoothing is over a fixed share of a run of any length.
-    """
+class _Curve:
+    """A metric so far."""
 
     is_upward: bool
-    length: int = 1
-    values: int = 0
-    """The number of values so far."""
+    blocks: BlockMeans = field(default_factory=BlockMeans)
     evaluations: int = 0
-    """The number of evaluations that they are from."""
-    means: list[float] = field(default_factory=list)
-    _sum: float = 0.0
-    _count: int = 0
+    """The number of evaluations that its values are from."""
     _train_step: int = -1
 
     def add(self, value: float, train_step: int) -> bool:
-        """Add a value; return whether it completes a block.
-
-        Args:
-            train_step: The train step that had been finished; values of one evaluation share it.
-        """
-        self.values += 1
+        """Add a value; return whether it completes a block."""
         self.evaluations += train_step != self._train_step
         self._train_step = train_step
-        self._sum += value
-        self._count += 1
-        if self._count < self.length:
-            return False
-        self.means.append(self._sum / self._count)
-        self._sum, self._count = 0.0, 0
-        if len(self.means) == _MAX_BLOCKS:
-            pairs = zip(self.means[::2], self.means[1::2], strict=True)
-            self.means = [(one + other) / 2 for one, other in pairs]
-            self.length *= 2
-        return True
+        return self.blocks.add(value, train_step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,12 +75,19 @@ class _Level:
 
 @dataclass(slots=True)
 class _Memory:
-    curves: dict[tuple[str, str, str], _BlockMeans] = field(default_factory=dict)
+    curves: dict[tuple[str, str, str], _Curve] = field(default_factory=dict)
     levels: dict[tuple[str, str, str], _Level] = field(default_factory=dict)
     labels: dict[str, LabelsByCall] = field(default_factory=dict)
     gradients: dict[str, GradientSizes] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     """By worker the largest median of the weights' update ratios."""
+    losses: dict[str, set[str]] = field(default_factory=dict)
+    """By worker the names of the training losses."""
+
+    def has_rival(self, reading: TensorReading) -> bool:
+        """Return whether a training loss is one of several that are not all stuck, such as those of adversaries."""
+        keys = [(reading.worker, reading.mode, name) for name in self.losses[reading.worker]]
+        return not all(key in self.levels and self.levels[key].is_stuck for key in keys)
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):
@@ -118,16 +100,18 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         The values of a metric, at least 300 and of at least two evaluations, are averaged over 64 to 128 blocks of
         equal length. It fires if, over the last half of the blocks, the Mann-Kendall test finds no improvement at
         significance ``p``, and their mean is at the trivial level: not better by two standard errors, and for a loss at
-        most 1.5 times as high. Then it stays so until an improvement is significant at a tenth of ``p``, or the mean is
-        better by four standard errors. Undecided before 300 values, but clear from 50 on if the mean of their last half
-        is better by two standard errors. The trivial level is the entropy of the labels for a cross entropy or negative
-        log likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy
-        (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one cross
-        entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below a ten-
-        thousandth of the largest one, the message says that gradients vanish, and where; otherwise, if the median
-        update ratio of the weights is never above 0.0005, the advice is a higher learning rate.
-        With ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is
-        taken from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
+        most 1.5 times as high, or, of a training loss, worse than that after a first tenth of at most three times as
+        high (else it may be a sum). Of several training losses all must be at that level: that of an adversary is there
+        when the other one plays well. Then it stays so until an improvement is significant at a tenth of ``p``, or the
+        mean is better by four standard errors. Undecided before 300 values, but clear from 50 on if the mean of their
+        last half is better by two standard errors. The trivial level is the entropy of the labels for a cross entropy
+        or negative log likelihood, their variance for a mean squared error, the share of the most frequent label for an
+        accuracy (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one
+        cross entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below
+        a ten- thousandth of the largest one, the message says that gradients vanish, and where; otherwise, if the
+        median update ratio of the weights is never above 0.0005, the advice is a higher learning rate. With
+        ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is taken
+        from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
     Not a number:
         NaN and infinity are skipped.
     Blind spots:
@@ -170,17 +154,19 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
         for reading in _metrics(window):
+            if _is_training_loss(reading):
+                known.losses.setdefault(reading.worker, set()).add(reading.tensor)
             is_up = is_upward(reading.tensor)
             if is_up is None or not math.isfinite(reading.value):
                 continue
             key = (reading.worker, reading.mode, reading.tensor)
-            curve = known.curves.setdefault(key, _BlockMeans(is_up))
+            curve = known.curves.setdefault(key, _Curve(is_up))
             is_whole = curve.add(reading.value, window.step)
-            if is_whole and curve.values >= _MIN_CLEAR_VALUES and curve.evaluations > 1:
+            if is_whole and curve.blocks.values >= _MIN_CLEAR_VALUES and curve.evaluations > 1:
                 before = known.levels.pop(key, None)
                 labels = known.labels.get(reading.worker, LabelsByCall())
                 level = self._evaluate_level(curve, reading, labels, was_stuck=before is not None and before.is_stuck)
-                if level is not None and (level.is_better or curve.values >= MIN_VALUES):
+                if level is not None and (level.is_better or curve.blocks.values >= MIN_VALUES):
                     known.levels[key] = level
         return known
 
@@ -190,14 +176,20 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             (reading, window.memory.levels.get((reading.worker, reading.mode, reading.tensor))) for reading in readings
         ]
         judged = [(reading, level) for reading, level in levels if level is not None]
-        stuck = [(reading, level) for reading, level in judged if level.is_stuck]
+        stuck = [
+            (reading, level)
+            for reading, level in judged
+            if level.is_stuck and not (_is_training_loss(reading) and window.memory.has_rival(reading))
+        ]
         if stuck:
             tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in stuck))
             return self._fired(*stuck[0], tensors, window.memory)
         if judged:
             return Clear()
         keys = [(reading.worker, reading.mode, reading.tensor) for reading in readings]
-        values = max((window.memory.curves[key].values for key in keys if key in window.memory.curves), default=0)
+        values = max(
+            (window.memory.curves[key].blocks.values for key in keys if key in window.memory.curves), default=0
+        )
         if values >= MIN_VALUES:
             return Undecided(
                 "the loss of guessing is not known without labels, or there was only one evaluation", stage="too few"
@@ -205,14 +197,14 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         return too_few(values, MIN_VALUES, "values of a metric or loss") if values else Undecided(_NO_METRIC)
 
     def _evaluate_level(
-        self, curve: _BlockMeans, reading: TensorReading, labels: LabelsByCall, *, was_stuck: bool
+        self, curve: _Curve, reading: TensorReading, labels: LabelsByCall, *, was_stuck: bool
     ) -> _Level | None:
         known = labels.level(reading.tensor)
-        if known is None and reading.mode == "train" and "losses" in reading.collections:
+        if known is None and _is_training_loss(reading):
             known = labels.level_of_only_call()
         if known is None and not self.from_start:
             return None
-        half = curve.means[len(curve.means) // 2 :]
+        half = curve.blocks.last_half
         level = sum(half) / len(half)
         error = (sum((mean - level) ** 2 for mean in half) / len(half)) ** 0.5 / len(half) ** 0.5
         trend = mann_kendall(half)
@@ -221,8 +213,11 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         is_better = (level - trivial if curve.is_upward else trivial - level) > (4 if was_stuck else 2) * error
         is_stuck = p > (self.p / _STICKY if was_stuck else self.p) and not is_better
         if known is not None:
-            is_stuck = is_stuck and (trivial <= _RARE if curve.is_upward else level <= _FAR * trivial)
-        return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.length)
+            # a validation loss may rise above guessing by overconfidence, while the predictions are right
+            start = _start(curve)[0] if _is_training_loss(reading) else math.inf
+            is_known = trivial <= _RARE if curve.is_upward else is_comparable(level, start, trivial)
+            is_stuck = is_stuck and is_known
+        return _Level(level, trivial, predictor, p, is_better, is_stuck, len(half) * curve.blocks.length)
 
     def _fired(self, reading: TensorReading, level: _Level, tensors: tuple[str, ...], memory: _Memory) -> Fired:
         message = (
@@ -261,7 +256,11 @@ def _metrics(window: Window) -> list[TensorReading]:
     return [reading for reading in window.readings("value") if CHECKS not in reading.collections]
 
 
-def _start(curve: _BlockMeans) -> tuple[float, str]:
+def _is_training_loss(reading: TensorReading) -> bool:
+    return reading.mode == "train" and "losses" in reading.collections
+
+
+def _start(curve: _Curve) -> tuple[float, str]:
     """Return the first tenth of a metric."""
-    first = curve.means[: max(1, len(curve.means) // 10)]
+    first = curve.blocks.means[: max(1, len(curve.blocks.means) // 10)]
     return sum(first) / len(first), "at the start"

@@ -68,6 +68,7 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
         "loss_spike",
         "exploding_gradient",
         "metric_not_improving",
+        "diverging_loss",
         "loss_not_decreasing",
         "confusion",
         "class_imbalance",

@@ -35,6 +35,10 @@ _OF_CLASSES: Final = frozenset(
     {LossKind.CROSS_ENTROPY, LossKind.NLL, LossKind.LOG_LIKELIHOOD, LossKind.CATEGORICAL_CROSS_ENTROPY}
 )
 _OF_TWO: Final = frozenset({LossKind.BINARY_CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
+_FAR: Final = 1.5
+"""A loss beyond this multiple of the trivial level is not at that level: it may be a sum."""
+MAX_START: Final = 3.0
+"""A first loss above this multiple of guessing is told by ``loss_at_start``, or is a sum over samples."""
 _DRIFT: Final = 1.5
 """The ratio of the labels' variance in the two halves of a run beyond which they change with the model."""
 _GUESSING: Final = "always guessing by the labels' shares"
@@ -58,6 +62,11 @@ class LabelDistribution:
         """Return the mean of all labels; None: not known."""
         means = [mean for mean, _ in self.batches if math.isfinite(mean)]
         return sum(means) / len(means) if means else None
+
+    def largest_square(self) -> float | None:
+        """Return the largest mean square of the labels of a batch; None: not known."""
+        squares = [variance + mean**2 for mean, variance in self.batches if math.isfinite(mean)]
+        return max(squares) if squares else None
 
     def variance(self) -> float | None:
         """Return the variance of all labels; None: not known, or not the same over the run."""
@@ -124,6 +133,11 @@ class LabelsByCall:
         level = _of_distribution(name, call) if call is not None else None
         return level if level is None or level[0] > 0 else None
 
+    def largest_square(self, name: str) -> float | None:
+        """Return the largest mean square of a batch of labels of a squared error; None: it is none, or not known."""
+        call = self._calls.get(call_name(name))
+        return call.largest_square() if call is not None and _SQUARES.search(name) else None
+
     def level_of_only_call(self) -> tuple[float, str] | None:
         """Return the loss of guessing where a single loss call is known, from its number of classes; None: unknown."""
         if len(self._given) != 1:
@@ -161,6 +175,19 @@ def _joined(calls: Iterable[LabelDistribution]) -> LabelDistribution:
         for label, count in call.counts.items():
             joined.counts[label] = joined.counts.get(label, 0.0) + count
     return joined
+
+
+def is_comparable(level: float, start: float, trivial: float) -> bool:
+    """Return whether a loss is a mean that guessing can be compared with, not a sum over samples.
+
+    A loss near that of guessing is one, and so is one that started there and has become worse.
+
+    Args:
+        level: The loss now.
+        start: The loss at the beginning.
+        trivial: The loss of guessing.
+    """
+    return level <= _FAR * trivial or start <= MAX_START * trivial
 
 
 def is_upward(name: str) -> bool | None:

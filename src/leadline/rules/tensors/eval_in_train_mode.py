@@ -98,10 +98,13 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         return known
 
     def evaluate(self, window: Window) -> Verdict:
-        readings = [reading for reading in window.readings("value") if reading.value == reading.value]
+        readings = [
+            reading
+            for reading in window.readings("value")
+            if reading.value == reading.value and not reading.tensor.endswith(_OTHERS)
+        ]
         if not readings:
             return Undecided("no model was seen")
-        readings = [reading for reading in readings if not reading.tensor.endswith(_OTHERS)]
         counts = [reading for reading in readings if reading.value >= 0]
         if not counts:
             return NotApplicable("no trained model has dropout or batch normalization")

@@ -42,6 +42,7 @@ class IdenticalUnits(Rule, frozen=True, kw_only=True):
         "no_gradient",
         "poor_weight_initialization",
         "metric_not_improving",
+        "diverging_loss",
         "loss_not_decreasing",
         "output_collapse",
     )

@@ -45,6 +45,7 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
         "nonfinite_origin",
         "exploding_gradient",
         "loss_spike",
+        "diverging_loss",
         "loss_not_decreasing",
         "gradient_clipping",
         "weight_update_ratio",

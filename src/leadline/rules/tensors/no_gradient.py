@@ -111,6 +111,7 @@ class NoGradient(Rule, frozen=True, kw_only=True):
         "no_learning",
         "poor_weight_initialization",
         "loss_at_start",
+        "diverging_loss",
         "loss_not_decreasing",
         "metric_not_improving",
     )

@@ -107,6 +107,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         "unchanged_tensor",
         "weight_update_ratio",
         "learning_rate",
+        "diverging_loss",
         "loss_not_decreasing",
         "metric_not_improving",
     )

@@ -50,6 +50,7 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         "exploding_tensor",
         "exploding_gradient",
         "loss_spike",
+        "diverging_loss",
         "loss_not_decreasing",
         "weight_update_ratio",
     )

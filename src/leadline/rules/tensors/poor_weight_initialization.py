@@ -88,6 +88,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         "dead_relu",
         "saturated_activation",
         "loss_at_start",
+        "diverging_loss",
         "loss_not_decreasing",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
@@ -13,10 +14,12 @@ from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import update_limits
 from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import clear_if_complete, suspected, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
+from leadline.rules.update_limits import UpdateLimits
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -44,6 +47,7 @@ class _Known:
     faded_since: int | None = None
     """The step since which the learning rate is hardly any; None: it is not."""
     levels: LossLevels = field(default_factory=LossLevels)
+    limits: UpdateLimits = field(default_factory=UpdateLimits)
 
     def note_rates(self, readings: list[TensorReading]) -> None:
         """Note the learning rates at a step, of which the largest counts."""
@@ -78,10 +82,11 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     How it decides:
         The median over the parameters of ``norm(update) / norm(weight)`` was above ``high`` at each of the last
         ``patience`` captures, or below ``low`` at each, while the learning rate is at least a hundredth of its largest
-        value. Undecided before 3 captures, and as long as the ratio was outside these bounds at each of fewer than
-        ``patience``. It fires too if the learning rate has been below a two-thousandth of
-        its largest value for at least 20 steps and half of all steps so far, unless every loss has fallen to a
-        thousandth of its largest value.
+        value and not every loss has fallen to a thousandth of its largest value. Where gradients were clipped by two
+        orders of magnitude at most steps, the advice is about the clipping. Undecided before 3 captures, and as long as
+        the ratio was outside these bounds at each of fewer than ``patience``. It fires too if the learning rate has
+        been below a two-thousandth of its largest value for at least 20 steps and half of all steps so far, unless
+        every loss has fallen to a thousandth of its largest value.
     Not a number:
         A parameter whose ratio is NaN or infinite (it was all zero before) is not counted; a step without any other
         ratio is skipped, and so is one whose median is exactly 0: nothing was updated (see ``no_gradient``).
@@ -116,7 +121,8 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         rates = TensorNeed("hyperparameters", regex=_RATE, statistics=("value",), modes=("train",), is_optional=True)
         losses = TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True)
-        return Needs((*select(("weights", "biases"), (), ("update_ratio",), modes=("train",)), rates, losses))
+        ratios = select(("weights", "biases"), (), ("update_ratio",), modes=("train",))
+        return Needs((*ratios, rates, losses, *update_limits.NEEDS))
 
     @property
     def least_observations(self) -> int:
@@ -129,10 +135,14 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         for reading in window.readings("value"):
             if "losses" in reading.collections:
                 workers.setdefault(reading.worker, _Known()).levels.add([reading])
-            else:
+            elif _is_rate(reading):
                 rates.setdefault(reading.worker, []).append(reading)
         for worker, readings in rates.items():
             workers.setdefault(worker, _Known()).note_rates(readings)
+        limits = {worker: known.limits for worker, known in workers.items()}
+        UpdateLimits.note(limits, window)
+        for worker, noted in limits.items():
+            workers.setdefault(worker, _Known()).limits = noted
         for worker, ratio in _medians(window).items():
             known = workers.setdefault(worker, _Known())
             known.medians = [*known.medians, ratio][-self.patience :]
@@ -141,17 +151,17 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         judged = list(_medians(window))
         for reading in window.readings("value"):
-            known = window.memory[reading.worker]
-            if "losses" not in reading.collections and known.is_over(reading.mode_step):
-                return self._faded(reading, known)
+            if _is_rate(reading) and window.memory[reading.worker].is_over(reading.mode_step):
+                return self._faded(reading, window.memory[reading.worker])
         for worker in judged:
-            latest = window.memory[worker].medians
+            known = window.memory[worker]
+            latest = known.medians
             if len(latest) < self.patience:
                 continue
             if min(latest) > self.high:
-                return self._fired(min(latest), latest[-1], worker, is_high=True)
-            if max(latest) < self.low and not window.memory[worker].is_late:
-                return self._fired(max(latest), latest[-1], worker, is_high=False)
+                return self._fired(min(latest), known, worker, is_high=True)
+            if max(latest) < self.low and not known.is_late and not known.levels.have_converged():
+                return self._fired(max(latest), known, worker, is_high=False)
         if not judged:
             return Undecided("most parameters had no finite update ratio at this step, or were not updated")
         return self._not_fired([window.memory[worker].medians for worker in judged], window)
@@ -182,23 +192,26 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             since_step=since,
         )
 
-    def _fired(self, nearest: float, latest: float, worker: str, *, is_high: bool) -> Fired:
+    def _fired(self, nearest: float, known: _Known, worker: str, *, is_high: bool) -> Fired:
+        latest = known.medians[-1]
         limit = self.high if is_high else self.low
         return Fired(
             f"median update ratio {significant(latest)}, {'above' if is_high else 'below'} {exact(limit)} "
             f"for {self.patience} "
             f"captured step{'s' * (self.patience > 1)} in a row (nearest {significant(nearest)})",
             evidence={"median_update_ratio": latest, "nearest": nearest, "threshold": limit, "patience": self.patience},
-            suggestion=self._suggestion(latest, is_high=is_high),
+            suggestion=self._suggestion(latest, known.limits, is_high=is_high),
             worker=worker,
         )
 
-    def _suggestion(self, latest: float, *, is_high: bool) -> str:
+    def _suggestion(self, latest: float, limits: UpdateLimits, *, is_high: bool) -> str:
         if is_high:
             return (
                 f"a learning rate lower by {_factor(latest)}, or a warm-up over the first few hundred steps; usually "
                 "the rate is too high for this optimizer"
             )
+        if limits.is_clipping:
+            return limits.advice()
         if latest < _VANISHING * self.low:
             return (
                 "a look at the gradient norms, and a check of the schedule and of weight decay; usually the gradients "
@@ -209,6 +222,10 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             "gradients that vanish towards the input (leadline judge --rule vanishing_gradient); usually the rate is "
             "too low, or the schedule has ended"
         )
+
+
+def _is_rate(reading: TensorReading) -> bool:
+    return re.search(_RATE, reading.tensor) is not None
 
 
 def _factor(ratio: float) -> str:

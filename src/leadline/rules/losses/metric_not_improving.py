@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 
 from leadline.records.formatting import significant
-from leadline.records.names import CHECKS, gradient_name
+from leadline.records.names import gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import update_limits
 from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
@@ -20,6 +21,7 @@ from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, La
 from leadline.rules.messages import too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
+from leadline.rules.update_limits import UpdateLimits
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MIN_CLEAR_VALUES: Final = 50
 """The values from which on a metric that is better than a trivial predictor is clear."""
+_KINDS: Final = frozenset({"losses", "metrics"})
 _FIRST_STEPS: Final = 5
 _EVERY: Final = 50
 _SMALL_UPDATE: Final = 5e-4
@@ -81,6 +84,7 @@ class _Memory:
     gradients: dict[str, GradientSizes] = field(default_factory=dict)
     ratios: dict[str, float] = field(default_factory=dict)
     """By worker the largest median of the weights' update ratios."""
+    limits: dict[str, UpdateLimits] = field(default_factory=dict)
     losses: dict[str, set[str]] = field(default_factory=dict)
     """By worker the names of the training losses."""
 
@@ -108,7 +112,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         or negative log likelihood, their variance for a mean squared error, the share of the most frequent label for an
         accuracy (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one
         cross entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below
-        a ten- thousandth of the largest one, the message says that gradients vanish, and where; otherwise, if the
+        a ten-thousandth of the largest one, the message says that gradients vanish, and where; otherwise, where
+        gradients were clipped by two orders of magnitude at most steps, the advice is about the clipping, and if the
         median update ratio of the weights is never above 0.0005, the advice is a higher learning rate. With
         ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is taken
         from the name (accuracy, f1, auc, reward …; loss, error, perplexity …).
@@ -141,6 +146,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 gradient_sizes.NEED,
                 update_sizes.NEED,
+                *update_limits.NEEDS,
             )
         )
 
@@ -153,6 +159,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
+        UpdateLimits.note(known.limits, window)
         for reading in _metrics(window):
             if _is_training_loss(reading):
                 known.losses.setdefault(reading.worker, set()).add(reading.tensor)
@@ -243,6 +250,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             tensors = (*tensors, *map(gradient_name, vanished.names))
             evidence |= vanished.evidence()
             suggestion = gradient_sizes.SUGGESTION
+        elif (limits := memory.limits.get(reading.worker, UpdateLimits())).is_clipping:
+            evidence |= {"norm_before_clipping": limits.before, "gradient_norm": limits.after, "scale": limits.scale}
+            suggestion = limits.advice()
         elif ratio < _SMALL_UPDATE:
             evidence["update_ratio"] = ratio
             suggestion = (
@@ -253,7 +263,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
 
 
 def _metrics(window: Window) -> list[TensorReading]:
-    return [reading for reading in window.readings("value") if CHECKS not in reading.collections]
+    return [reading for reading in window.readings("value") if not _KINDS.isdisjoint(reading.collections)]
 
 
 def _is_training_loss(reading: TensorReading) -> bool:

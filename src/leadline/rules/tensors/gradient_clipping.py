@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import update_limits
 from leadline.rules.messages import clear_if_complete, suspected
 from leadline.rules.rule import Rule
+from leadline.rules.update_limits import UpdateLimits
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
@@ -48,7 +51,13 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
     norm_threshold: Annotated[float, msgspec.Meta(gt=0)] = 1000.0
 
     def needs(self) -> Needs:
-        return Needs.of("gradient_norms", "value", history=self.window - 1)
+        norms, scale = update_limits.NEEDS
+        return Needs((replace(norms, history=self.window - 1, is_optional=False), scale))
+
+    def remember(self, memory: Any, window: Window) -> dict[str, UpdateLimits]:
+        limits: dict[str, UpdateLimits] = memory or {}
+        UpdateLimits.note(limits, window)
+        return limits
 
     def evaluate(self, window: Window) -> Verdict:
         readings = {(reading.worker, *_parts(reading)): reading for reading in window.readings("value")}
@@ -85,6 +94,7 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         if clipped <= self.share_threshold * self.window:
             return None
         norm = {} if before is None else {"gradient_norm_before_clipping": before.value}
+        limits = window.memory.get(clipping.worker)
         norm_now = "" if before is None else f"; the norm before clipping is {significant(before.value)} now"
         return Fired(
             f"gradients were clipped at {clipped:,} of the last {len(flags):,} saved steps{norm_now}",
@@ -95,7 +105,9 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
                 "share_threshold": self.share_threshold,
                 **norm,
             },
-            suggestion="a higher limit (about the median norm before clipping), or half the learning rate; "
+            suggestion=limits.advice()
+            if limits is not None and limits.is_clipping
+            else "a higher limit (about the median norm before clipping), or half the learning rate; "
             "usually the limit is far below what the gradients are, or the training is unstable",
             worker=clipping.worker,
         )

@@ -71,6 +71,46 @@ def test_a_nonfinite_loss_after_finite_layers() -> None:
     assert verdict.suggestion.startswith("checking what the loss computes")
 
 
+GROWING = [captured(step, {"loss": {"value": 2.3 * 3.0**step}}) for step in range(12)]
+STEADY = [captured(step, {"loss": {"value": 2.3 - 0.1 * step}}) for step in range(12)]
+LINEAR = {"fc_output_0": TensorInfo("fc_output_0", ("layers", "linear_output"), (8, 4))}
+NORM = {"norm_output_0": TensorInfo("norm_output_0", ("layers", "layernorm_output"), (8, 4))}
+
+
+@pytest.mark.parametrize(
+    ("before", "infos", "advice"),
+    [
+        (GROWING, LINEAR, "a tenth of the learning rate"),
+        (GROWING, NORM, "a tenth of the learning rate"),
+        (STEADY, LINEAR, "the sizes of this module's weights and inputs"),
+        (STEADY, NORM, "checking what this module divides by"),
+    ],
+)
+def test_advice_on_a_module_looks_at_its_kind_and_at_the_growth_before(
+    before: list[Capture], infos: dict[str, TensorInfo], advice: str
+) -> None:
+    """A linear layer divides by nothing; a loss that has grown was driven there by the updates."""
+    (name,) = infos
+    bad = [
+        Capture(12, {"loss": {"value": math.nan}}, infos={"loss": TensorInfo("loss", ("losses",), ())}),
+        Capture(12, {name: {"nonfinite_count": 3.0}}, infos=infos),
+    ]
+    verdict = verdicts(NonfiniteOrigin(), [*before, *bad])[-1][1]
+    assert isinstance(verdict, Fired)
+    assert verdict.evidence["origin"] == "module"
+    assert verdict.suggestion.startswith(advice)
+    grown = "after loss had grown from 41.4 to 407,438"
+    assert (grown in verdict.message) == (before is GROWING), verdict.message
+
+
+def test_a_norm_that_had_grown_is_named_where_the_loss_had_not() -> None:
+    infos = {"gradient_norm": TensorInfo("gradient_norm", ("gradient_norms",), ())}
+    norms = [Capture(step, {"gradient_norm": {"value": 4.0**step}}, infos=infos) for step in range(12)]
+    verdict = verdicts(NonfiniteOrigin(), [*STEADY, *norms, captured(12, {"loss": {"value": math.inf}})])[-1][1]
+    assert isinstance(verdict, Fired)
+    assert "after gradient_norm had grown from" in verdict.message
+
+
 def test_a_weight_from_an_earlier_step_is_the_origin() -> None:
     forward = counts(Net_input_0=0, a_output_0=5)
     assert origin(BAD_LOSS, counts(a_dot_weight=1, b_dot_bias=2), forward) == ("earlier step", "b.bias")

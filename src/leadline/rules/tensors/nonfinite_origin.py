@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from dataclasses import dataclass, field, replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Verdict
@@ -18,6 +21,54 @@ if TYPE_CHECKING:
 
 _PARAMETERS = ("weights", "biases")
 _FORWARD = ("layers", "inputs")
+_NORM: Final = re.compile(r"(^|/)gradient_norm$")
+_PRODUCTS: Final = re.compile(r"(linear|dense|bilinear|conv\w*)_output")
+_GREW: Final = 10.0
+"""How many times larger a loss or norm is before a non-finite value where the updates have made it."""
+_FIRST: Final = 20
+_LATEST: Final = 3
+_RATE_ADVICE: Final = (
+    "a tenth of the learning rate, a warm-up over the first few hundred steps, or clip gradients (clip_grad_norm_ to "
+    "1.0), from the last checkpoint before the growth; usually the updates are too large, so that values grow until "
+    "they overflow"
+)
+
+
+@dataclass(slots=True)
+class Growth:
+    """How a loss or gradient norm has grown, as far as it was finite."""
+
+    name: str
+    first: list[float] = field(default_factory=list)
+    latest: list[float] = field(default_factory=list)
+
+    def add(self, value: float) -> None:
+        """Add a value, unless it is not finite."""
+        if not math.isfinite(value):
+            return
+        if len(self.first) < _FIRST:
+            self.first.append(abs(value))
+        self.latest = [*self.latest, abs(value)][-_LATEST:]
+
+    @property
+    def start(self) -> float:
+        """The level at which it started."""
+        return median(self.first[: max(1, len(self.first) // 2)])
+
+    @property
+    def factor(self) -> float:
+        """How many times as large it is now."""
+        return max(self.latest) / self.start if self.start > 0 else 1.0
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it has grown by more than noise does."""
+        return len(self.first) > _LATEST and self.factor > _GREW
+
+    @property
+    def words(self) -> str:
+        """The growth, for a message."""
+        return f"{self.name} had grown from {significant(self.start)} to {significant(max(self.latest))}"
 
 
 class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
@@ -33,6 +84,9 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
         finite inputs; an input: the batch, or code between two modules); the loss; the first gradient in backward
         order, which is the last one in forward order (then the backward pass made it). The batch is the step within
         the mode, from 0.
+        The advice looks at what came before: where a loss or the norm of all gradients had grown tenfold by then, the
+        updates are too large, and what a module divides by is not to blame; a linear layer or a convolution divides by
+        nothing, so that its sums have overflowed.
     Not a number:
         This is what the rule detects. At a step that a gradient scaler skips, the gradients are not evaluated.
     Blind spots:
@@ -57,6 +111,7 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         losses = TensorNeed("losses", statistics=("value",), modes=("train",))
+        norms = TensorNeed("gradient_norms", statistics=("value",), modes=("train",), is_optional=True)
         count, both = ("nonfinite_count",), ("nonfinite_count", "nan_count")
         gradients = TensorNeed("gradients", statistics=count, modes=("train",))
         places = dict.fromkeys(_PARAMETERS, count) | dict.fromkeys(_FORWARD, both)
@@ -64,19 +119,29 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
             TensorNeed(collection, statistics=statistics, modes=("train",), is_optional=True)
             for collection, statistics in places.items()
         )
-        return Needs((losses, gradients, *origins))
+        return Needs((losses, norms, gradients, *origins))
+
+    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], Growth]:
+        """Keep how losses and gradient norms have grown."""
+        known: dict[tuple[str, str], Growth] = memory or {}
+        for reading in window.readings("value"):
+            if "losses" in reading.collections or _NORM.search(reading.tensor):
+                known.setdefault((reading.worker, reading.tensor), Growth(reading.tensor)).add(reading.value)
+        return known
 
     def evaluate(self, window: Window) -> Verdict:
-        losses = window.readings("value", where=_is_nonfinite)
+        losses = [
+            reading for reading in window.readings("value", where=_is_nonfinite) if "losses" in reading.collections
+        ]
         counted = window.readings("nonfinite_count", where=_is_counted)
         gradients = [reading for reading in counted if "gradients" in reading.collections and not window.is_skipped]
         if not losses and not gradients:
             return clear_if_complete(window, "captured data")
         worker = (losses or gradients)[0].worker
         masks = _masks(window, counted)
-        return _fired(
-            [reading for reading in (*losses, *counted) if reading.worker == worker and reading not in masks], window
-        )
+        grown = [growth for (of, _), growth in window.memory.items() if of == worker and growth.is_large]
+        bad = [reading for reading in (*losses, *counted) if reading.worker == worker and reading not in masks]
+        return _fired(bad, window, max(grown, key=lambda growth: growth.factor, default=None))
 
 
 def _masks(window: Window, counted: list[TensorReading]) -> list[TensorReading]:
@@ -115,8 +180,10 @@ class _Origin:
     suggestion: str
 
 
-def _fired(bad: Sequence[TensorReading], window: Window) -> Fired:
+def _fired(bad: Sequence[TensorReading], window: Window, growth: Growth | None) -> Fired:
     origin = _find(bad, window)
+    if growth is not None and origin.place in ("module", "loss", "backward pass", "earlier step"):
+        origin = replace(origin, message=f"{origin.message}, after {growth.words}", suggestion=_RATE_ADVICE)
     reading = origin.reading
     others = sorted(bad, key=lambda other: other is not reading)
     return Fired(
@@ -129,6 +196,7 @@ def _fired(bad: Sequence[TensorReading], window: Window) -> Fired:
             "nonfinite": int(reading.value) if reading.statistic == "nonfinite_count" else 1,
             "elements": reading.elements,
             "tensors": len({reading.tensor for reading in bad}),
+            **({"growth": growth.factor} if growth is not None else {}),
         },
         suggestion=origin.suggestion,
         worker=reading.worker,
@@ -168,6 +236,15 @@ def _from_forward_pass(first: TensorReading) -> _Origin:
             f"from batch {first.mode_step}: {_share(first)} in {first.tensor}",
             "nan_to_num or a filter where the data are read, and inspecting this batch; "
             "usually missing values, or a normalization by a standard deviation of zero",
+        )
+    if side == "output" and _adds_products(first):
+        return _Origin(
+            first,
+            "module",
+            f"made by module {module}: {_share(first)} in {first.tensor}, from finite inputs",
+            f"the sizes of this module's weights and inputs (leadline tensors --statistic abs_max): their sums are "
+            f"beyond the range of {first.dtype}; usually half precision overflowed there (float32 for this module), or "
+            "the learning rate is so high that weights have grown without bound",
         )
     if side == "output":
         return _Origin(
@@ -221,6 +298,11 @@ def _from_backward_pass(first: TensorReading) -> _Origin:
         "an epsilon inside square roots, norms and logs behind this parameter, or clip gradients (clip_grad_norm_ to "
         "1.0); usually a function was differentiated where its slope is infinite, or half precision overflowed",
     )
+
+
+def _adds_products(reading: TensorReading) -> bool:
+    """Whether a tensor is the output of a layer that divides by nothing."""
+    return any(map(_PRODUCTS.fullmatch, reading.collections))
 
 
 def _order(reading: TensorReading) -> int:

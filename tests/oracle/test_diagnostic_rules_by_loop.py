@@ -109,17 +109,23 @@ def nonfinite(scenario: Sequence[Part]) -> Judged:
 
 def exploding(scenario: Sequence[Part], factor: float, window: int, patience: int, warmup: int) -> Judged:
     results, past = [], {}
+    phases: dict[str, tuple[set[str], int]] = {}
     for step in trained(scenario):
-        norms = step.of("value", "gradient_norms")
-        if not norms:
+        norms, losses = step.of("value", "gradient_norms"), step.of("value", "losses")
+        if not norms and not losses:
             continue
+        for worker, name in losses:
+            known, since = phases.get(worker, (set(), 0))
+            phases[worker] = (known | {name}, since if name in known else step.mode_step)
         fired = judged = False
         for (worker, name), value in norms.items():
             values = past.setdefault((worker, name), [])
-            values.append(value)
+            values.append((step.mode_step, value))
             if name.endswith("norm") and (worker, f"{name}_before_clipping") in norms:
                 continue
-            seen = values[-(max(window, warmup) + 5) :]
+            since = phases[worker][1] if worker in phases else 0
+            latest = values[-(max(window, warmup) + 5) :]
+            seen = [one for at, one in latest[:-1] if at >= since] + [latest[-1][1]]
             before = [one for one in seen[:-5] if is_finite(one)]
             if len(before) < warmup:
                 continue

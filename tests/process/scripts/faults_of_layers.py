@@ -107,7 +107,7 @@ def exploding_gradient(*, healthy: bool) -> None:
     """From step 60 on the batches come from a second file with values a hundred times larger, in other units.
 
     leadline run --capture gradient_norms:every=1 --rule exploding_gradient faults.py exploding_gradient
-    step 61  exploding_gradient: gradient_norm is 44.7, 45.9 times its median of 0.974, in 2 of the last 5
+    step 61  exploding_gradient: gradient_norm is 44.7, 45.9 times its median of 0.974, in 2 of the last 5 captured
     names gradient_norm
     """
     model = classifier()

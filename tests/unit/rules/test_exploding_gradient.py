@@ -9,6 +9,7 @@ import pytest
 from rule_scenarios import captured, skipped
 
 from leadline.errors import ConfigurationError
+from leadline.records.series import TensorInfo
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.testing.runs import Capture
@@ -25,7 +26,25 @@ def test_fires_at_the_second_and_is_clear_on_its_bound() -> None:
     results = judge([1.0] * 30 + [10.1, 1.0, 10.1])
     assert results[-2] == Clear()
     assert isinstance(results[-1], Fired)
-    assert results[-1].message == "gradient_norm is 10.1, 10.1 times its median of 1, in 2 of the last 5"
+    assert results[-1].message == "gradient_norm is 10.1, 10.1 times its median of 1, in 2 of the last 5 captured"
+
+
+@pytest.mark.parametrize(("second", "expected"), [("mse_loss_output_0", Clear), ("cross_entropy_output_0", Fired)])
+def test_a_second_phase_with_another_loss_is_not_compared_with_the_first(second: str, expected: type[Verdict]) -> None:
+    norms = [1.0] * 30 + [50.0] * 12
+    parts = []
+    for step, norm in enumerate(norms):
+        loss = "cross_entropy_output_0" if step < 30 else second
+        infos = {loss: TensorInfo(loss, ("losses",), ())}
+        parts.append(Capture(step, {loss: {"value": 1.0}}, infos=infos))
+        parts.append(captured(step, {"gradient_norm": {"value": norm}}))
+    results = [verdict for _, verdict in verdicts(ExplodingGradient(), parts)]
+    assert any(isinstance(verdict, Fired) for verdict in results) == (expected is Fired)
+
+
+def test_a_step_without_a_norm_is_no_observation() -> None:
+    loss = Capture(0, {"loss": {"value": 1.0}}, infos={"loss": TensorInfo("loss", ("losses",), ())})
+    assert verdicts(ExplodingGradient(), [loss])[-1][1] == Undecided("no gradient norm was captured at this step")
 
 
 def test_noisy_norms_must_jump_higher() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
@@ -30,6 +31,15 @@ _NORM: Final = "gradient_norm"
 _BEFORE: Final = "gradient_norm_before_clipping"
 
 
+@dataclass(slots=True)
+class _Phase:
+    """The part of a training in which its losses are the same."""
+
+    losses: set[str] = field(default_factory=set)
+    since: int = 0
+    """The step at which the latest new loss appeared."""
+
+
 class ExplodingGradient(Rule, frozen=True, kw_only=True):
     """Fires when the total gradient norm jumps far above its usual level, more than once within a few steps.
 
@@ -42,7 +52,8 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         * 1.4826 * MAD)``, where MAD is that of their logarithms. With fewer than 20 earlier norms the bound is 20 /
         their number times as high; at least ``warmup`` are required, undecided before. The norm is the l2 norm of all
         gradients of an optimizer, before clipping if the training clips, else as the optimizer gets them. Each
-        optimizer is evaluated separately.
+        optimizer is evaluated separately. Norms from before a step at which a loss of a new name appears, that of a
+        second phase, are not compared with those after it.
     Not a number:
         Norms that are NaN or infinite count neither as high nor for the median (see ``nonfinite_origin``). Steps
         that a gradient scaler skipped are not evaluated. Undecided if the median is 0.
@@ -75,7 +86,19 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         history = max(self.window, self.warmup) + _LATEST - 1
-        return Needs((TensorNeed("gradient_norms", statistics=("value",), modes=("train",), history=history),))
+        losses = TensorNeed("losses", statistics=("value",), modes=("train",), is_optional=True)
+        return Needs((TensorNeed("gradient_norms", statistics=("value",), modes=("train",), history=history), losses))
+
+    def remember(self, memory: Any, window: Window) -> dict[str, _Phase]:
+        """Keep the losses of each worker, and the step at which the latest new one appeared."""
+        phases: dict[str, _Phase] = memory or {}
+        for reading in window.readings("value"):
+            if "losses" in reading.collections:
+                phase = phases.setdefault(reading.worker, _Phase())
+                if reading.tensor not in phase.losses:
+                    phase.losses.add(reading.tensor)
+                    phase.since = reading.mode_step
+        return phases
 
     @property
     def least_observations(self) -> int:
@@ -84,9 +107,13 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         if window.is_skipped:
             return Undecided("a gradient scaler skipped the step")
+        norms = _norms(window.readings("value"))
+        if not norms:
+            return Undecided("no gradient norm was captured at this step")
         is_judged, known = False, 0
-        for reading in _norms(window.readings("value")):
-            values = [earlier.value for earlier in window.earlier(reading)]
+        for reading in norms:
+            since = window.memory[reading.worker].since if reading.worker in window.memory else 0
+            values = [earlier.value for earlier in window.earlier(reading) if earlier.mode_step >= since]
             values.append(reading.value)
             before = finite(values[:-_LATEST])[-max(self.window, self.warmup) :]
             known = max(known, len(before) + len(finite(values[-_LATEST:])))
@@ -117,7 +144,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         return Fired(
             f"{reading.tensor} is {significant(max(high))}, {significant(max(high) / usual)} times "
             f"its median of {significant(usual)}, "
-            f"in {len(high)} of the last {_LATEST}",
+            f"in {len(high)} of the last {_LATEST} captured",
             tensors=(reading.tensor,),
             evidence={
                 "norm": max(high),

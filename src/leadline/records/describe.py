@@ -103,9 +103,9 @@ def resumed(worker: WorkerDocument) -> str:
 def overhead(
     seconds: float | None, ratio: float | None, *, compile_seconds: float = 0.0, written_bytes: int | None = None
 ) -> str:
-    """``2.34 s (0.7 % of step time), 8.1 s once to compile what captures, 41 MB written``."""
+    """``9.34 s (0.7 % of step time), 8.1 s of it to compile what captures, 41 MB written``."""
     parts = [] if seconds is None or ratio is None else [f"{latency(seconds)} ({share(ratio)} of step time)"]
-    parts += [f"{latency(compile_seconds)} once to compile what captures"] if compile_seconds else []
+    parts += [f"{latency(compile_seconds)} of it to compile what captures"] if compile_seconds else []
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
 
 

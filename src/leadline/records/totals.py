@@ -22,23 +22,25 @@ def trainings(workers: Iterable[WorkerDocument]) -> tuple[int, ...]:
 
 
 def step_share(workers: Iterable[WorkerDocument]) -> float | None:
-    """Return the share of the training thread's time that Leadline took.
+    """Return the share of the training thread's time that Leadline took, compiling what captures included.
 
     Units:
         A ratio over all workers; None if no step was recorded.
     """
     workers = list(workers)
     loop_ns = sum(worker.loop_ns for worker in workers)
-    return sum(worker.own_ns for worker in workers) / loop_ns if loop_ns else None
+    return sum(worker.own_ns + worker.compile_ns for worker in workers) / loop_ns if loop_ns else None
 
 
 def own_seconds(workers: Iterable[WorkerDocument]) -> float | None:
-    """Return the processor time that Leadline took in a training thread: of the worker where it took most.
+    """Return the processor time that Leadline took in a training thread, and the time in which it compiled what captures.
+
+    It is that of the worker where it took most.
 
     Units:
         Seconds; None if no step was recorded.
     """
-    return max((worker.own_ns / 1e9 for worker in workers if worker.loop_ns), default=None)
+    return max(((worker.own_ns + worker.compile_ns) / 1e9 for worker in workers if worker.loop_ns), default=None)
 
 
 def compile_seconds(workers: Iterable[WorkerDocument]) -> float:

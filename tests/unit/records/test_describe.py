@@ -46,6 +46,9 @@ def entry(collection: str | None = "gradients", **changes: Any) -> SampledItem:
 
 def test_the_share_is_of_all_workers_together() -> None:
     assert step_share([WorkerDocument(own_ns=1, loop_ns=100), WorkerDocument(own_ns=5, loop_ns=100)]) == 0.03
+    compiling = WorkerDocument(own_ns=1, compile_ns=30, loop_ns=100)
+    assert step_share([compiling]) == 0.31
+    assert own_seconds([compiling]) == pytest.approx(31e-9)
     assert step_share([WorkerDocument(), WorkerDocument()]) is None
     assert step_share([]) is None
 
@@ -53,8 +56,8 @@ def test_the_share_is_of_all_workers_together() -> None:
 def test_the_overhead_has_the_longest_compilation_of_a_worker() -> None:
     workers = [WorkerDocument(compile_ns=10**9), WorkerDocument(compile_ns=8_100_000_000)]
     assert compile_seconds(workers) == pytest.approx(8.1)
-    assert describe.overhead(2.34, 0.007, compile_seconds=8.1, written_bytes=41_000_000) == (
-        "2.34 s (0.7 % of step time), 8.1 s once to compile what captures, 41 MB written"
+    assert describe.overhead(9.34, 0.007, compile_seconds=8.1, written_bytes=41_000_000) == (
+        "9.34 s (0.7 % of step time), 8.1 s of it to compile what captures, 41 MB written"
     )
     assert describe.overhead(2.34, 0.007, compile_seconds=compile_seconds([])) == "2.34 s (0.7 % of step time)"
 

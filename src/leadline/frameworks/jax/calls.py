@@ -16,6 +16,7 @@ from leadline.frameworks.jax.replay import Programs, Recipe, Timer
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.versions import result_tree
 from leadline.frameworks.tapped import Values
+from leadline.frameworks.traces import RETRACED, Traces
 from leadline.records.plan import CaptureItem
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Owner:
         self.chain = Chain()
         self.settings: dict[str, float] = {}
         """Its hyperparameters, as they were captured last."""
+        self.traces = Traces()
         self._other: Owner | None = None
 
     @property
@@ -103,6 +105,13 @@ class JittedCall:
             programs.losses = places_in(result_tree(programs.traced), programs.facts.losses)
         return programs.losses
 
+    def note_trace(self) -> None:
+        """Tell the owner of the call, and of the trace if it is new."""
+        if not self._programs.is_noted:
+            self._programs.is_noted = True
+            self.owner.traces.note_trace()
+        self.owner.traces.calls += 1
+
     def values(self, steps: TrainingSteps, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what some items select in the current step, and possibly more; the call is replayed for that."""
         if not self.is_over and not set(items) <= self._captured:
@@ -132,7 +141,9 @@ class JittedCall:
         programs, leaves = self._programs, self.function.leaves(self.args, self.kwargs)
         if self.function.is_ambiguous or not _fit(leaves, programs.traced.jaxpr.in_avals):
             programs = self._programs = self.function.retrace(self.args, self.kwargs)
-        if programs.refusal:
+        if programs.refusal or self.owner.traces.are_repeated:
+            if not programs.refusal:
+                steps.refuse(self.function.__name__, programs, RETRACED)
             return None
         program = programs.find(steps.compiled_by_us(), Recipe.of(self.sites, self.owner.current.prefix, items))
         jaxpr = programs.traced.jaxpr

@@ -121,7 +121,7 @@ class KerasOnJax:
             return fit
 
         self._patches.replace(module.JAXTrainer, "fit", make)
-        if getattr(module.jit, "__module__", "").startswith("jax."):
+        if getattr(getattr(module, "jit", None), "__module__", "").startswith("jax."):
             self._patches.replace(module, "jit", _make_jit)  # imported before the script's jax.jit was replaced
 
     def _follow_callbacks(self, module: ModuleType) -> None:

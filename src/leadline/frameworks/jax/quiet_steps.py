@@ -82,6 +82,7 @@ class QuietSteps:
         return result
 
     def _begin(self, owner: Owner) -> None:
+        owner.traces.calls += 1
         self._callbacks.timeline.begin_model()
         self._callbacks.before_update(owner)
 

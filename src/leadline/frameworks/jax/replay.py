@@ -179,6 +179,8 @@ class Programs:
     refusal: str = ""
     losses: Sequence[LossPlace] | None = None
     """Where the losses are in a result; None: not known yet."""
+    is_noted: bool = False
+    """Whether its owner knows of this trace."""
     _known: dict[Recipe, CaptureProgram] = field(default_factory=dict)
     _uses: Counter[Recipe] = field(default_factory=Counter)
     """How often a recipe was captured by the program of another one."""

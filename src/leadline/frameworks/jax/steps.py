@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -12,6 +11,7 @@ from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
 from leadline.frameworks.jax.facts import LossPlace, TapSite, losses_in
 from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.jax.owners import Owners
 from leadline.frameworks.jax.quiet_steps import QuietSteps
 from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
 from leadline.frameworks.jax.scalars import LateNumber
@@ -56,7 +56,7 @@ class TrainingSteps:
         """Why functions cannot be replayed, by their names."""
         self.has_traced_alone = False
         """Whether gradients were computed in a program that is no call of a compiled function."""
-        self._owners: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
+        self._owners = Owners()
         self._call: Call | None = None
         self._pending: Call | None = None
         """A call whose step may be ended by an update that follows it."""
@@ -95,7 +95,7 @@ class TrainingSteps:
                 function.note_size(passes=True)
         if not facts.trains:
             return self._evaluate(JittedCall(function, args, kwargs, programs, Owner("", "")))
-        owner = self._owner_of(function.function, function, function.__name__)
+        owner = self._owners.of_compiled(function)
         call = JittedCall(function, args, kwargs, programs, owner)
         self._guard.run(self._begin, call)
         try:
@@ -130,19 +130,9 @@ class TrainingSteps:
         programs.refusal = self.refusals[name] = why
         self._note(f"gradients, weights and activations of {name} are not captured: {why}")
 
-    def _owner_of(self, function: Any, otherwise: Any, name: str) -> Owner:
-        """Return the owner that stands for a function; where that is no key, for something else in its place."""
-        try:
-            return self._owners[function]
-        except TypeError:
-            return self._owner_of(otherwise, None, name)
-        except KeyError:
-            prefix = f"{name}/" if any(not owner.prefix for owner in self._owners.values()) else ""
-            owner = self._owners[function] = Owner(name, prefix)
-            return owner
-
     def _begin(self, call: JittedCall) -> None:
         facts = call.facts
+        call.note_trace()
         if facts.is_update_apart:
             self._begin_update(call, call.owner)
         else:
@@ -306,7 +296,7 @@ class TrainingSteps:
     def end_eager_gradients(self, function: Any, loss: Any) -> None:
         """Handle gradients that were computed outside of compiled functions."""
         call = self.begin_eager()
-        call.owner = self._owner_of(getattr(function, "__code__", function), call, name_of(function))
+        call.owner = self._owners.of(getattr(function, "__code__", function), call, name_of(function))
         losses = [LateNumber([(loss, 0)])] if loss is not None else []
         if not self._are_updates_apart:
             self._call = call
@@ -319,7 +309,7 @@ class TrainingSteps:
     def begin_eager_update(self, function: Any) -> None:
         """Begin an update outside of compiled functions; the gradients are among its values."""
         call = self.begin_eager()
-        self._begin_update(call, self._owner_of(function, call, name_of(function)))
+        self._begin_update(call, self._owners.of(function, call, name_of(function)))
 
     def end_eager_update(self) -> None:
         """End an update outside of compiled functions."""

@@ -6,7 +6,7 @@ import re
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import tensorflow as tf
@@ -18,6 +18,7 @@ from tensorflow.python.ops import gen_dataset_ops
 from leadline.frameworks.tapped import NO_FACTS, Values
 from leadline.frameworks.tensorflow.taps import Taps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
+from leadline.frameworks.traces import RETRACED, Traces
 from leadline.records.plan import CaptureItem
 from leadline.store import layout
 
@@ -56,6 +57,7 @@ class StepCall:
     replayed: list[Values] | None = None
     substitute: Callable[[], Any] | None = None
     is_exhausted: bool = False
+    traces: Traces = field(default_factory=Traces)
 
 
 class _Target(NamedTuple):
@@ -138,7 +140,9 @@ class Replays:
                 return known
             target: _Target | None = known.target
         else:
-            target = None if call.facts.refusal else self._target(call)
+            if call.traces.are_repeated and not call.facts.refusal:
+                self._note(f"gradients and activations of {call.function.name} are not captured: {RETRACED}")
+            target = None if call.facts.refusal or call.traces.are_repeated else self._target(call)
         prepared = self._trace(call, target, items) if target is not None else None
         self._prepared = (call, prepared)
         return prepared

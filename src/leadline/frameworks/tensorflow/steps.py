@@ -114,6 +114,8 @@ class Steps:
         if facts is None or not facts.trains:
             return self.tracing.call(original, function, args, kwargs)
         call = StepCall(function, facts, args, kwargs)
+        if self.phase is None:  # Keras traces a function of its own for each model
+            call.traces = self._guard.run(self.tracing.count_traces, function, facts) or call.traces
         self._guard.run(self._begin, call)
         if call.substitute is None:
             result = self.tracing.call(original, function, call.args, call.kwargs)

@@ -11,6 +11,7 @@ from tensorflow.python.eager import context
 from tensorflow.python.saved_model.function_deserialization import RestoredFunction
 
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
+from leadline.frameworks.traces import OfSameCode, Traces
 from leadline.training.guard import Fact
 
 is_eager: Callable[[], bool] = context.executing_eagerly
@@ -27,6 +28,8 @@ class FunctionFacts:
         loss_outputs: The positions of losses among its results.
         batches: How many batches it takes from an iterator; 0: not known, because it takes them in a loop.
         refusal: Why it cannot be replayed; empty: it can.
+        traces: Its traces, and those of functions that it has replaced; None: not counted yet.
+        traced: How often it had been traced when they were counted last.
     """
 
     def __init__(self) -> None:
@@ -36,6 +39,8 @@ class FunctionFacts:
         self.loss_outputs: tuple[int, ...] = ()
         self.batches = 0
         self.refusal = ""
+        self.traces: Traces | None = None
+        self.traced = 0
         self.losses: list[Any] = []
         """Symbolic losses, while it is traced."""
         self._optimizers: list[weakref.ref[Any]] = []
@@ -92,6 +97,7 @@ class Tracing:
         self._variant: Variant | None = None
         self._is_learning = False
         self._facts: weakref.WeakKeyDictionary[Any, FunctionFacts] = weakref.WeakKeyDictionary()
+        self._replaced: OfSameCode[Traces] = OfSameCode()
 
     @property
     def is_active(self) -> bool:
@@ -111,6 +117,19 @@ class Tracing:
     def facts_of(self, function: Any) -> FunctionFacts | None:
         """Return what is known of a function; None if it was never called."""
         return self._facts.get(function)
+
+    def count_traces(self, function: Any, facts: FunctionFacts) -> Traces:
+        """Count the call of a function that begins, and the traces before it."""
+        if facts.traces is None:
+            code, name = getattr(function.python_function, "__code__", None), str(function.name)
+            facts.traces = self._replaced.replaced_by(code, name) or Traces()
+            self._replaced.keep(function, code, name, facts.traces)
+        traced = function.experimental_get_tracing_count()
+        if traced != facts.traced:
+            facts.traced = traced
+            facts.traces.note_trace()
+        facts.traces.calls += 1
+        return facts.traces
 
     def learn(self, function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> FunctionFacts:
         """Trace a function ahead of its first call, as that call would, to learn whether it trains.

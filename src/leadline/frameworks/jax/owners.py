@@ -1,0 +1,39 @@
+"""The owners of the steps that functions of the script make."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from leadline.frameworks.jax.calls import Owner
+from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.traces import OfSameCode
+
+
+class Owners:
+    """The owner of each function that trains."""
+
+    def __init__(self) -> None:
+        self._known: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
+        self._replaced: OfSameCode[Owner] = OfSameCode()
+
+    def of(self, function: Any, otherwise: Any, name: str) -> Owner:
+        """Return the owner that stands for a function; where that is no key, for something else in its place."""
+        try:
+            return self._known[function]
+        except TypeError:
+            return self.of(otherwise, None, name)
+        except KeyError:
+            prefix = f"{name}/" if any(not owner.prefix for owner in self._known.values()) else ""
+            owner = self._known[function] = Owner(name, prefix)
+            return owner
+
+    def of_compiled(self, function: Jitted) -> Owner:
+        """Return the owner of a compiled function: that of the function which it has replaced, if there is one."""
+        owner = self._known.get(function)
+        if owner is None:
+            code, name = getattr(function.function, "__code__", None), function.__name__
+            owner = self._replaced.replaced_by(code, name) or self.of(function.function, function, name)
+            self._replaced.keep(function, code, name, owner)
+            self._known[function] = owner
+        return owner

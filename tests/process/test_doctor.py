@@ -51,7 +51,7 @@ def outcomes(report: dict[str, Any]) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_report_of_three_steps_of_a_training(tmp_path: Path) -> None:
-    report = examined(tmp_path, "--", script("patient.py"), "plain")
+    report = examined(tmp_path, "--steps", "3", "--", script("patient.py"), "plain")
     assert outcomes(report) | {"GPU": "ok", "disk": "ok", "cgroup": "note"} == {
         "python": "ok",
         "leadline": "ok",
@@ -110,13 +110,16 @@ def test_overhead_of_each_preset_and_rule_set(tmp_path: Path) -> None:
     assert prices["preset light"]["activations_every"] is None or prices["preset light"]["activations_seconds"] == 0
     assert prices["preset standard"]["activations_every"] == 500
     assert training["step_seconds"] > 0
+    assert prices["preset light"]["budget"] < prices["preset standard"]["budget"]
+    for price in prices.values():
+        assert price["step_share"] <= price["step_share_without_budget"]
     assert training["losses"][0]["name"] == "cross_entropy_output_0"
     assert training["steps"] == {"train": 5}
 
 
 @pytest.mark.slow
 def test_the_report_page_is_written(tmp_path: Path) -> None:
-    done = doctor(tmp_path, "--", script("patient.py"), "frozen", COLUMNS="160")
+    done = doctor(tmp_path, "--steps", "3", "--", script("patient.py"), "frozen", COLUMNS="160")
     assert done.returncode == 0, done.stderr
     for part in (
         "captured",
@@ -126,7 +129,9 @@ def test_the_report_page_is_written(tmp_path: Path) -> None:
         "overhead",
         "preset standard",
         "standard + all rules",
-        "(3 steps)",
+        "(median of 2 steps)",
+        "once, at the start",
+        "rough: only 2 steps measured",
     ):
         assert part in done.stdout, done.stdout
     assert "leadline  " not in done.stderr
@@ -205,7 +210,7 @@ def test_boosters_are_examined_and_stopped(tmp_path: Path, kind: str, model: str
     report = examined(tmp_path, "--python", TREES, *arguments)
     training = report["training"]
     assert [model["name"] for model in training["models"]] == [model]
-    assert training["steps"] == {"train": 3}
+    assert 3 <= training["steps"]["train"] <= 50
     assert {loss["name"].partition("-")[0] for loss in training["losses"]} == {"train", "held"}
     assert training["captured"]["feature_importance"] > 6
     assert all(price["step_share"] > 0 for price in training["prices"])

@@ -1,4 +1,4 @@
-"""A function that is traced at each step is one training: its steps count, and what captures is not compiled each time."""
+"""A function that is traced at each step is one training: its steps count, and nothing is compiled for it each time."""
 
 from __future__ import annotations
 

@@ -41,6 +41,8 @@ from leadline.store.run_state import create_run
 
 _STEPS: Final = 3
 _MIN_STEPS: Final = 2
+_MOST_STEPS: Final = 50
+_SECONDS: Final = 2.0
 _GRACE_SECONDS: Final = 5.0
 _PATIENCE_SECONDS: Final = 60.0
 _BASE_PRESET: Final = "standard"
@@ -51,24 +53,24 @@ _WITH_FORWARD: Final = (*_FORWARD, "feature_importance")
 
 def doctor(
     command: Annotated[
-        list[str] | None, typer.Argument(help="Training command to examine; it is stopped after three steps.")
+        list[str] | None, typer.Argument(help="Training command to examine; it is stopped after some steps.")
     ] = None,
     python: Annotated[
         str | None, typer.Option(help="Interpreter to check; default: that of the command, or this one.")
     ] = None,
     out: Annotated[str | None, typer.Option(help="Runs directory; default: $LEADLINE_ROOT or ./leadline-runs.")] = None,
     steps: Annotated[
-        int, typer.Option(help="Steps to run; more steps make the overhead estimate more precise.")
-    ] = _STEPS,
+        int | None, typer.Option(help="Steps to run; default: as many as take two seconds, from 3 to 50.")
+    ] = None,
     limit: Annotated[float, typer.Option(help="Seconds after which the command is stopped anyway.")] = 300.0,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
 ) -> int:
     """Check the environment, and optionally a training command.
 
-    With a command, runs three steps of it and reports what is captured, what is not, and the overhead; the data of
+    With a command, runs some steps of it and reports what is captured, what is not, and the overhead; the data of
     these steps is deleted. Exits with status 1 if a check fails or no training step was seen.
     """
-    if steps < _MIN_STEPS:
+    if steps is not None and steps < _MIN_STEPS:
         raise ConfigurationError(f"--steps must be at least {_MIN_STEPS}, not {steps}")
     if not limit > 0:
         raise ConfigurationError(f"--limit must be above 0, not {limit:g}")
@@ -105,14 +107,15 @@ def _unknown(launched: Sequence[str]) -> EnvironmentCheck:
 # --- the training -------------------------------------------------------------------------------------------
 
 
-def _examine(launched: list[str], steps: int, limit: float) -> dict[str, Any]:
+def _examine(launched: list[str], steps: int | None, limit: float) -> dict[str, Any]:
     """Run some steps of a command in a temporary run, and collect the results."""
     folder = tempfile.mkdtemp(prefix="leadline-doctor-")
     signal.signal(signal.SIGTERM, _exit_on_signal)
     try:
         run = _make_run(os.path.join(folder, "doctor"), launched, steps)
         is_late = _run(run, launched, limit)
-        return doctor_report.gather(open_run(run), _reports(run), is_late=is_late, limit=limit)
+        budgets = {label: plan.budget for label, plan in candidate_plans(folder).items()}
+        return doctor_report.gather(open_run(run), _reports(run), is_late=is_late, limit=limit, budgets=budgets)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -122,20 +125,21 @@ def _exit_on_signal(number: int, frame: object) -> None:
     raise SystemExit(128 + number)
 
 
-def _make_run(path: str, launched: Sequence[str], steps: int) -> str:
-    plan = CapturePlan(items=_all_collections(steps))
+def _make_run(path: str, launched: Sequence[str], steps: int | None) -> str:
+    plan = CapturePlan(items=_all_collections())
     create_run(
         path,
         Manifest("doctor", path, scrub_command(launched), time.time_ns(), __version__, folder=os.getcwd(), plan=plan),
     )
     make_subfolder(os.path.join(path, layout.DOCTOR_REPORTS))
-    plans = {label: [asdict(item) for item in items] for label, items in candidate_plans(path).items()}
-    write_document(os.path.join(path, layout.DOCTOR), {"steps": steps, "plans": plans})
+    plans = {label: [asdict(item) for item in plan.items] for label, plan in candidate_plans(path).items()}
+    order = {"steps": steps or _STEPS, "most_steps": steps or _MOST_STEPS, "seconds": _SECONDS, "plans": plans}
+    write_document(os.path.join(path, layout.DOCTOR), order)
     return path
 
 
-def _all_collections(steps: int) -> tuple[CaptureItem, ...]:
-    """Items for every collection: scalars at all steps, the forward pass at all but the last, the rest at the first.
+def _all_collections() -> tuple[CaptureItem, ...]:
+    """Items for every collection: scalars at all steps, the forward pass at every second one, the rest at the first.
 
     Steps thus differ in what is captured, and the differences of their durations give the cost of each part.
     """
@@ -143,14 +147,14 @@ def _all_collections(steps: int) -> tuple[CaptureItem, ...]:
     for name in COLLECTIONS:
         if name in ("all", "default", "optimizer_variables"):  # these have no members at the first step
             continue
-        when = "every=1" if name in _EVERY_STEP else f"every=1,end={steps - 1}" if name in _WITH_FORWARD else "steps=0"
+        when = "every=1" if name in _EVERY_STEP else "every=2" if name in _WITH_FORWARD else "steps=0"
         modes = ",modes=train,eval,predict" if name in (*_EVERY_STEP, *_FORWARD) else ""
         items.append(parse_capture(f"{name}:{when}{modes}"))
     return tuple(items)
 
 
-def candidate_plans(root: str) -> dict[str, tuple[CaptureItem, ...]]:
-    """The capture items of each preset and rule set, by label.
+def candidate_plans(root: str) -> dict[str, CapturePlan]:
+    """The capture plan of each preset and rule set, by label.
 
     Args:
         root: The runs directory; it need not exist.
@@ -160,7 +164,7 @@ def candidate_plans(root: str) -> dict[str, tuple[CaptureItem, ...]]:
     sets[f"{_BASE_PRESET} + default rules"] = RunConfig()
     sets[f"{_BASE_PRESET} + default rules, acting"] = acting
     sets[f"{_BASE_PRESET} + all rules"] = RunConfig(rules=_all_rules(), default_rules=False)
-    return {label: resolve(config, os.path.join(root, "doctor")).plan.items for label, config in sets.items()}
+    return {label: resolve(config, os.path.join(root, "doctor")).plan for label, config in sets.items()}
 
 
 def _all_rules() -> tuple[RuleSpec, ...]:

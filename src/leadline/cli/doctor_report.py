@@ -15,6 +15,8 @@ from leadline.cli.environment import EnvironmentCheck
 from leadline.reader.run import Run
 from leadline.records.formatting import counted, duration, share, size
 
+_FEW_STEPS: Final = 5
+_SHORT_STEP: Final = 1e-3
 _STYLES: Final = {"ok": "green", "note": "yellow", "bad": "red"}
 _COUNTED: Final = (
     ("weights", "weight"),
@@ -30,13 +32,21 @@ _COUNTED: Final = (
 )
 
 
-def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, limit: float) -> dict[str, Any]:
+def gather(
+    run: Run,
+    reports: Sequence[Mapping[str, Any]],
+    *,
+    is_late: bool,
+    limit: float,
+    budgets: Mapping[str, float | None],
+) -> dict[str, Any]:
     """Collect the results of a training as plain values.
 
     Args:
         reports: The reports of its processes, that of the first rank first.
         is_late: Whether the command was stopped by the time limit.
         limit: The time limit in seconds.
+        budgets: The overhead budget of each plan by its label; None: it has none.
     """
     first: Mapping[str, Any] = reports[0] if reports else {}
     activations = _activations(run)
@@ -63,11 +73,19 @@ def gather(run: Run, reports: Sequence[Mapping[str, Any]], *, is_late: bool, lim
         "functions": sorted(set(activations) - kinds) if kinds else [],
         "uncovered": gaps,
         "notes": [
-            *dict.fromkeys(note for report in reports for note in report.get("notes") or ()),
+            *dict.fromkeys(
+                note
+                for report in reports
+                for note in report.get("notes") or ()
+                if not any(gap["why"] in note for gap in gaps)
+            ),
             *([f"no evaluation was seen in these {counted(steps['train'], 'step')}"] if [*steps] == ["train"] else []),
         ],
         "step_seconds": _seconds(first.get("step_ns")),
-        "prices": _prices(first, has_activations=bool(activations) or _has_boosters(first)),
+        "steps_measured": first.get("steps_measured") or 0,
+        "is_overloaded": any(report.get("is_overloaded") for report in reports),
+        "once_seconds": _seconds(first.get("once_ns")),
+        "prices": _prices(first, budgets, has_activations=bool(activations) or _has_boosters(first)),
         "exit_status": status.exit_status,
         "stopped_by": status.stopped_by,
     }
@@ -122,16 +140,23 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / 1e9
 
 
-def _prices(report: Mapping[str, Any], *, has_activations: bool) -> list[dict[str, Any]]:
+def _prices(
+    report: Mapping[str, Any], budgets: Mapping[str, float | None], *, has_activations: bool
+) -> list[dict[str, Any]]:
     """The cost of each plan in seconds and bytes."""
     if not report.get("step_ns") or report.get("base_ns") is None:
         return []
     kinds = ("forward", "accuracy") if has_activations else ()
-    return [_price(plan, report, {kind: report.get(f"{kind}_ns") or 0 for kind in kinds}) for plan in report["prices"]]
+    forward_ns = {kind: report.get(f"{kind}_ns") or 0 for kind in kinds}
+    return [_price(plan, report, forward_ns, budgets.get(plan["label"])) for plan in report["prices"]]
 
 
-def _price(price: Mapping[str, Any], report: Mapping[str, Any], forward_ns: Mapping[str, int]) -> dict[str, Any]:
-    """The cost of a plan.
+def _price(
+    price: Mapping[str, Any], report: Mapping[str, Any], forward_ns: Mapping[str, int], budget: float | None
+) -> dict[str, Any]:
+    """The cost of a plan, as the budget lets it be, and without that.
+
+    The budget delays captures. It pays steps without captures first, and leaves a part of itself for captures.
 
     Args:
         forward_ns: The cost of capturing a forward pass, and of its accuracy alone; empty without forward passes.
@@ -139,9 +164,13 @@ def _price(price: Mapping[str, Any], report: Mapping[str, Any], forward_ns: Mapp
     parts, base_ns = list(price["parts"]), report["base_ns"]
     own_ns = base_ns + sum(part["share"] * (part["own_ns"] - base_ns) for part in parts)
     own_ns += sum(price[f"{kind}_share"] * cost_ns for kind, cost_ns in forward_ns.items())
+    wanted, least = own_ns / report["step_ns"], base_ns / report["step_ns"]
+    kept = wanted if budget is None else min(wanted, max(budget, least + report["captures_share"] * budget))
     return {
         "label": price["label"],
-        "step_share": own_ns / report["step_ns"],
+        "step_share": kept,
+        "budget": budget,
+        "step_share_without_budget": wanted,
         "capture_seconds": max((part["own_ns"] for part in parts), default=0) / 1e9,
         "capture_every": _interval(sum(part["share"] for part in parts)),
         "capture_bytes": max((part["bytes"] for part in parts), default=0),
@@ -232,19 +261,34 @@ def _overhead(training: Mapping[str, Any]) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     has_boosters = _has_boosters(training)
     parts = ("settings", "importances, predictions") if has_boosters else ("gradients, weights", "activations")
-    titles = ("", "of step time", *parts, "on disk in 1,000 steps")
+    titles = ("", "of step time", "without budget", *parts, "on disk in 1,000 steps")
     table.add_row(*(Text(title, style="dim") for title in titles))
     for price in training["prices"]:
         table.add_row(
             Text(price["label"]),
             Text(share(price["step_share"])),
+            Text(share(price["step_share_without_budget"])),
             Text(_capture(price["capture_seconds"], price["capture_every"])),
             Text(_capture(price["activations_seconds"], price["activations_every"])),
             Text(size(price["bytes_per_1000_steps"])),
         )
-    steps = counted(int(training["steps"].get("train", 0)), "step")
-    note = f"shortest step {_short_duration(training['step_seconds'])} ({steps}); overhead in the training's thread"
-    return Group(table, Text(note, style="dim"))
+    measured = counted(training["steps_measured"], "step")
+    lines = [
+        f"a step without overhead takes {_short_duration(training['step_seconds'])} (median of {measured}); overhead in "
+        "the training's thread"
+    ]
+    if training["once_seconds"]:
+        lines.append(
+            f"once, at the start: {_short_duration(training['once_seconds'])} for the first capture of everything, which "
+            "is in no share"
+        )
+    if training["is_overloaded"]:
+        lines.append("rough: the machine is overloaded, and waits for a processor count as the time of a step")
+    if training["steps_measured"] < _FEW_STEPS:
+        lines.append(f"rough: only {measured} measured; --steps 20 is more precise")
+    elif training["step_seconds"] < _SHORT_STEP:
+        lines.append("rough: steps are so short that their time varies with all that the machine does")
+    return Group(table, *(Text(line, style="dim") for line in lines))
 
 
 def _capture(seconds: float, every: int | None) -> str:

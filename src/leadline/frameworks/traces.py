@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 _FEW_CALLS: Final = 10
 _MAX_RETRACES: Final = 2
 RETRACED: Final = (
-    "it is traced again and again, and what captures would have to be too; define and compile it once, before the loop, "
-    "with arrays or tensors as arguments"
+    "it is traced again and again, and what captures would have to be too; define and compile it once, before the "
+    "loop, with arrays or tensors as arguments"
 )
 
 T = TypeVar("T")

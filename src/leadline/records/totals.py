@@ -33,9 +33,9 @@ def step_share(workers: Iterable[WorkerDocument]) -> float | None:
 
 
 def own_seconds(workers: Iterable[WorkerDocument]) -> float | None:
-    """Return the processor time that Leadline took in a training thread, and the time in which it compiled what captures.
+    """Return the processor time that Leadline took in a training thread, and its time to compile what captures.
 
-    It is that of the worker where it took most.
+    They are those of the worker where they took most.
 
     Units:
         Seconds; None if no step was recorded.

@@ -29,7 +29,7 @@ def gathered(path: Path, *names: str, eval_names: tuple[str, ...] = (), steps: d
         writer.write(Capture(3, values, mode="eval", mode_step=0, infos=INFOS))
     writer.end()
     reports = [{"steps": steps, "uncovered": [], "notes": []}]
-    return gather(Run(writer.path), reports, is_late=False, limit=10.0)
+    return gather(Run(writer.path), reports, is_late=False, limit=10.0, budgets={})
 
 
 def gaps(report: dict[str, Any]) -> list[str]:

@@ -46,6 +46,8 @@ class Owner:
         self.settings: dict[str, float] = {}
         """Its hyperparameters, as they were captured last."""
         self.traces = Traces()
+        self.code: Any = None
+        """The code of its function, if that is compiled."""
         self._other: Owner | None = None
 
     @property

@@ -35,5 +35,5 @@ class Owners:
             code, name = getattr(function.function, "__code__", None), function.__name__
             owner = self._replaced.replaced_by(code, name) or self.of(function.function, function, name)
             self._replaced.keep(function, code, name, owner)
-            self._known[function] = owner
+            owner.code, self._known[function] = code, owner
         return owner

@@ -30,6 +30,7 @@ class FunctionFacts:
         refusal: Why it cannot be replayed; empty: it can.
         traces: Its traces, and those of functions that it has replaced; None: not counted yet.
         traced: How often it had been traced when they were counted last.
+        code: That of the script's function.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,7 @@ class FunctionFacts:
         self.refusal = ""
         self.traces: Traces | None = None
         self.traced = 0
+        self.code: Any = None
         self.losses: list[Any] = []
         """Symbolic losses, while it is traced."""
         self._optimizers: list[weakref.ref[Any]] = []
@@ -122,7 +124,7 @@ class Tracing:
         """Count the call of a function that begins, and the traces before it."""
         if facts.traces is None:
             code, name = getattr(function.python_function, "__code__", None), str(function.name)
-            facts.traces = self._replaced.replaced_by(code, name) or Traces()
+            facts.code, facts.traces = code, self._replaced.replaced_by(code, name) or Traces()
             self._replaced.keep(function, code, name, facts.traces)
         traced = function.experimental_get_tracing_count()
         if traced != facts.traced:

@@ -6,6 +6,8 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from statistics import median
+from types import CodeType
 from typing import Any, Final
 
 from leadline.frameworks.adapter import Score
@@ -17,6 +19,7 @@ from leadline.store import layout
 from leadline.store.control import new_request_id, read_requests, write_request
 from leadline.store.documents import make_subfolder, read_document, write_document
 from leadline.training.doctor.cost_estimate import CostEstimator
+from leadline.training.recorder.budget import CAPTURES_SHARE
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.step_recorder import StepRecorder
 from leadline.training.step_context import StepContext
@@ -24,6 +27,10 @@ from leadline.training.step_context import StepContext
 _MAX_BACKWARDS: Final = 200
 """After this many backward passes without a step of an optimizer none is expected any more."""
 _GRACE_SECONDS: Final = 10.0
+_OVERLOAD: Final = 1.5
+"""Processes that are ready to run for each processor, above which steps take much longer than they need to."""
+_TYPICAL_SHARE: Final = 0.5
+"""A step of which Leadline took less than this share tells how long a step takes."""
 
 
 class DoctorProbe:
@@ -33,7 +40,8 @@ class DoctorProbe:
     report, and requests the run to stop.
 
     Args:
-        order: The document ``doctor.json`` of the run: ``steps``, and ``plans`` by label.
+        order: The document ``doctor.json`` of the run: the least number of ``steps``, further ones (``most_steps``)
+            until these have taken so many ``seconds``, and ``plans`` by label.
     """
 
     def __init__(
@@ -47,7 +55,8 @@ class DoctorProbe:
     ) -> None:
         self._plan, self._context, self._control = plan, context, control
         self._recorder, self._frameworks = recorder, frameworks
-        self._steps = int(order["steps"])
+        self._steps, self._most_steps = int(order["steps"]), int(order["most_steps"])
+        self._patience_ns = int(1e9 * order["seconds"])
         self._plans = {label: list(map(CaptureItem.from_dict, items)) for label, items in order["plans"].items()}
         self._backwards = 0
         self._losses: dict[object, str | None] = {}
@@ -108,10 +117,15 @@ class DoctorProbe:
                 self._take_inventory()  # a script of one step has released everything when it ends
                 self._write_report()  # and a script that is too slow is ended by signals
             self._step_ends.append((time.perf_counter_ns(), self._recorder.cost.own_ns))
-            if steps >= self._steps:
+            if self._has_seen_enough(steps):
                 self._estimate_costs()
                 self._finish()
                 self._control.handle_pending(steps - 1)
+
+    def _has_seen_enough(self, steps: int) -> bool:
+        if steps < self._steps or steps >= self._most_steps or self._frameworks.is_distributed():
+            return steps >= self._steps  # ranks measure at the same step
+        return self._step_ends[-1][0] - self._step_ends[0][0] >= self._patience_ns
 
     # --- the report ---------------------------------------------------------------------------------------
 
@@ -187,6 +201,10 @@ class DoctorProbe:
             **self._inventory,
             "losses": self._loss_places(),
             "step_ns": step_ns,
+            "is_overloaded": os.getloadavg()[0] > _OVERLOAD * len(os.sched_getaffinity(0)),
+            "captures_share": CAPTURES_SHARE,
+            "steps_measured": max(len(self._step_ends) - 1, 0),
+            "once_ns": self._step_ends[0][1] + self._recorder.cost.compile_ns if self._step_ends else None,
             "base_ns": self._base_ns,
             "forward_ns": forward_ns,
             "accuracy_ns": accuracy_ns,
@@ -202,8 +220,9 @@ class DoctorProbe:
     def _times(self) -> tuple[int | None, int | None, int | None]:
         """Return the step time without overhead, and the cost per step of capturing forward passes and accuracy.
 
-        The first step captures everything, the last one losses and accuracy, the steps between also the inputs and
-        outputs of modules and functions. The first step is not counted: much is built then.
+        The first step captures everything and is not counted: much is built then. Of the others every second one
+        captures the inputs and outputs of modules and functions, the others losses and accuracy alone. The least cost
+        of each kind counts, as the first ones of a kind also build something; of the step times, the median.
         """
         spans = [
             (later[0] - earlier[0], later[1] - earlier[1])
@@ -211,24 +230,33 @@ class DoctorProbe:
         ]
         if not spans:
             return None, None, None
-        own, base_ns = [own_ns for _, own_ns in spans], self._base_ns or 0
-        forward_ns = min(own[:-1], default=None)
+        base_ns = self._base_ns or 0
+        accuracy_ns = min(own_ns for _, own_ns in spans[::2])
+        forward_ns = min((own_ns for _, own_ns in spans[1::2]), default=None)
+        typical = [span - own_ns for span, own_ns in spans if own_ns < _TYPICAL_SHARE * span]
         return (
-            min(span - own_ns if own_ns < span else span for span, own_ns in spans),
+            int(median(typical or [span for span, _ in spans])),
             None if forward_ns is None else max(forward_ns - base_ns, 0),
-            max(own[-1] - base_ns, 0),
+            max(accuracy_ns - base_ns, 0),
         )
 
 
 def _place(site: object) -> str:
     match site:
         case CallSite():
-            file = site.code.co_filename
-            relative = os.path.relpath(file)
-            return f"{file if relative.startswith(os.pardir) else relative}:{site.line}"
+            return _line(site.code, site.line)
+        case (CodeType() as code, int() as line):
+            return _line(code, line)
+        case (function, int()) if isinstance(code := getattr(function, "code", None), CodeType):
+            return _line(code, code.co_firstlineno)
         case str():
             return "of an evaluation set"  # or logged through the script's own hook
     return "unknown place"
+
+
+def _line(code: CodeType, line: int) -> str:
+    relative = os.path.relpath(code.co_filename)
+    return f"{code.co_filename if relative.startswith(os.pardir) else relative}:{line}"
 
 
 def read_order(run: str) -> dict[str, Any] | None:

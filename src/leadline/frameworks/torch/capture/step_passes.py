@@ -25,8 +25,8 @@ class StepPasses:
     **Eval steps** - while a trained model is in eval mode, each pass of it starts one; losses called before the next
     belong to it, as do criteria of the script: modules that returned what a backward pass began at. One with gradients
     may be a train step, and is discarded if a backward pass follows, unless the script has set the mode and the model
-    is in eval mode. A pass with gradients of a trained model in training mode ends the
-    evaluation, however the mode was set.
+    is in eval mode. A pass with gradients of a trained model in training mode ends the evaluation, however the mode
+    was set.
 
     **Before the first backward pass** a script may call its model, to print shapes for example. So each time that a
     module is called again a further pass begins; the one that the first backward pass belongs to is kept.

@@ -274,13 +274,13 @@ def _overhead(training: Mapping[str, Any]) -> RenderableType:
         )
     measured = counted(training["steps_measured"], "step")
     lines = [
-        f"a step without overhead takes {_short_duration(training['step_seconds'])} (median of {measured}); overhead in "
-        "the training's thread"
+        f"a step without overhead takes {_short_duration(training['step_seconds'])} (median of {measured}); overhead "
+        "in the training's thread"
     ]
     if training["once_seconds"]:
         lines.append(
-            f"once, at the start: {_short_duration(training['once_seconds'])} for the first capture of everything, which "
-            "is in no share"
+            f"once, at the start: {_short_duration(training['once_seconds'])} for the first capture of everything, "
+            "which is in no share"
         )
     if training["is_overloaded"]:
         lines.append("rough: the machine is overloaded, and waits for a processor count as the time of a step")

@@ -114,9 +114,9 @@ def test_what_was_not_seen_is_told_of_a_run_that_has_ended() -> None:
     unseen = (rule("rising_validation_loss", "undecided"), rule("no_split", "not_applicable"))
     assert text(DONE, *seen, *unseen) == (
         "Completed: 603 steps, no problem found in losses and gradients (2 rules clear, 2 undecided); "
-        "not seen: validation."
+        "too little was seen of validation."
     )
-    assert "not seen" not in text(RunStatus("InProgress"), *seen, *unseen)
+    assert "too little" not in text(RunStatus("InProgress"), *seen, *unseen)
     assert "; no rule found a problem in losses and gradients (" in text(RunStatus("Stopped"), *seen, *unseen)
 
 

@@ -27,7 +27,7 @@ def test_every_default_rule_belongs_to_one_part_or_to_the_machine() -> None:
 def test_a_part_is_seen_where_a_rule_is_clear() -> None:
     rules = [rule("no_gradient", "clear"), rule("exploding_gradient", "undecided"), rule("loss_input", "undecided")]
     assert covered(rules) == (["gradients"], ["loss inputs"])
-    assert words(rules) == (" in gradients", "; not seen: loss inputs")
+    assert words(rules) == (" in gradients", "; too little was seen of loss inputs")
     assert covered([rule("no_split", "not_applicable"), rule("input_bound", "clear")]) == ([], [])
     assert covered([rule("no_learning", "fired"), rule("skipped_steps", "undecided")]) == ([], [])
     assert covered([rule("loss_spike", "clear", alias="mine")]) == (["losses"], [])

@@ -57,12 +57,14 @@ class _Mean:
     step: int = -1
     total: float = 0.0
     count: int = 0
+    first: float = math.nan
     is_read: bool = False
     """Whether the next value begins another mean."""
 
     def add(self, value: float) -> None:
         if self.is_read:
             self.total, self.count, self.is_read = 0.0, 0, False
+        self.first = value if math.isnan(self.first) else self.first
         self.total += value
         self.count += 1
 
@@ -90,7 +92,8 @@ class _Course:
     training: float = math.nan
     """The mean training loss before the current evaluation."""
     count: int = 0
-    first: float = math.nan
+    first: float = -math.inf
+    """The larger of the first training loss and the first evaluation: where learning began."""
     latest: deque[_Evaluation] = field(default_factory=lambda: deque(maxlen=_KEPT))
     level: float = math.inf
     """The lowest mean of three evaluations in a row."""
@@ -102,7 +105,7 @@ class _Course:
     def end(self) -> None:
         """End the current evaluation."""
         self.count += 1
-        self.first = self.current.value if self.count == 1 else self.first
+        self.first = max(self.first, self.current.value) if self.count == 1 else self.first
         self.latest.append(_Evaluation(self.current.step, self.current.value, self.training))
         three = list(self.latest)[-_SMOOTHED:]
         level = sum(each.loss for each in three) / _SMOOTHED
@@ -170,14 +173,14 @@ class _Known:
     ended: list[_Key] = field(default_factory=list)
     """The losses whose evaluation has ended with the latest window."""
 
-    def read_training(self, key: _Key) -> float:
-        """Return the mean of a training loss since the last evaluation: that of the same name, or the only one."""
+    def read_training(self, key: _Key) -> _Mean:
+        """Return a training loss since the last evaluation: that of the same name, or the only one."""
         of_worker = [mean for (worker, _), mean in self.training.items() if worker == key[0]]
         mean = self.training.get(key) or (of_worker[0] if len(of_worker) == 1 else None)
         if mean is None:
-            return math.nan
+            return _Mean()
         mean.is_read = True
-        return mean.value
+        return mean
 
 
 class RisingValidationLoss(Rule, frozen=True, kw_only=True):
@@ -193,10 +196,10 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
         the level has risen by more than 5 standard deviations of an evaluation (the median absolute deviation of the
         differences between evaluations, divided by the square root of 2), each of the latest half of the evaluations
         since the best, at least 5, is above it by more than 10 % of it and by more than 10 % of what the loss had
-        fallen since the first evaluation, and the mean training loss between evaluations has fallen by more than 10 %
-        meanwhile (that of boosted trees always falls). Clear if a validation metric of which more is better, such as an
-        accuracy, has risen since the best loss, by the Mann-Kendall test at 0.05, and by more than 10 % of what it
-        lacked then to 1 (or to 100).
+        fallen since the first training loss or evaluation, whichever is larger, and the mean training loss between
+        evaluations has fallen by more than 10 % meanwhile (that of boosted trees always falls). Clear if a validation
+        metric of which more is better, such as an accuracy, has risen since the best loss, by the Mann-Kendall test at
+        0.05, and by more than 10 % of what it lacked then to 1 (or to 100).
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:
@@ -270,7 +273,10 @@ def _add_validation(known: _Known, key: _Key, reading: TensorReading, step: int)
         course = known.courses.setdefault(key, _Course(reading.tensor, is_from_booster(reading)))
         _end_before(known, key, course, step)
         if not course.current.count:
-            course.current.step, course.training = step, known.read_training(key)
+            training = known.read_training(key)
+            course.current.step, course.training = step, training.value
+            if not course.count and training.count:
+                course.first = training.first
         course.current.add(reading.value)
     elif is_upward(reading.tensor):
         metric = known.metrics.setdefault(key, _Metric())

@@ -307,7 +307,7 @@ def _error(workers: Iterable[WorkerDocument]) -> str:
 def _verdict(
     status: RunStatus, summary: RuleSummary, counts: RuleCounts, workers: Sequence[WorkerDocument], *, is_other: bool
 ) -> str:
-    """``, no problem found in losses and gradients, 1 piece of advice (12 rules clear); too little was seen of validation``.
+    """``, no problem found in losses, 1 piece of advice (12 rules clear); too little was seen of validation``.
 
     Empty: a running run has no verdict yet.
 

@@ -151,6 +151,6 @@ def covered(rules: Iterable[SummarizedRule]) -> tuple[list[str], list[str]]:
 
 
 def words(rules: Iterable[SummarizedRule]) -> tuple[str, str]:
-    """Return `` in losses, gradients and updates``, and ``; too little was seen of validation``; empty where there is nothing."""
+    """Return `` in losses and updates``, and ``; too little was seen of validation``; empty where there is nothing."""
     seen, unseen = covered(rules)
     return f" in {listed(seen)}" if seen else "", f"; too little was seen of {listed(unseen)}" if unseen else ""

@@ -95,7 +95,7 @@ def test_what_was_learned_before_the_first_evaluation_counts_as_gained() -> None
     rising = [0.1, 0.1, 0.1, *(0.1 + 0.01 * epoch for epoch in range(10))]
     in_one_epoch = [2.3, *(0.2 * 0.8**epoch for epoch in range(12))]
     assert isinstance(result(training(rising, in_one_epoch)), Clear)
-    assert isinstance(result(training(rising, in_one_epoch[1:] + [0.01])), Fired)
+    assert isinstance(result(training(rising, [*in_one_epoch[1:], 0.01])), Fired)
 
 
 def test_a_training_loss_that_does_not_fall_is_not_overfitting() -> None:

@@ -6,10 +6,12 @@ A sample: ``python tests/detection/keras_recall.py`` runs all programs.
 from __future__ import annotations
 
 import re
+import subprocess
 
 import pytest
 from keras_recall import CAUSES, run_healthy, run_mistakes
-from programs import KERAS_HEALTHY, KERAS_MISTAKES, repaired
+from launching import PATIENCE, environment
+from programs import KERAS_HEALTHY, KERAS_MISTAKES, KERAS_PYTHON, mistaken, repaired, run
 from recall import alarms
 
 SAMPLE = {
@@ -21,9 +23,14 @@ SAMPLE = {
         "no_activations",
         "pixels_as_read",
         "root_at_zero",
+    ),
+    "torch": (
+        "linear_output_categorical",
+        "one_unit_categorical",
+        "prices_as_labels",
+        "sequences_returned",
         "softmax_of_logits_loss",
     ),
-    "torch": ("linear_output_categorical", "one_unit_categorical", "prices_as_labels", "sequences_returned"),
 }
 """Mistakes by backend."""
 HEALTHY = {"tensorflow": ("two_outputs", "rescales_its_images"), "torch": ("multi_label", "normalizes_its_input")}
@@ -49,3 +56,22 @@ def test_mistakes_are_found_and_twins_and_healthy_trainings_are_silent(backend: 
     quiet = {**{f"{name}-repaired": outcome.repaired for name, outcome in outcomes.items()}, **healthy}
     assert {name: result.error for name, result in quiet.items() if result.error} == {}
     assert alarms(quiet) == {}
+
+
+_TAKEN_BACK = """
+import keras, numpy as np, tensorflow as tf
+logits, labels = tf.constant(np.random.randn(8, 5).astype("float32")), tf.constant(np.arange(8) % 5)
+measure = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+given = tf.function(lambda: measure(labels, keras.activations.softmax(logits)))
+assert abs(float(given()) - float(measure(labels, logits))) < 1e-6
+"""
+
+
+@pytest.mark.slow
+def test_a_softmax_that_keras_takes_back_is_no_mistake() -> None:
+    """On TensorFlow the loss is computed from the input of the softmax, as Keras says in a warning."""
+    variables = environment(KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
+    subprocess.run([KERAS_PYTHON, "-c", _TAKEN_BACK], env=variables, check=True, timeout=PATIENCE)
+    results = run([mistaken(KERAS_MISTAKES["softmax_of_logits_loss"])], backend="tensorflow")
+    assert {name: result.error for name, result in results.items() if result.error} == {}
+    assert alarms(results) == {}

@@ -30,6 +30,12 @@ _OF_LOGITS: Final = {
     LossKind.BINARY_CROSS_ENTROPY: LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS,
     LossKind.CATEGORICAL_CROSS_ENTROPY: LossKind.CROSS_ENTROPY,
 }
+_OF_PROBABILITIES: Final = {of_logits: kind for kind, of_logits in _OF_LOGITS.items()}
+_TAKEN_BACK: Final = {
+    LossKind.CROSS_ENTROPY: "Softmax",
+    LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS: "Sigmoid",
+}
+"""The activation that Keras takes back on TensorFlow, whatever ``from_logits`` says: it computes with its input."""
 _MEANS: Final = frozenset({"mean", "mean_with_sample_weight", "sum_over_batch_size"})
 """Reductions that do not depend on the size of the batch."""
 
@@ -92,6 +98,7 @@ def facts_of(
     kind = kind_of(loss)
     if kind is None:
         return None
+    kind = _OF_PROBABILITIES[kind] if _is_taken_back(predictions, kind) else kind
     sizes, label_sizes = _sizes(predictions), _sizes(labels)
     classes = (sizes[-1] or 0) if len(sizes) > 1 else 1
     is_sparse = has_class_indices(loss)
@@ -113,6 +120,14 @@ def facts_of(
         known[facts.SOFTMAX_SIZE] = float(classes)
     computed = {} if is_sparse else _label_numbers(labels, kind, trace.activation)
     return LossFacts(name_of(loss), known, computed)
+
+
+def _is_taken_back(predictions: Any, kind: LossKind) -> bool:
+    """Return whether Keras computes a loss of logits from the input of the activation that it was given."""
+    if kind not in _TAKEN_BACK or sys.modules["keras"].backend.backend() != "tensorflow":
+        return False
+    operation = getattr(predictions, "op", None)  # of symbolic tensors
+    return hasattr(predictions, "_keras_logits") or getattr(operation, "type", "") == _TAKEN_BACK[kind]
 
 
 def _function_of(loss: Any) -> str:

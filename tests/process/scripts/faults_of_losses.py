@@ -10,8 +10,8 @@ def loss_at_start(*, healthy: bool) -> None:
     """The last layer is initialized with far too large weights: the untrained model is overconfident.
 
     leadline run --rule loss_at_start faults.py loss_at_start
-    step 9  loss_at_start: cross_entropy_output_0: each of the first 10 losses is at least 10.7, 7.71 times that of
-        guessing among 4 classes (ln 4 = 1.39)
+    step 9  loss_at_start: cross_entropy_output_0: each of the first 10 captured losses is at least 10.7, 7.71 times
+        that of guessing among 4 classes (ln 4 = 1.39)
     names cross_entropy_output_0
     """
     model = classifier()

@@ -69,7 +69,8 @@ def test_fires_at_the_tenth_loss_if_all_after_the_first_are_far_above_guessing()
     results = judge([2.3] + [9.0] * 9)
     assert [type(verdict) for verdict in results[-2:]] == [Undecided, Fired]
     assert (
-        results[-1].message == "CrossEntropyLoss_output_0 started at 2.3, and stayed above 9 for the 9 steps after that"
+        results[-1].message
+        == "CrossEntropyLoss_output_0 started at 2.3, and stayed above 9 at each of the 9 losses captured after that"
     )
     assert not isinstance(judge([2.3] + [6.0] * 9)[-1], Fired)
 
@@ -135,7 +136,7 @@ def test_fires_if_the_loss_stays_above_its_start() -> None:
     assert isinstance(results[-1], Fired)
     assert (
         results[-1].message
-        == "CrossEntropyLoss_output_0 started at 2.4, and stayed above 3 for the 40 steps after that"
+        == "CrossEntropyLoss_output_0 started at 2.4, and stayed above 3 at each of the 40 losses captured after that"
     )
 
 
@@ -154,7 +155,10 @@ def test_a_small_rise_is_clear(first: float, later: float) -> None:
 def test_fires_if_half_of_the_losses_are_far_above_the_start() -> None:
     fired = judge([2.4, 2.3] + [4.0] * 39)[-1]
     assert isinstance(fired, Fired)
-    assert fired.message == "CrossEntropyLoss_output_0 started at 2.4, and half of the 40 losses after that are above 4"
+    assert (
+        fired.message
+        == "CrossEntropyLoss_output_0 started at 2.4, and half of the 40 losses captured after that are above 4"
+    )
     assert isinstance(judge([2.4, 2.3] + [3.5] * 39)[-1], Clear)
     assert isinstance(judge([2.4] + [2.3] * 20 + [9.0] * 20)[-1], Fired)
     assert isinstance(judge([2.4] + [2.3] * 21 + [9.0] * 19)[-1], Clear)

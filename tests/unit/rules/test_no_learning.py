@@ -33,6 +33,18 @@ def test_unchanged_bits_fire_once_the_steps_have_passed() -> None:
     assert results[-1].message == "a.weight: the same bits at each of 2 captured steps (0 to 20), despite gradients"
 
 
+def test_a_higher_rate_is_advised_only_where_nothing_changes() -> None:
+    def beside(step: int, checksum: float) -> list[Capture]:
+        other = {"gradient/b.weight": {"abs_max": 1.0}, "b.weight": {"checksum": checksum}}
+        return [*weight(step, 7.0), captured(step, other)]
+
+    for changes, advice in ((False, "a ten times higher learning rate"), (True, "a look at the learning rate of its")):
+        verdict = judge(*(beside(step, float(step * changes)) for step in (0, 10, 20)))[-1]
+        assert isinstance(verdict, Fired)
+        assert verdict.suggestion.startswith(advice)
+        assert verdict.message.endswith("while others change") == changes
+
+
 @pytest.mark.parametrize("gradient", [0.0, None, math.nan, math.inf])
 def test_a_parameter_without_a_gradient_may_be_unchanged(gradient: float | None) -> None:
     results = judge(weight(0, 7.0), weight(20, 7.0, gradient), weight(30, 7.0))

@@ -19,6 +19,7 @@ from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import clear_if_complete, suspected, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
+from leadline.rules.streak import Streak
 from leadline.rules.update_limits import UpdateLimits
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class _Known:
     medians: list[float] = field(default_factory=list)
     highest: float = 0.0
     latest: float = math.nan
-    faded_since: int | None = None
-    """The step since which the learning rate is hardly any; None: it is not."""
+    faded: Streak | None = None
+    """The captures in a row at which the learning rate is hardly any; None: it is not."""
     levels: LossLevels = field(default_factory=LossLevels)
     limits: UpdateLimits = field(default_factory=UpdateLimits)
 
@@ -55,14 +56,15 @@ class _Known:
         if self.latest > self.highest:
             self.highest = self.latest
         if not self.latest < _FADED * self.highest:
-            self.faded_since = None
-        elif self.faded_since is None:
-            self.faded_since = readings[0].mode_step
+            self.faded = None
+        elif self.faded is None:
+            self.faded = Streak.begin(readings[0].mode_step)
+        else:
+            self.faded.extend(readings[0].mode_step)
 
     def is_over(self, step: int) -> bool:
         """Return whether there has been hardly any learning rate for most of the training up to a step."""
-        since = self.faded_since
-        if since is None or step - since < max(_FADED_STEPS, since):
+        if self.faded is None or step - self.faded.since < max(_FADED_STEPS, self.faded.since):
             return False
         return not self.levels.have_converged()
 
@@ -151,8 +153,9 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         judged = list(_medians(window))
         for reading in window.readings("value"):
-            if _is_rate(reading) and window.memory[reading.worker].is_over(reading.mode_step):
-                return self._faded(reading, window.memory[reading.worker])
+            known = window.memory.get(reading.worker)
+            if known is not None and known.faded is not None and _is_rate(reading) and known.is_over(reading.mode_step):
+                return self._faded(reading, known, known.faded)
         for worker in judged:
             known = window.memory[worker]
             latest = known.medians
@@ -179,17 +182,17 @@ class LearningRate(Rule, frozen=True, kw_only=True):
     def _are_outside(self, medians: list[float]) -> bool:
         return min(medians) > self.high or max(medians) < self.low
 
-    def _faded(self, reading: TensorReading, known: _Known) -> Fired:
-        since, steps = known.faded_since or 0, reading.mode_step + 1
+    def _faded(self, reading: TensorReading, known: _Known, faded: Streak) -> Fired:
+        steps = reading.mode_step + 1
         return Fired(
             f"the learning rate fell from {known.highest:.3g} to {known.latest:.3g}: below {_FADED:g} of its largest "
-            f"value since step {since:,}, for more than half of the {steps:,} steps",
+            f"value {faded.steps}, more than half of the {steps:,} steps so far",
             tensors=(reading.tensor,),
-            evidence={"highest": known.highest, "latest": known.latest, "since_step": since, "steps": steps},
+            evidence={"highest": known.highest, "latest": known.latest, "since_step": faded.since, "steps": steps},
             suggestion="a schedule as long as the training, or a floor (eta_min, min_lr); usually scheduler.step() is "
             "called after each batch, though the schedule counts epochs",
             worker=reading.worker,
-            since_step=since,
+            since_step=faded.since,
         )
 
     def _fired(self, nearest: float, known: _Known, worker: str, *, is_high: bool) -> Fired:

@@ -217,7 +217,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             return self._fired(reading, curve, guess, _rise(reading, curve), _RISE_ADVICE)
         lowest = min(curve.first, curve.lowest_after)
         message = (
-            f"{reading.tensor}: each of the first {curve.count} losses is at least {significant(lowest)}, "
+            f"{reading.tensor}: each of the first {curve.count} captured losses is at least {significant(lowest)}, "
             f"{significant(lowest / guess.loss)} times that of guessing {guess.words}"
         )
         return self._fired(reading, curve, guess, message, _START_ADVICE)
@@ -232,7 +232,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         if guess is not None and _is_mostly_above(curve, guess, start):
             message = (
                 f"{reading.tensor} started at {significant(curve.first)}, and half of the "
-                f"{curve.count - 1} losses after that "
+                f"{curve.count - 1} losses captured after that "
                 f"are above {significant(curve.median_after)}"
             )
             return self._fired(reading, curve, guess, message, _RISE_ADVICE)
@@ -277,8 +277,8 @@ def _is_mostly_above(curve: _Curve, guess: Guess, start: _Start) -> bool:
 def _rise(reading: TensorReading, curve: _Curve) -> str:
     return (
         f"{reading.tensor} started at {significant(curve.first)}, and stayed above "
-        f"{significant(curve.lowest_after)} for the "
-        f"{curve.count - 1} steps after that"
+        f"{significant(curve.lowest_after)} at each of the "
+        f"{curve.count - 1} losses captured after that"
     )
 
 

@@ -197,13 +197,15 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             if name in names and self._is_unchanged(known, parameter, step)
         ]
         if unchanged:
-            return "still", unchanged, known.unchanged[unchanged[0]].streak
+            others = (self._is_unchanged(known, parameter, step) for parameter in known.unchanged.values())
+            return "still" if all(others) else "still_alone", unchanged, known.unchanged[unchanged[0]].streak
         return None
 
     def _is_unchanged(self, known: _Known, parameter: _Unchanged, step: int) -> bool:
         return step - parameter.streak.since >= self.steps and not _rate(known) > parameter.rate
 
     def _fired(self, kind: str, names: list[str], streak: Streak, *, worker: str) -> Fired:
+        still = f"{names[0]}{and_more(len(names) - 1, 'parameter')}: the same bits {streak.steps}, despite gradients"
         more = and_more(len(names) - 1, "parameter")
         message, suggestion = {
             "frozen": (
@@ -222,9 +224,15 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 "requires_grad_(False) for frozen layers; usually a layer was created or replaced after the optimizer",
             ),
             "still": (
-                f"{names[0]}{more}: the same bits {streak.steps}, despite gradients",
+                still,
                 "a ten times higher learning rate, or float32 copies of half precision weights; usually updates are "
                 "lost to rounding, its learning rate is 0, or something writes old values back after each step",
+            ),
+            "still_alone": (
+                f"{still}, while others change",
+                "a look at the learning rate of its parameter group, and float32 copies if it is of half precision; "
+                "usually its rate is 0, its updates are lost to rounding, or something writes old values back after "
+                "each step",
             ),
         }[kind]
         return Fired(
@@ -233,7 +241,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             suggestion=suggestion,
             worker=worker,
             evidence={
-                "kind": kind,
+                "kind": kind.removesuffix("_alone"),
                 "since_step": streak.since,
                 "captures": streak.captures,
                 "parameters": len(names),

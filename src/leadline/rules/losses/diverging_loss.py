@@ -167,7 +167,7 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         curves = [(reading, known.curves[reading.worker, reading.tensor], level) for reading, level in levels]
         count = max((curve.blocks.values for _, curve, _ in curves), default=0)
         if not curves:
-            return Undecided("the loss of guessing is not known")
+            return NotApplicable("no training loss of which the loss of guessing is known")
         if count < self.least:
             return too_few(count, self.least, "losses")
         for reading, curve, guess in curves:

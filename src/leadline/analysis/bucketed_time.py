@@ -108,6 +108,7 @@ def read_buckets(table: pa.Table) -> StepTable:
         phases / count[:, None],
         np.full_like(phases, np.nan),
         np.full((len(phases), 2), np.nan),
+        np.full(len(phases), -1),
     )
 
 

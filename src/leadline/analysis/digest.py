@@ -52,6 +52,7 @@ class Digest:
         self._steps = StoredSteps(run.path)
         self._values = StoredValues(run.path)
         self._answers: dict[Any, tuple[int, Any]] = {}
+        self._axes: dict[str, tuple[int, StepAxis]] = {}
         self.refresh()
 
     @property
@@ -308,17 +309,26 @@ class Digest:
             found = [self._values.series((statistic, name), worker, mode) for name in names]
             chosen = [series[0] for series in found if series]
             data = self._values.matrix(chosen, points)
-            return layers_on_axis(data, self._values.axis(chosen[0][0]), mode) if chosen else data
+            return layers_on_axis(data, self._axis(chosen[0][0]), mode) if chosen else data
 
         return self._skip_damaged(matrix)
 
+    def _axis(self, worker: str) -> StepAxis:
+        """Return the train steps of a worker, from the stamps of its values and of its steps."""
+        known = self._axes.get(worker)
+        version = self._values.version + self._steps.version
+        if known is None or known[0] != version:
+            axis = StepAxis([*self._values.stamps(worker), *self._steps.stamps(worker)])
+            known = self._axes[worker] = (version, axis)
+        return known[1]
+
     def _placed(self, place: Place) -> Callable[[Series, pa.Table], pa.Table]:
-        return lambda series, table: place(table, self._values.axis(series[0]), series[1][-1])
+        return lambda series, table: place(table, self._axis(series[0]), series[1][-1])
 
     def _clipped(self, edges: Edges | None, worker: str, start_step: int | None, end_step: int | None) -> Edges | None:
         if edges is None or (start_step is None and end_step is None):
             return edges
-        low, high = self._values.axis(worker).global_range(start_step, end_step)
+        low, high = self._axis(worker).global_range(start_step, end_step)
         first = edges[0] if low is None else max(edges[0], low)
         last = edges[1] if high is None else min(edges[1], high - 1)
         return (first, last) if first <= last else None

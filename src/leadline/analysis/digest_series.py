@@ -11,7 +11,7 @@ import pyarrow as pa
 from leadline.analysis.segment_rows import SegmentValues
 from leadline.analysis.stored_rows import Series, StoredSteppedRows, Stream, common_width
 from leadline.reader.rollups import VALUES, Columns, Key
-from leadline.reader.step_axis import Stamps, StepAxis
+from leadline.reader.step_axis import Stamps
 from leadline.reader.tables import with_text_columns
 from leadline.records.series import TensorInfo, merged_infos
 from leadline.store.codec import parse_tensor_fields
@@ -42,17 +42,11 @@ class StoredValues(StoredSteppedRows[SegmentValues]):
 
     def __init__(self, run: str) -> None:
         super().__init__(run, VALUES, lambda stream: SegmentValues(stream.ranges))
-        self._axes: dict[str, tuple[int, StepAxis]] = {}
 
-    def axis(self, worker: str) -> StepAxis:
-        """Return the train steps of a worker."""
-        stream = self.streams.get(worker)
-        if stream is None:
-            return StepAxis()
-        known = self._axes.get(worker)
-        if known is None or known[0] != stream.version:
-            known = self._axes[worker] = (stream.version, StepAxis(_stamps(stream)))
-        return known[1]
+    def stamps(self, worker: str) -> Iterator[Stamps]:
+        """Yield the stamps of the rows of a worker."""
+        if worker in self.streams:
+            yield from _stamps(self.streams[worker])
 
     def infos(self) -> dict[str, TensorInfo]:
         """Return the metadata of each tensor, in the order of appearance."""

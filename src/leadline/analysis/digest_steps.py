@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -12,6 +13,7 @@ from leadline.analysis.segment_rows import SegmentSteps, events_of, timeline_of
 from leadline.analysis.steps import Floats, Integers
 from leadline.analysis.stored_rows import Edges, Series, StoredSteppedRows, Stream
 from leadline.reader.rollups import PART_COLUMNS, STEPS, Columns, Key, select
+from leadline.reader.step_axis import Stamps
 from leadline.reader.stream import BulkStream
 from leadline.reader.tables import TIMELINE, with_text_columns
 from leadline.records.names import PARTS
@@ -47,10 +49,18 @@ class StoredSteps(StoredSteppedRows[SegmentSteps]):
         super().__init__(run, STEPS, _read_tail)
 
     def _table(self, worker: str, key: Key, buckets: Columns) -> pa.Table:
-        columns = {name: buckets[name] for name in STEPS.columns[: -len(PARTS)]}
+        columns = {name: buckets[name] for name in STEPS.columns[: -len(PARTS)] if name != "mode_step"}
         columns["last_step"] = buckets["last_step"] + 1
         columns |= dict(zip(PARTS, parts_of(buckets).T, strict=True))
         return with_text_columns(pa.table(columns), STEP_BUCKETS, worker, *key)
+
+    def stamps(self, worker: str) -> Iterator[Stamps]:
+        """Yield the stamps of the steps of each mode, as far as they are stored."""
+        stream = self.streams.get(worker)
+        for key in sorted(stream.keys) if stream is not None else ():
+            steps, mode_steps = (stream.columns([key], name)[0] for name in ("step", "mode_step"))  # type: ignore[union-attr]
+            is_known = mode_steps >= 0
+            yield key[0], steps[is_known], mode_steps[is_known]
 
     def durations(self, series: Series) -> tuple[Integers, Integers]:
         """Return the time of each step, ns, and the number of steps that it represents."""

@@ -102,6 +102,7 @@ class SegmentSteps(_LongRows):
         modes, numbers = np.unique(steps.mode, return_inverse=True)
         columns: Columns = {
             "step": steps.step,
+            "mode_step": steps.mode_step,
             "start_ns": steps.start_ns,
             "longest_ns": steps.duration_ns,
             "count": steps.weight,

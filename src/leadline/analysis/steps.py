@@ -57,6 +57,8 @@ class StepTable:
     thread_ns: Floats
     """``(steps, 2)``: the thread's ready time and run delay from its beginning to the end of each step; NaN where they
     were not taken."""
+    mode_step: Integers
+    """The step within the mode; -1 where it was not stored."""
 
     def __len__(self) -> int:
         return len(self.step)
@@ -74,7 +76,7 @@ class StepTable:
         """Return selected steps."""
         columns = (self.worker, self.mode, self.step, self.start_ns, self.duration_ns, self.weight)
         worker, mode, step, start_ns, duration_ns, weight = (column[keep] for column in columns)
-        tables = (self.phases[keep], self.ready_ns[keep], self.thread_ns[keep])
+        tables = (self.phases[keep], self.ready_ns[keep], self.thread_ns[keep], self.mode_step[keep])
         return StepTable(self.workers, worker, mode, step, start_ns, duration_ns, weight, *tables)
 
     def after_first(self) -> StepTable:
@@ -150,6 +152,7 @@ def read_steps(timeline: pa.Table) -> StepTable:
         np.maximum(phases, 0.0),
         _ready_ns(step_rows)[order],
         np.column_stack([_numbers(step_rows, name) for name in ("ready_ns", "run_delay_ns")])[order],
+        np.nan_to_num(_numbers(step_rows, "mode_step"), nan=-1).astype(np.int64)[order],
     )
 
 

@@ -274,8 +274,8 @@ def _overhead(training: Mapping[str, Any]) -> RenderableType:
         )
     measured = counted(training["steps_measured"], "step")
     lines = [
-        f"a step without overhead takes {_short_duration(training['step_seconds'])} (median of {measured}); overhead "
-        "in the training's thread"
+        f"a step without overhead takes {_short_duration(training['step_seconds'])} (median of {measured}); "
+        "overhead in the training's thread"
     ]
     if training["once_seconds"]:
         lines.append(

@@ -21,7 +21,7 @@ from leadline.store.run_files import opened_path, subfolders
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The version of the compacted files; files of other versions are rebuilt."""
 METADATA: Final = b"leadline.compact"
 CHECKSUM: Final = b"leadline.crc32"

@@ -165,6 +165,7 @@ def _step_buckets(groups: Groups, rows: Columns, _: int) -> Columns:
     longest = groups.first_at_max(rows["longest_ns"])
     return {
         "step": groups.min(rows["step"]),
+        "mode_step": groups.min(rows["mode_step"]),
         "last_step": groups.max(rows["last_step"]),
         "start_ns": groups.min(rows["start_ns"]),
         "end_ns": groups.max(rows["end_ns"]),
@@ -213,9 +214,9 @@ STEPS: Final = RollupSchema(
     layout.TIMELINE,
     "step",
     64,
-    ("step", "start_ns", "longest_ns", "count", *PART_COLUMNS),
+    ("step", "mode_step", "start_ns", "longest_ns", "count", *PART_COLUMNS),
     (
-        *("step", "last_step", "start_ns", "end_ns", "count", "duration_ns", "longest_ns", "shortest_ns"),
+        *("step", "mode_step", "last_step", "start_ns", "end_ns", "count", "duration_ns", "longest_ns", "shortest_ns"),
         *("longest_step", *PART_COLUMNS),
     ),
     (),

@@ -25,12 +25,12 @@ FIRST_STEP: Final = "first_step"
 
 HEAD: Final = (
     *("step", "mode", "start_ns", "duration_ns", "own_ns", "every", "thread", "nesting"),
-    *("ready_ns", "run_delay_ns"),
+    *("ready_ns", "run_delay_ns", "mode_step"),
 )
 """``mode`` indexes ``records.names.MODES``; one of ``every`` steps is written; ``nesting`` holds bits of ``NESTED``.
 
-The last two are totals of the training's thread at the end of the step: its processor time and run delay together, and
-its run delay; -1: not taken, or unknown.
+``ready_ns`` and ``run_delay_ns`` are totals of the training's thread at the end of the step: its processor time and run
+delay together, and its run delay. ``mode_step`` is the step within the mode. -1: not taken, or unknown.
 """
 PHASE_FIELDS: Final = ("at", "ns", "count", "ready_ns")
 """Start, duration and number of a phase, and the processor time and known run delay of the training's thread in it."""

@@ -287,6 +287,7 @@ class _Sink:
 _WIDTH: Final = ROW.size // 8
 _NO_ARGS: Final = "{}"
 _CLOCK: Final = ',"clock":"device"'
+_IN_ARGS: Final = ("own_ns", "every", "nesting", "ready_ns", "run_delay_ns", "mode_step")
 
 
 def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str, Any]]:
@@ -333,13 +334,16 @@ def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str,
 
 
 def _step_args(head: Mapping[str, Sequence[int]], phases: Mapping[str, Sequence[Sequence[int]]]) -> list[str]:
+    values = zip(*(head[name] for name in _IN_ARGS), strict=True)
     return [
         f'{{"own_ns":{own}{f",{_every(every)}" if every > 1 else ""}{_CLOCK if nesting & ON_DEVICE else ""}'
-        f"{_thread_totals(ready, delay)}{_ready(phases, at, delay) if nesting & HAS_READY else ''}}}"
-        for at, (own, every, nesting, ready, delay) in enumerate(
-            zip(*(head[name] for name in ("own_ns", "every", "nesting", "ready_ns", "run_delay_ns")), strict=True)
-        )
+        f"{_thread_totals(ready, delay)}{_ready(phases, at, delay) if nesting & HAS_READY else ''}{_mode_step(step)}}}"
+        for at, (own, every, nesting, ready, delay, step) in enumerate(values)
     ]
+
+
+def _mode_step(step: int) -> str:
+    return f',"mode_step":{step}' if step >= 0 else ""
 
 
 def _thread_totals(ready_ns: int, run_delay_ns: int) -> str:

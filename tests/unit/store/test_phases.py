@@ -26,6 +26,7 @@ def row(
     own: int = 3,
     every: int = 1,
     nesting: int = 0,
+    mode_step: int = -1,
     thread: tuple[int, int] = (-1, -1),
     data: Phase = NOTHING,
     host: Phase = NOTHING,
@@ -35,7 +36,7 @@ def row(
 ) -> bytes:
     phases = [(*phase, 0)[:4] for phase in (data, host, forward, backward, optimizer)]
     return ROW.pack(
-        *(step, mode, start, duration, own, every, 77, nesting, *thread),
+        *(step, mode, start, duration, own, every, 77, nesting, *thread, mode_step),
         *(value for phase in phases for value in phase),
     )
 

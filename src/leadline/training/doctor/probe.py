@@ -247,8 +247,8 @@ def _place(site: object) -> str:
             return _line(site.code, site.line)
         case (CodeType() as code, int() as line):
             return _line(code, line)
-        case (function, int()) if isinstance(defined := getattr(function, "code", None), CodeType):
-            return _line(defined, defined.co_firstlineno)
+        case (function, int()) if isinstance(code_of := getattr(function, "code", None), CodeType):
+            return _line(code_of, code_of.co_firstlineno)
         case str():
             return "of an evaluation set"  # or logged through the script's own hook
     return "unknown place"

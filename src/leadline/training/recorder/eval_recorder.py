@@ -90,7 +90,7 @@ class EvalRecorder:
             return
         begun = self._overhead.begin()
         self._output.open()
-        self._timeline.end_eval(stamp.step, stamp.mode, forward.own_ns)
+        self._timeline.end_eval(stamp.step, stamp.mode, forward.own_ns, stamp.mode_step)
         self._output.put_forward(forward, stamp, self._items)
         if joined is not None and joined is not forward:
             self._output.put_forward(joined, stamp, self._items)

@@ -335,7 +335,7 @@ class StepRecorder:
         if is_interesting:
             self._interesting_step = self._next_interesting_step()
         self.begin_step()
-        self.timeline.end_step(stamp.step)
+        self.timeline.end_step(stamp.step, stamp.mode_step)
 
     def _quiet_steps(self) -> int:
         """Return how many of the next steps capture nothing but losses, and need no time of the thread."""

@@ -62,6 +62,7 @@ class StepRows:
         own_ns: int,
         ready_ns: int,
         marks: Marks | None,
+        mode_step: int = UNKNOWN,
     ) -> None:
         """Write a step and its calls.
 
@@ -69,13 +70,14 @@ class StepRows:
             own_ns: The overhead in it.
             ready_ns: The time of the thread's clock at its end; -1: not taken.
             marks: Its marks on its device, if there are any.
+            mode_step: The step within its mode.
         """
         duration = end_ns - start_ns
         every = self.sampler.weight(step, duration, end_ns)
         if every:
             delay_ns = self._thread_clock.run_delay_ns if ready_ns != UNKNOWN else UNKNOWN
             times = (step, _INDEX[mode], start_ns, duration, own_ns)
-            values = (*times, every, self._native_thread, sums.nesting, ready_ns, delay_ns, *flat(sums))
+            values = (*times, every, self._native_thread, sums.nesting, ready_ns, delay_ns, mode_step, *flat(sums))
             if marks is not None:
                 self.pending.add(list(values), marks)
             else:

@@ -307,7 +307,7 @@ class StepTimeline:
         before.add(self._sums)
         self._sums, self._eval_end_ns = before, 0
 
-    def end_eval(self, step: int, mode: str, forward_own_ns: int) -> None:
+    def end_eval(self, step: int, mode: str, forward_own_ns: int, mode_step: int = UNKNOWN) -> None:
         """End the eval step: at the last wait for data since, or now."""
         if self._eval is None:
             return
@@ -319,12 +319,12 @@ class StepTimeline:
         if self._rows.calls.totals:
             self._rows.calls.assign(phases.FORWARD, start)
         own = self.own.until(now)
-        self._put(step, mode, sums, end, own)
+        self._put(step, mode, sums, end, own, mode_step)
         if not self._sums.datas:
             self._edge_ns, self._edge_own_ns, self._is_in_model = now, own, False
         self._next(end, step)
 
-    def end_step(self, step: int) -> None:
+    def end_step(self, step: int, mode_step: int = UNKNOWN) -> None:
         """End a train step."""
         if self._eval is not None:
             self.discard_eval()
@@ -339,7 +339,7 @@ class StepTimeline:
         if self._marks is not None:
             self._marks.close()
         own = self.own.until(now)
-        self._put(step, "train", sums, now, own)
+        self._put(step, "train", sums, now, own, mode_step)
         if sums.datas and "dataloader_workers" not in self.facts:
             self.facts |= {name: value for name, value in self._loader.items() if value is not None}
         self._backward_ns = self._update_ns = self._forward_own_ns = 0
@@ -361,15 +361,13 @@ class StepTimeline:
         """Write the times of steps whose end the device has passed."""
         self._rows.poll()
 
-    def _put(self, step: int, mode: str, sums: PhaseSums, end_ns: int, own_ns: int) -> None:
+    def _put(self, step: int, mode: str, sums: PhaseSums, end_ns: int, own_ns: int, mode_step: int) -> None:
         ready_ns = self._thread_clock() if self._is_ready_timed and mode == "train" else UNKNOWN
         if ready_ns != UNKNOWN and not sums.nesting and self.facts.get("device") == "cpu":
             sums.nesting = phases.HAS_READY
         own_ns, self._step_own_ns = own_ns - self._step_own_ns, own_ns
-        start_ns, marks = self._start_ns, self._marks
-        self._rows.put(
-            step, mode, sums, start_ns=start_ns, end_ns=end_ns, own_ns=own_ns, ready_ns=ready_ns, marks=marks
-        )
+        times = {"start_ns": self._start_ns, "end_ns": end_ns, "own_ns": own_ns, "ready_ns": ready_ns}
+        self._rows.put(step, mode, sums, **times, marks=self._marks, mode_step=mode_step)
 
     def _next(self, begin_ns: int, step: int) -> None:
         """Begin the next step; whether it is timed on the device depends on its number."""

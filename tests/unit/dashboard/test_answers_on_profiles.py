@@ -75,7 +75,7 @@ def test_profile_requests_show_their_state(client: TestClient, tmp_path: Path) -
 
 
 def test_choices_name_windows_by_steps_and_kind() -> None:
-    window = {"id": "detailed-40", "kind": "detailed", "part": "loop", "first_step": 40, "end_step": 42}
+    window = {"id": "detailed-40", "kind": "detailed", "part": "loop", "first_step": 40, "end_step": 42, "steps": 2}
     again = {**window, "id": "detailed-41"}
     start = {**window, "id": "cprofile-start", "kind": "cprofile", "part": "start", "first_step": 0, "end_step": 1}
     assert view.window_labels([window, window, again, start]) == {
@@ -281,3 +281,18 @@ def test_data_loader_events_are_summed_and_drawn_as_tracks(client: TestClient, t
     ]
     figure = client.get("/runs/story/charts/data_loading.json?window=dataloader-2").json()
     assert [each["name"] for each in figure["data"]] == ["loader worker 1 loads batches", "training waits for a batch"]
+
+
+@pytest.mark.parametrize(
+    ("first", "end", "steps", "expected"),
+    [
+        (24, 24, 2, "2 eval steps after 23"),
+        (24, 25, 1, "24"),
+        (24, 25, 2, "24, 1 eval step"),
+        (24, 26, 2, "24 to 25"),
+        (0, 0, 1, "1 eval step after 0"),
+    ],
+)
+def test_a_window_names_the_steps_that_it_has(first: int, end: int, steps: int, expected: str) -> None:
+    window = {"part": "loop", "first_step": first, "end_step": end, "steps": steps}
+    assert view.window_place(window) == expected

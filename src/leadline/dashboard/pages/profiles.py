@@ -20,6 +20,7 @@ from leadline.errors import LeadlineError
 from leadline.reader.horovod import has_horovod
 from leadline.reader.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
+from leadline.records.formatting import counted
 from leadline.records.profile_window import TIMERS
 
 VIEWS: Final = {
@@ -254,18 +255,32 @@ def recorded_windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
     Args:
         kinds: Only these kinds; none: all.
     """
-    rows = [{**row, "length_ns": row["end_ns"] - row["start_ns"]} for row in run.profiles().to_pylist()]
+    rows = [
+        {**row, "length_ns": row["end_ns"] - row["start_ns"], "place": window_place(row)}
+        for row in run.profiles().to_pylist()
+    ]
     return [row for row in reversed(rows) if not kinds or row["kind"] in kinds]
+
+
+def window_place(window: Mapping[str, Any]) -> str:
+    """Return the steps of a window: ``40 to 41``; ``2 eval steps after 23``, if it has no train step."""
+    if window["part"] != "loop":
+        return f"{window['part']} of process"
+    first, end = window["first_step"], window["end_step"]
+    trained = f"{first:,} to {end - 1:,}" if end > first + 1 else f"{first:,}"
+    others = counted(window["steps"] - (end - first), "eval step") if window["steps"] > end - first else ""
+    if end == first:
+        return f"{others} after {max(first - 1, 0):,}" if others else trained
+    return f"{trained}, {others}" if others else trained
 
 
 def window_labels(windows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return how each window is called in a list of choices: ``steps 40 to 41 (operators)``; with its ID if need be."""
     labels: dict[str, str] = {}
     for window in windows:
-        first, last = window["first_step"], window["end_step"] - 1
-        steps = f"steps {first:,} to {last:,}" if last > first else f"step {first:,}"
-        place = steps if window["part"] == "loop" else f"{window['part']} of process"
-        label = f"{place} ({KINDS.get(window['kind'], window['kind'])})"
+        steps, place = window["end_step"] - window["first_step"], window_place(window)
+        noun = "" if window["part"] != "loop" or not steps else "steps " if steps > 1 else "step "
+        label = f"{noun}{place} ({KINDS.get(window['kind'], window['kind'])})"
         is_taken = any(known == label for other, known in labels.items() if other != window["id"])
         labels[window["id"]] = f"{label}, {window['id']}" if is_taken else label
     return labels

@@ -42,8 +42,8 @@ PARTS: Final = (
     ),
     CoveredPart(
         "losses",
-        ("loss_spike", "loss_at_start", "metric_not_improving"),
-        "losses that jump, begin far above guessing, or stay at its level; metrics that do not improve",
+        ("loss_spike", "loss_at_start", "diverging_loss", "metric_not_improving"),
+        "losses that jump, rise above guessing, begin far above it, or stay at its level; metrics that do not improve",
         "whether a loss could fall further, or should be another one",
         {JAX: "without the level of guessing: labels are not captured"},
     ),

@@ -27,6 +27,7 @@ OF_PYTORCH_ALONE = {
     "load_balancing",
     "missing_zero_grad",
     "replica_divergence",
+    "update_limits",
 }
 """Rules that judge what only PyTorch has."""
 _NAMES = re.compile(r"\b\w+Loss\b|\w+\.\w+\(|\b\w+_\(|requires_grad|\bno_grad\b|clip_grad_norm_|unsqueeze|DataLoader")

@@ -41,12 +41,17 @@ def test_a_rule_that_stops_the_training_sees_scalars_and_counts_of_every_step() 
         ("gradient_norms", ("value",), None),
         ("gradient_norms", ("value",), 1),
         ("gradients", ("abs_mean",), None),
+        ("losses", ("value",), None),
+        ("losses", ("value",), 1),
     }
     counts = requests(planned(spec("exploding_tensor"), actions=(ActionSpec("exploding_tensor", "StopTraining"),)))
     ((collection, statistics, every),) = requests(planned(spec("exploding_tensor")))
     assert counts == {(collection, statistics, every), ("all", statistics, 1)}
     other = ActionSpec("other", "stop_training")
-    assert requests(planned(spec("exploding_gradient"), actions=(other,))) == {("gradient_norms", ("value",), None)}
+    assert requests(planned(spec("exploding_gradient"), actions=(other,))) == {
+        ("gradient_norms", ("value",), None),
+        ("losses", ("value",), None),
+    }
 
 
 @pytest.mark.parametrize("action", ["webhook", "notify", "run_command", "publish_metric"])

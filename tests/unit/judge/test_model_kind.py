@@ -30,6 +30,7 @@ OF_NETWORKS = {
     "eval_in_train_mode": OF_LOOP,
     "learning_rate": WHY,
     "memory_growth": OF_LOOP,
+    "diverging_loss": "boosted trees start from a constant prediction",
     "loss_at_start": "boosted trees start from a constant prediction",
     "skipped_steps": "boosted trees have no gradient scaler",
 }

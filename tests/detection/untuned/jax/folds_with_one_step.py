@@ -17,9 +17,11 @@ optimizer = optax.adam(5e-3)
 def init(key):
     a, b = jax.random.split(key)
     return {
-        "w1": jax.random.normal(a, (8, 32)) * 0.3, "b1": jnp.zeros(32),
-        "w2": jax.random.normal(b, (32, 3)) * 0.2, "b2": jnp.zeros(3),
-    }  # fmt: skip
+        "w1": jax.random.normal(a, (8, 32)) * 0.3,
+        "b1": jnp.zeros(32),
+        "w2": jax.random.normal(b, (32, 3)) * 0.2,
+        "b2": jnp.zeros(3),
+    }
 
 
 def loss_fn(params, x, y):

@@ -26,7 +26,12 @@ loss = keras.losses.CategoricalCrossentropy(label_smoothing=0.1)
 model.compile(keras.optimizers.Adam(schedule, clipnorm=1.0), loss, metrics=["accuracy"])
 share = y.mean()
 history = model.fit(
-    tokens, np.eye(2)[y], validation_split=0.2, epochs=max(3, steps // 20), batch_size=32, verbose=0,
+    tokens,
+    np.eye(2)[y],
+    validation_split=0.2,
+    epochs=max(3, steps // 20),
+    batch_size=32,
+    verbose=0,
     class_weight={0: 0.5 / (1 - share), 1: 0.5 / share},
-).history["loss"]  # fmt: skip
+).history["loss"]
 print(f"loss fell from {history[0]:.4g} to {history[-1]:.4g}")

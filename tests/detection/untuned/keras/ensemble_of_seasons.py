@@ -20,9 +20,14 @@ for window in (8, 16, 24):
     model.compile(keras.optimizers.Adam(3e-3), keras.losses.Huber(), metrics=["mae"])
     plateau = keras.callbacks.ReduceLROnPlateau(patience=2, factor=0.5)
     history = model.fit(
-        x[:600], y[:600], validation_data=(x[600:], y[600:]), epochs=max(2, steps // 40), batch_size=32,
-        callbacks=[plateau], verbose=0,
-    ).history["loss"]  # fmt: skip
+        x[:600],
+        y[:600],
+        validation_data=(x[600:], y[600:]),
+        epochs=max(2, steps // 40),
+        batch_size=32,
+        callbacks=[plateau],
+        verbose=0,
+    ).history["loss"]
     members.append(model.predict(x[-100:], verbose=0)[:, 0])
 print("error of the mean", float(np.abs(np.mean(members, 0) - series[-100:]).mean()))
 print(f"loss fell from {history[0]:.4g} to {history[-1]:.4g}")

@@ -23,8 +23,13 @@ for k, valid in enumerate(folds):
     model.compile(keras.optimizers.Adam(5e-3), "sparse_categorical_crossentropy", metrics=["accuracy"])
     stop = keras.callbacks.EarlyStopping(patience=3, restore_best_weights=True)
     history = model.fit(
-        x[train], y[train], validation_data=(x[valid], y[valid]), epochs=max(2, steps // 40), batch_size=24,
-        callbacks=[stop], verbose=0,
-    ).history  # fmt: skip
+        x[train],
+        y[train],
+        validation_data=(x[valid], y[valid]),
+        epochs=max(2, steps // 40),
+        batch_size=24,
+        callbacks=[stop],
+        verbose=0,
+    ).history
     print(k, model.evaluate(x[valid], y[valid], verbose=0))
 print(f"loss fell from {history['loss'][0]:.4g} to {history['loss'][-1]:.4g}")

@@ -8,9 +8,14 @@ from torch import nn
 steps = int(sys.argv[1])
 torch.manual_seed(int(sys.argv[2]))
 model = nn.Sequential(
-    nn.Conv2d(3, 12, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(12, 24, 3), nn.ReLU(), nn.Flatten(),
+    nn.Conv2d(3, 12, 3, padding=1),
+    nn.ReLU(),
+    nn.MaxPool2d(2),
+    nn.Conv2d(12, 24, 3),
+    nn.ReLU(),
+    nn.Flatten(),
     nn.LazyLinear(5),
-)  # fmt: skip
+)
 patterns = torch.randn(5, 3, 8, 8)
 criterion = nn.CrossEntropyLoss(label_smoothing=0.1)
 model(patterns)

@@ -10,9 +10,14 @@ from torch import nn
 steps = int(sys.argv[1])
 torch.manual_seed(int(sys.argv[2]))
 online = nn.Sequential(
-    nn.Linear(20, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Linear(64, 64), nn.BatchNorm1d(64), nn.ReLU(),
+    nn.Linear(20, 64),
+    nn.BatchNorm1d(64),
+    nn.ReLU(),
+    nn.Linear(64, 64),
+    nn.BatchNorm1d(64),
+    nn.ReLU(),
     nn.Linear(64, 16),
-)  # fmt: skip
+)
 predictor = nn.Sequential(nn.Linear(16, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 16))
 target = copy.deepcopy(online)
 for p in target.parameters():

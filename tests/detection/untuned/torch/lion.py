@@ -25,9 +25,14 @@ class Lion(torch.optim.Optimizer):
 
 
 model = nn.Sequential(
-    nn.Conv1d(4, 24, 5, padding=2), nn.ReLU(), nn.Conv1d(24, 24, 5, padding=2), nn.ReLU(), nn.AdaptiveMaxPool1d(1),
-    nn.Flatten(), nn.Linear(24, 3),
-)  # fmt: skip
+    nn.Conv1d(4, 24, 5, padding=2),
+    nn.ReLU(),
+    nn.Conv1d(24, 24, 5, padding=2),
+    nn.ReLU(),
+    nn.AdaptiveMaxPool1d(1),
+    nn.Flatten(),
+    nn.Linear(24, 3),
+)
 optimizer = Lion(model.parameters(), lr=1e-3, weight_decay=0.1)
 motifs = torch.randint(4, (3, 7))
 history = []

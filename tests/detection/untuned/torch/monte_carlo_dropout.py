@@ -8,9 +8,15 @@ from torch import nn
 steps = int(sys.argv[1])
 torch.manual_seed(int(sys.argv[2]))
 model = nn.Sequential(
-    nn.Linear(1, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.1), nn.Linear(64, 64), nn.ReLU(), nn.Dropout(0.1),
+    nn.Linear(1, 64),
+    nn.BatchNorm1d(64),
+    nn.ReLU(),
+    nn.Dropout(0.1),
+    nn.Linear(64, 64),
+    nn.ReLU(),
+    nn.Dropout(0.1),
     nn.Linear(64, 1),
-)  # fmt: skip
+)
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3, weight_decay=1e-5)
 
 

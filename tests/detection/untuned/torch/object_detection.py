@@ -14,9 +14,16 @@ class Detector(nn.Module):
     def __init__(self):
         super().__init__()
         self.backbone = nn.Sequential(
-            nn.Conv2d(1, 12, 3, 2, 1), nn.BatchNorm2d(12), nn.ReLU(), nn.Conv2d(12, 24, 3, 2, 1), nn.BatchNorm2d(24),
-            nn.ReLU(), nn.Flatten(), nn.Linear(24 * 16, 64), nn.ReLU(),
-        )  # fmt: skip
+            nn.Conv2d(1, 12, 3, 2, 1),
+            nn.BatchNorm2d(12),
+            nn.ReLU(),
+            nn.Conv2d(12, 24, 3, 2, 1),
+            nn.BatchNorm2d(24),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Linear(24 * 16, 64),
+            nn.ReLU(),
+        )
         self.box, self.label, self.there = nn.Linear(64, 4), nn.Linear(64, 2), nn.Linear(64, 1)
 
     def forward(self, x):

@@ -13,9 +13,12 @@ class SimSiam(nn.Module):
     def __init__(self, dim=32):
         super().__init__()
         self.encoder = nn.Sequential(
-            nn.Linear(20, 64, bias=False), nn.BatchNorm1d(64), nn.ReLU(inplace=True),
-            nn.Linear(64, dim, bias=False), nn.BatchNorm1d(dim, affine=False),
-        )  # fmt: skip
+            nn.Linear(20, 64, bias=False),
+            nn.BatchNorm1d(64),
+            nn.ReLU(inplace=True),
+            nn.Linear(64, dim, bias=False),
+            nn.BatchNorm1d(dim, affine=False),
+        )
         self.predictor = nn.Sequential(
             nn.Linear(dim, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(inplace=True), nn.Linear(8, dim)
         )

@@ -18,9 +18,12 @@ for train, valid in StratifiedKFold(4, shuffle=True, random_state=1).split(X, y)
         n_estimators=steps // 3, learning_rate=0.05, num_leaves=15, scale_pos_weight=4, verbose=-1, n_jobs=1
     )
     model.fit(
-        X[train], y[train], eval_X=X[valid], eval_y=y[valid],
+        X[train],
+        y[train],
+        eval_X=X[valid],
+        eval_y=y[valid],
         callbacks=[lgb.early_stopping(10, verbose=False)],
-    )  # fmt: skip
+    )
     losses = next(iter(next(iter(model.evals_result_.values())).values()))
     print(model.best_iteration_, min(losses))
 print(f"loss fell from {losses[0]:.4g} to {min(losses):.4g}")

@@ -18,9 +18,13 @@ booster = lgb.train(
 )
 first = log["valid_0"]["l2"][0]
 booster = lgb.train(
-    params, train, steps // 6, valid_sets=[valid], init_model=booster,
+    params,
+    train,
+    steps // 6,
+    valid_sets=[valid],
+    init_model=booster,
     callbacks=[lgb.reset_parameter(learning_rate=lambda k: 0.05 * 0.99**k), lgb.record_evaluation(log)],
-)  # fmt: skip
+)
 last = log["valid_0"]["l2"][-1]
 robust = lgb.train(
     {**params, "objective": "huber", "learning_rate": 0.05}, train, steps // 6, init_model=booster, valid_sets=[valid]

@@ -28,12 +28,23 @@ for boosting in ("gbdt", "dart"):
     log = {}
     lgb.train(
         {
-            "objective": asymmetric, "boosting": boosting, "learning_rate": 0.1, "num_leaves": 15, "verbose": -1,
-            "bagging_fraction": 0.8, "bagging_freq": 1, "feature_fraction": 0.8, "num_threads": 1,
+            "objective": asymmetric,
+            "boosting": boosting,
+            "learning_rate": 0.1,
+            "num_leaves": 15,
+            "verbose": -1,
+            "bagging_fraction": 0.8,
+            "bagging_freq": 1,
+            "feature_fraction": 0.8,
+            "num_threads": 1,
         },
-        train, steps // 4, valid_sets=[train, valid], valid_names=["train", "valid"], feval=loss,
+        train,
+        steps // 4,
+        valid_sets=[train, valid],
+        valid_names=["train", "valid"],
+        feval=loss,
         callbacks=[lgb.record_evaluation(log)],
-    )  # fmt: skip
+    )
     curve = log["valid"]["asymmetric"]
     print(boosting, curve[0], curve[-1])
 print(f"loss fell from {curve[0]:.4g} to {curve[-1]:.4g}")

@@ -22,8 +22,12 @@ quantiles = {"objective": "reg:quantileerror", "quantile_alpha": np.array([0.1, 
 one, other, more = xgb.QuantileDMatrix(X[:500], Y[:500, 0]), None, {}
 other = xgb.QuantileDMatrix(X[500:], Y[500:, 0], ref=one)
 xgb.train(
-    {**quantiles, "eta": 0.1, "max_depth": 4, "nthread": 1}, one, steps // 6, evals=[(other, "valid")],
-    evals_result=more, verbose_eval=False,
-)  # fmt: skip
+    {**quantiles, "eta": 0.1, "max_depth": 4, "nthread": 1},
+    one,
+    steps // 6,
+    evals=[(other, "valid")],
+    evals_result=more,
+    verbose_eval=False,
+)
 print("pinball", more["valid"]["quantile"][0], more["valid"]["quantile"][-1])
 print(f"rmse fell from {log['valid']['rmse'][0]:.4g} to {log['valid']['rmse'][-1]:.4g}")

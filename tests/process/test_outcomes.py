@@ -11,7 +11,8 @@ import pytest
 from launching import LEADLINE, PATIENCE, Ended, environment, finish, script, started, wait_for, watched
 
 NOTICE = ("--on", "job=run_command:cat > notice.json")
-NO_PROBLEM = r"no problem found(, 1 piece of advice)? \(\d+ rules clear.*\)(; \w+-bound: .*)?\..*"
+PARTS = r" in values, losses[\w, ]*"
+NO_PROBLEM = rf"no problem found{PARTS}(, 1 piece of advice)? \(\d+ rules clear.*\)(; [\w -]+: .*|; too little .*)?\..*"
 PYTHON_OF_TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 
 
@@ -67,7 +68,7 @@ def test_a_training_that_was_stopped_by_hand(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_training_that_waits_for_its_data(tmp_path: Path) -> None:
     ended = watched(NOTICE, script("bound.py"), "loader", folder=tmp_path)
-    waits = r"no problem found, 1 piece of advice \(.*\); input-bound: .*\. Try: .*num_workers.*"
+    waits = rf"no problem found{PARTS}, 1 piece of advice \(.*\).*; input-bound: .*\. Try: .*num_workers.*"
     check_outcome(ended, rf"Completed: 90 steps, {waits}")
 
 

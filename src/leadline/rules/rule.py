@@ -48,7 +48,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         severity: How severe its findings are: ``fatal`` (the training is worthless from there on), ``warning`` (the
-            model suffers, or may) or ``advice`` (only time and hardware are wasted). Findings are ranked by it.
+            model suffers, or may) or ``advice`` (time and hardware are wasted, or the model could be better). Findings
+            are ranked by it.
         explains: Names of rules whose findings have the same cause if what this rule found began before they fired
             (``Fired.since_step``); they are then folded under it.
         spans_trainings: Whether it follows the process, such as its memory, through all trainings. Rules that are

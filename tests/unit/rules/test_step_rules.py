@@ -46,9 +46,14 @@ def test_a_training_without_a_loader_is_not_clear_if_the_host_works_before_the_m
     assert evaluate(tmp_path / "compute", "input_bound", compute)[0] == "clear"
 
 
-@pytest.mark.parametrize(("delay_ms", "verdict"), [(5.9, "fired"), (6.1, "undecided")])
-def test_waits_for_data_on_an_overloaded_machine_say_nothing(tmp_path, delay_ms: float, verdict: str) -> None:
-    steps = [{"data": 6.0, "forward": 6.0 + delay_ms}] * 60
+@pytest.mark.parametrize(
+    ("data_ms", "delay_ms", "verdict"),
+    [(6.0, 5.9, "fired"), (6.0, 6.1, "undecided"), (16.0, 9.5, "undecided"), (19.0, 9.5, "fired")],
+)
+def test_waits_for_data_on_an_overloaded_machine_say_nothing(
+    tmp_path, data_ms: float, delay_ms: float, verdict: str
+) -> None:
+    steps = [{"data": data_ms, "forward": 6.0 + delay_ms}] * 60
     cpu_ms = {"data": 0.0, "forward": 6.0}
     rows = training(steps, cpu_ms=cpu_ms, delayed_ms={"forward": delay_ms})
     found, why, _ = evaluate(tmp_path, "input_bound", merge_by_time(rows, beats()))

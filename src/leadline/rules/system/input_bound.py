@@ -24,8 +24,11 @@ _MIN_WAIT_NS: Final = 2_000_000
 """Mean waits per step below this are ignored."""
 _TIMED_STEPS: Final = 4
 """The latest steps with the times of the thread: some two are taken per second."""
-_DELAYED: Final = 0.5
-"""A thread that waits for a processor for this share of the time in which it wants one is on an overloaded machine."""
+_DELAYED: Final = 0.3
+"""The machine is overloaded, as for the bottleneck of the run, where the thread waits for a processor for this share of
+the time …"""
+_DELAYED_WHILE_READY: Final = 0.5
+"""… and of that in which it wants one."""
 
 
 @dataclass(slots=True)
@@ -35,13 +38,15 @@ class _LatestSteps:
     timed: dict[str, deque[Step]] = field(default_factory=dict)
     """The latest steps at whose end the times of the thread were taken."""
 
-    def delayed_share(self, worker: str) -> float:
-        """Return how much of the time in which a worker's thread wanted a processor it waited for one; 0: unknown."""
+    def is_overloaded(self, worker: str) -> bool:
+        """Return whether a worker's thread waited for a processor most of the time; not where that is unknown."""
         steps = self.timed.get(worker)
         if not steps:
-            return 0.0
-        ready_ns = steps[-1].ready_ns - steps[0].ready_ns
-        return (steps[-1].run_delay_ns - steps[0].run_delay_ns) / ready_ns if ready_ns > 0 else 0.0
+            return False
+        first, last = steps[0], steps[-1]
+        wall_ns, ready_ns = last.end_ns - first.end_ns, last.ready_ns - first.ready_ns
+        delay_ns = last.run_delay_ns - first.run_delay_ns
+        return delay_ns > 0 and delay_ns >= max(_DELAYED * wall_ns, _DELAYED_WHILE_READY * ready_ns)
 
 
 class InputBound(Rule, frozen=True, kw_only=True):
@@ -55,7 +60,8 @@ class InputBound(Rule, frozen=True, kw_only=True):
         times > share``, without the step of the longest wait (workers restart at each epoch), and the mean wait per
         step is at least 2 ms. The first step is never counted. Undecided if no step waits for a loader, but the time
         before the model is called takes such a share and 2 ms, and where the machine is overloaded: the training's
-        thread waited for a processor for at least half of the time in which it wanted one, as its loader may have done.
+        thread waited for a processor for at least 30 % of the time, and for half of that in which it wanted one, as the
+        processes of its loader may have done.
     Not a number:
         Only times are evaluated.
     Blind spots:
@@ -105,7 +111,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
             return Undecided(f"fewer than {self.window + 1:,} training steps were timed")
         if not slow:
             return self._without_waits(full.values())
-        reliable = [worker for worker in slow if window.memory.delayed_share(worker) < _DELAYED]
+        reliable = [worker for worker in slow if not window.memory.is_overloaded(worker)]
         if not reliable:
             return Undecided("the machine is overloaded, and waits for data may be waits for a processor")
         slow = reliable

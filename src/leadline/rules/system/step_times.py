@@ -27,6 +27,7 @@ class Step:
     """The number of steps that it represents."""
     phases: dict[str, int]
     """Nanoseconds of each phase, without nested phases and without ``other``."""
+    end_ns: int = 0
     ready_ns: int = -1
     """At its end, the time since its thread began in which that used a processor or waited for one; -1: not taken."""
     run_delay_ns: int = -1
@@ -76,7 +77,8 @@ class StepTimes:
 
     def _steps(self, spans: Spans) -> list[Step]:
         open_steps = self._open.setdefault(spans.key.worker, {})
-        names = (spans.steps, spans.durations_ns, spans.weights, spans.ready_ns, spans.run_delay_ns)
+        ends_ns = spans.starts_ns + spans.durations_ns
+        names = (spans.steps, spans.durations_ns, spans.weights, ends_ns, spans.ready_ns, spans.run_delay_ns)
         columns = (column.tolist() for column in names)
         ended = [
             Step(
@@ -85,9 +87,9 @@ class StepTimes:
                 taken,
                 weight,
                 {name: max(0, ns) for name, ns in open_steps.pop(step, {}).items()},
-                *thread_ns,
+                *times_ns,
             )
-            for step, taken, weight, *thread_ns in zip(*columns, strict=True)
+            for step, taken, weight, *times_ns in zip(*columns, strict=True)
         ]
         for step in [step for step in open_steps if step < ended[-1].step]:
             del open_steps[step]

@@ -12,7 +12,6 @@ from leadline.agent.terminal import PREFIX
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.formatting import counted, duration, number, phase_label, share, signal_name
-from leadline.records.names import OVERHEAD
 from leadline.records.outcome import Problem, RunOutcome
 from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_behind, steps_by_mode
 
@@ -174,7 +173,9 @@ def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> li
         return []
     start = f"{PREFIX}  time: "
     parts = ", ".join(
-        f"{phase_label(entry.phase)} {share(entry.share)}" for entry in time.phases if entry.phase != OVERHEAD
+        f"{phase_label(entry.phase)} {share(entry.share)}"
+        for entry in time.phases
+        if describe.is_listed(entry.phase, entry.share)
     )
     bottleneck = time.bound
     if not bottleneck or outcome.level not in ("clear", "unknown"):

@@ -32,6 +32,7 @@ _TORCH: Final = {
     OTHER: "py-spy or leadline profile on what the loop does between its phases: logging, .item(), metrics, Python",
     "idle": "torch.compile or CUDA graphs, a larger batch, and no .item() in the loop: the GPU waits for Python",
 }
+_COMPILED: Final = "a longer run, since what captures is compiled once; fewer rules and --preset light compile less"
 _CALLBACKS: Final = "cheaper or less frequent metrics and callbacks: they run after each round"
 _TREES: Final = {
     COMPUTE: "all cores (nthread) or a GPU (device='cuda'), then a smaller max_bin or max_depth, or subsample below 1",
@@ -42,6 +43,7 @@ _TREES: Final = {
 }
 _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
     "tensorflow": {
+        OVERHEAD: _COMPILED,
         INPUT: "prefetch(tf.data.AUTOTUNE) and map(…, num_parallel_calls=tf.data.AUTOTUNE), then cache()",
         "host wait": "reading ahead: a tf.data.Dataset with prefetch(tf.data.AUTOTUNE)",
         "host": "a tf.data.Dataset with parallel map and prefetch, then cheaper or cached preprocessing",
@@ -54,6 +56,7 @@ _OTHERS: Final[Mapping[str, Mapping[str, str]]] = {
         "idle": "jit_compile=True, steps_per_execution and a larger batch: the GPU waits for Python",
     },
     "jax": {
+        OVERHEAD: _COMPILED,
         INPUT: "a loader with workers that prefetches batches (grain, torch.utils.data), then cached preprocessing",
         "host wait": "reading ahead: a loader with workers (grain, torch.utils.data), or a thread that prefetches",
         "host": "a loader with workers (grain, torch.utils.data), then cheaper preprocessing; py-spy shows it",

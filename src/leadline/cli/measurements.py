@@ -15,8 +15,8 @@ from leadline.analysis.digest import Digest
 from leadline.cli.console import number
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
+from leadline.records import describe
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
-from leadline.records.names import OVERHEAD
 
 _MAX_SCALARS: Final = 16
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -142,8 +142,8 @@ def time_block(time: dict[str, Any], *, has_problem: bool) -> RenderableType | N
 
 
 def format_phases(phases: list[dict[str, Any]]) -> str:
-    """``data loading 62 %, forward 20 % …``; the overhead is shown once, for all steps."""
-    parts = [phase for phase in phases if phase["phase"] != OVERHEAD]
+    """``data loading 62 %, forward 20 % …``; a small overhead is shown once, for all steps."""
+    parts = [phase for phase in phases if describe.is_listed(phase["phase"], phase["share"])]
     shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
     return ", ".join(f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in shown)
 

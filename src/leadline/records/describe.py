@@ -19,6 +19,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import counted, duration, latency, listed, model, share, size, worker_label
 from leadline.records.incarnations import Interruption, ValueChange
+from leadline.records.names import OVERHEAD
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
     Acknowledgement,
@@ -37,8 +38,9 @@ from leadline.records.totals import step_seconds, steps_behind
 from leadline.records.totals import trainings as trainings_of
 
 _MOST: Final = 0.9
-_MAX_SAMPLED: Final = 4
+_LARGE_OVERHEAD: Final = 0.1
 _MAX_TRAININGS: Final = 8
+_MAX_SAMPLED: Final = 4
 """Collections with the same interval that are named."""
 NEW_STATE: Final = "the optimizer began anew"
 """What is said of an optimizer without a step behind it in a run that is resumed."""
@@ -107,6 +109,14 @@ def overhead(
     parts = [] if seconds is None or ratio is None else [f"{latency(seconds)} ({share(ratio)} of step time)"]
     parts += [f"{latency(compile_seconds)} of it to compile what captures"] if compile_seconds else []
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
+
+
+def is_listed(phase: str, ratio: float) -> bool:
+    """Return whether a time breakdown lists a phase: the overhead, which has a line of its own, only where it is large.
+
+    Without it, most of the time would seem to be missing.
+    """
+    return phase != OVERHEAD or ratio >= _LARGE_OVERHEAD
 
 
 def sampling(items: Iterable[SampledItem]) -> list[str]:

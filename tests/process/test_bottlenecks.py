@@ -25,6 +25,14 @@ def shown(tmp_path: Path, kind: str) -> tuple[dict[str, Any], dict[str, dict[str
     return told["time"], {rule["name"]: rule for rule in told["rules"]}, ended.err.splitlines()
 
 
+def is_bound(time: dict[str, Any], kind: str, phase: str, words: str = "") -> bool:
+    """Return whether a bottleneck is the one expected; on a machine that is too busy to tell, whether none is named."""
+    bound, overload = time["bound"], time["overload"]
+    if overload is not None and "not reliable" in overload["message"]:
+        return bound is None
+    return (bound["kind"], bound["phase"]) == (kind, phase) and words in bound["message"]
+
+
 def fired(rules: dict[str, dict[str, Any]]) -> set[str]:
     return {name for name in WATCHING if rules[name]["findings"]}
 
@@ -39,7 +47,7 @@ def test_a_slow_data_loader_is_an_input_bottleneck(tmp_path: Path) -> None:
 
 def test_python_code_between_the_phases_is_a_host_bottleneck(tmp_path: Path) -> None:
     time, rules, _ = shown(tmp_path, "python")
-    assert (time["bound"]["kind"], time["bound"]["phase"]) == ("host", "other")
+    assert is_bound(time, "host", "other")
     assert "input_bound" not in fired(rules)
 
 
@@ -55,8 +63,7 @@ def test_python_code_between_the_phases_is_a_host_bottleneck(tmp_path: Path) -> 
 )
 def test_a_loop_without_a_data_loader(tmp_path: Path, kind: str, bottleneck: str, phase: str, words: str) -> None:
     time, rules, lines = shown(tmp_path, kind)
-    assert (time["bound"]["kind"], time["bound"]["phase"]) == (bottleneck, phase)
-    assert words in time["bound"]["message"]
+    assert is_bound(time, bottleneck, phase, words)
     assert max(time["phases"], key=lambda found: found["share"])["phase"] == phase
     assert "input_bound" not in fired(rules)
     if kind == "sleeping_load":
@@ -92,8 +99,7 @@ def test_a_slow_rank_is_named_with_its_phase(tmp_path: Path) -> None:
     assert "straggler" in fired(rules)
     finding = rules["straggler"]["findings"][0]
     assert (finding["evidence"]["rank"], finding["evidence"]["phase"]) == (1, "forward")
-    assert (time["bound"]["kind"], time["bound"]["phase"]) == ("communication", "forward")
-    assert "rank 1" in time["bound"]["message"]
+    assert is_bound(time, "communication", "forward", "rank 1")
 
 
 @pytest.mark.parametrize("kind", ["healthy_mlp", "healthy_cnn", "healthy_ranks"])
@@ -101,5 +107,5 @@ def test_no_rule_fires_on_a_healthy_training(tmp_path: Path, kind: str) -> None:
     time, rules, _ = shown(tmp_path, kind)
     assert fired(rules) - {"step_outlier"} == set()
     assert rules["gpu_throttling"]["verdict"] in ("not_applicable", "clear")
-    assert time["bound"]["kind"] in ("compute", "communication")
+    assert is_bound(time, "compute", "backward") or time["bound"]["kind"] in ("compute", "communication")
     assert sum(phase["share"] for phase in time["phases"]) == pytest.approx(1.0)

@@ -21,6 +21,8 @@ class BlockMeans:
     means: list[float] = field(default_factory=list)
     begins: list[int] = field(default_factory=list)
     """The train step of the first value of each block."""
+    last_step: int = -1
+    """The train step of the latest value."""
     _sum: float = 0.0
     _count: int = 0
     _begin: int = 0
@@ -32,6 +34,7 @@ class BlockMeans:
             train_step: The train step that had been finished; values of one evaluation share it.
         """
         self.values += 1
+        self.last_step = train_step
         if not self._count:
             self._begin = train_step
         self._sum += value
@@ -46,6 +49,11 @@ class BlockMeans:
             self.means, self.begins = [(one + other) / 2 for one, other in pairs], self.begins[::2]
             self.length *= 2
         return True
+
+    @property
+    def half_step(self) -> int:
+        """The train step at which the last half of the blocks begins; 0 if there is none."""
+        return self.begins[len(self.begins) // 2] if self.begins else 0
 
     @property
     def last_half(self) -> list[float]:

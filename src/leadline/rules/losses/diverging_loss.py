@@ -67,11 +67,6 @@ class _Curve:
         """The level at which it started."""
         return median(self.first)
 
-    @property
-    def since(self) -> int:
-        """The step at which the last half begins."""
-        return self.blocks.begins[len(self.blocks.begins) // 2]
-
 
 @dataclass(slots=True)
 class _Known:
@@ -198,8 +193,10 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         return curve.low > self.factor * max(guess, curve.start)
 
     def _have_all_risen(self, known: _Known, reading: TensorReading) -> bool:
-        others = (curve for (worker, _), curve in known.curves.items() if worker == reading.worker)
-        return all(curve.low > self.factor * abs(curve.start) for curve in others)
+        """Return whether all losses of the worker have, as far as they are still computed."""
+        since = known.curves[reading.worker, reading.tensor].blocks.half_step
+        curves = (curve for (worker, _), curve in known.curves.items() if worker == reading.worker)
+        return all(curve.low > self.factor * abs(curve.start) for curve in curves if curve.blocks.last_step >= since)
 
     def _fired(
         self, reading: TensorReading, curve: _Curve, guess: tuple[float, str], accumulation: Accumulation | None
@@ -229,7 +226,7 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
             },
             suggestion=suggestion,
             worker=reading.worker,
-            since_step=curve.since,
+            since_step=curve.blocks.half_step,
         )
 
 

@@ -48,12 +48,10 @@ class _Curve:
     blocks: BlockMeans = field(default_factory=BlockMeans)
     evaluations: int = 0
     """The number of evaluations that its values are from."""
-    _train_step: int = -1
 
     def add(self, value: float, train_step: int) -> bool:
         """Add a value; return whether it completes a block."""
-        self.evaluations += train_step != self._train_step
-        self._train_step = train_step
+        self.evaluations += train_step != self.blocks.last_step
         return self.blocks.add(value, train_step)
 
 
@@ -90,8 +88,10 @@ class _Memory:
 
     def has_rival(self, reading: TensorReading) -> bool:
         """Return whether a training loss is one of several that are not all stuck, such as those of adversaries."""
+        since = self.curves[reading.worker, reading.mode, reading.tensor].blocks.half_step
         keys = [(reading.worker, reading.mode, name) for name in self.losses[reading.worker]]
-        return not all(key in self.levels and self.levels[key].is_stuck for key in keys)
+        current = [key for key in keys if key in self.curves and self.curves[key].blocks.last_step >= since]
+        return not all(key in self.levels and self.levels[key].is_stuck for key in current)
 
 
 class MetricNotImproving(Rule, frozen=True, kw_only=True):

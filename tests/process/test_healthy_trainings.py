@@ -17,6 +17,7 @@ NOT_CLEAR = {
     "replica_divergence": ("not_applicable", set(KINDS)),
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
     "unscaled_input": ("not_applicable", {"rnn", "transformer"}),  # they are given token numbers
+    "diverging_loss": ("not_applicable", {"gan", "vae", "policy_gradient"}),  # guessing has no loss there
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""

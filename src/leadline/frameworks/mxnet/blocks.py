@@ -18,7 +18,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.mxnet.arrays import arrays_in, mean_of, read
 from leadline.frameworks.mxnet.inner_blocks import InnerBlocks, asks_by_name
 from leadline.frameworks.mxnet.loss_inputs import GluonLossFacts
-from leadline.frameworks.mxnet.steps import Losses
+from leadline.frameworks.mxnet.steps import Losses, LossOutput
 from leadline.frameworks.patches import Patches
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
@@ -107,6 +107,8 @@ class BlockHooks:
         self._trained: set[int] = set()
         """The ids of the parameters that trainers update."""
         self._belonging: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        self._bare: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+        """Whether blocks are without parameters."""
         self.roots: weakref.WeakSet[Any] = weakref.WeakSet()
         """The outermost blocks that were called while autograd recorded, without losses."""
 
@@ -194,7 +196,7 @@ class BlockHooks:
         """Begin an outermost call; return None if it is of no interest."""
         local, is_recording = self._local, autograd.is_recording()
         local.forward = None
-        if isinstance(block, Loss):
+        if self._is_loss(block):
             if not is_recording and not self._is_evaluating:
                 return None
             forward = self._training if is_recording else self._evaluation
@@ -213,6 +215,15 @@ class BlockHooks:
             local.forward = forward
         forward.called.add(id(block))
         return _Call(block, is_recording)
+
+    def _is_loss(self, block: Any) -> bool:
+        """Return whether a block is a loss of Gluon, or one of the script at whose output a backward pass began."""
+        return isinstance(block, Loss) or block in self._losses.criteria
+
+    def _has_parameters(self, block: Any) -> bool:
+        if block not in self._bare:
+            self._bare[block] = not _parameters(block)
+        return not self._bare[block]
 
     def _is_evaluated(self, block: Any) -> bool:
         if autograd.is_training() and not self._is_explicit:
@@ -235,10 +246,12 @@ class BlockHooks:
 
     def _end(self, call: _Call, inputs: Sequence[Any], outputs: Any) -> None:
         """End an outermost call."""
-        if not isinstance(call.block, Loss):
-            return
         name, output = f"{call.block.name}_output_0", next(arrays_in(outputs), None)
         if output is None:
+            return
+        if not self._is_loss(call.block):
+            if call.is_recording and not self._has_parameters(call.block):
+                self._losses.candidate = call.block, LossOutput(name, output)
             return
         if not call.is_recording:
             mean = self._evaluated.call(mean_of, output)
@@ -246,7 +259,7 @@ class BlockHooks:
                 self._callbacks.evaluation.record_loss(name, mean)
             return
         self._losses.add(name, output)
-        if self._callbacks.loss_facts_step() is not None:
+        if isinstance(call.block, Loss) and self._callbacks.loss_facts_step() is not None:
             begun = self._callbacks.cost.begin()
             self._fact.call(self._loss_facts.add, call.block, inputs)
             self._callbacks.cost.end(begun)

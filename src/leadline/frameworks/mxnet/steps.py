@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
@@ -45,11 +46,16 @@ class Losses:
         self._calls: list[LossOutput] = []
         self._unscaled: list[tuple[Any, Any]] = []
         self._late: list[LossMean] = []
+        self.candidate: tuple[Any, LossOutput] | None = None
+        """The last call of a block without parameters, which may be a criterion of the script, and its output."""
+        self.criteria: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Blocks of the script at whose output a backward pass began."""
 
     def clear(self) -> None:
         """Forget all calls: a step ends."""
         self._calls.clear()
         self._unscaled.clear()
+        self.candidate = None
 
     def add(self, name: str, output: Any) -> None:
         """Add a call of a loss block."""
@@ -74,6 +80,10 @@ class Losses:
             if own is not None:
                 self._calls.remove(own)
                 yield own.name, LossMean(own.output)
+                continue
+            if self.candidate is not None and self.candidate[1].output is head:
+                self.criteria.add(self.candidate[0])
+                yield self.candidate[1].name, LossMean(head)
                 continue
             calls = self._calls
             names = {call.name for call in calls}

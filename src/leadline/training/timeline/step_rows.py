@@ -56,21 +56,21 @@ class StepRows:
         step: int,
         mode: str,
         sums: PhaseSums,
+        mode_step: int,
         *,
         start_ns: int,
         end_ns: int,
         own_ns: int,
         ready_ns: int,
         marks: Marks | None,
-        mode_step: int = UNKNOWN,
     ) -> None:
         """Write a step and its calls.
 
         Args:
+            mode_step: The step within its mode; -1: not known.
             own_ns: The overhead in it.
             ready_ns: The time of the thread's clock at its end; -1: not taken.
             marks: Its marks on its device, if there are any.
-            mode_step: The step within its mode.
         """
         duration = end_ns - start_ns
         every = self.sampler.weight(step, duration, end_ns)

@@ -366,8 +366,8 @@ class StepTimeline:
         if ready_ns != UNKNOWN and not sums.nesting and self.facts.get("device") == "cpu":
             sums.nesting = phases.HAS_READY
         own_ns, self._step_own_ns = own_ns - self._step_own_ns, own_ns
-        times = {"start_ns": self._start_ns, "end_ns": end_ns, "own_ns": own_ns, "ready_ns": ready_ns}
-        self._rows.put(step, mode, sums, **times, marks=self._marks, mode_step=mode_step)
+        put, start, marks = self._rows.put, self._start_ns, self._marks
+        put(step, mode, sums, mode_step, start_ns=start, end_ns=end_ns, own_ns=own_ns, ready_ns=ready_ns, marks=marks)
 
     def _next(self, begin_ns: int, step: int) -> None:
         """Begin the next step; whether it is timed on the device depends on its number."""

@@ -137,14 +137,21 @@ def _bytes(chance: random.Random, root: Path, path: Path) -> None:
     path.write_bytes(content)
 
 
+def _unpacked(path: Path) -> bytes:
+    """Return what a compressed file contains; nothing if it is none."""
+    try:
+        return zlib.decompressobj(31).decompress(path.read_bytes())
+    except zlib.error:
+        return b""
+
+
 def _inside(chance: random.Random, root: Path, path: Path) -> None:
     """Change what a compressed file contains, so that all of it is decompressed; flushed here and there."""
-    if path.suffix != ".gz":
+    content = bytearray(_unpacked(path))
+    if not content:
         return _bytes(chance, root, path)
-    content = bytearray(zlib.decompressobj(31).decompress(path.read_bytes()))
     for _ in range(chance.choice([1, 1, 4])):
-        if content:
-            content[chance.randrange(len(content))] = chance.randrange(256)
+        content[chance.randrange(len(content))] = chance.randrange(256)
     packed, at = zlib.compressobj(chance.choice([0, 1, 9]), zlib.DEFLATED, 31), 0
     parts = []
     while at < len(content):
@@ -158,9 +165,9 @@ def _inside(chance: random.Random, root: Path, path: Path) -> None:
 
 def _bomb(chance: random.Random, root: Path, path: Path) -> None:
     """Continue a file, after what is decompressed of it, with a gigabyte of nothing."""
-    if path.suffix != ".gz":
+    packed, begun = zlib.compressobj(9, zlib.DEFLATED, 31), _unpacked(path)
+    if not begun:
         return _sparse(chance, root, path)
-    packed, begun = zlib.compressobj(9, zlib.DEFLATED, 31), zlib.decompressobj(31).decompress(path.read_bytes())
     parts = [packed.compress(begun[: chance.choice([0, len(begun) // 2, len(begun)])]), packed.flush(zlib.Z_SYNC_FLUSH)]
     parts += [packed.compress(bytes(1 << 24)) for _ in range(64)]
     path.write_bytes(b"".join(parts) + packed.flush(zlib.Z_SYNC_FLUSH))

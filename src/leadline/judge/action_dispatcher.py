@@ -36,12 +36,19 @@ class _Entry:
     """The display name."""
     position: int
     """How many entries before it have the same name."""
+    affects_training: bool = False
+    """Whether it stops the training, as far as built-in actions do."""
     followed: set[str] = field(default_factory=set)
     """The ids of the notifications that were handed to it."""
     failures: int = 0
     dry_runs: int = 0
     announced: set[str] = field(default_factory=set)
     """What was announced of it in the terminal."""
+
+    def follows(self, notification: Notification) -> bool:
+        """Return whether it follows a notification; an action of every rule stops no training for mere advice."""
+        is_advice = notification.severity == "advice" and self.queue.spec.rule == "*"
+        return _matches(self.queue.spec, notification) and not (is_advice and self.affects_training)
 
 
 class ActionDispatcher:
@@ -96,7 +103,7 @@ class ActionDispatcher:
         """
         announcement = None
         for entry in self._entries:
-            if _matches(entry.queue.spec, notification) and notification.id not in entry.followed:
+            if entry.follows(notification) and notification.id not in entry.followed:
                 entry.followed.add(notification.id)
                 announcement = self._enqueue(entry, notification) or announcement
         return announcement
@@ -135,7 +142,8 @@ class ActionDispatcher:
             if not entry.queue.is_inline or result != "done":
                 self._announce(entry, delivery.notification, result, outcome)
 
-        entry = _Entry(self._make_queue(spec, report), name, position)
+        affects_training = is_built_in(spec.action) and find_action(spec.action).affects_training
+        entry = _Entry(self._make_queue(spec, report), name, position, affects_training)
         self._entries.append(entry)
 
     def _make_queue(self, spec: ActionSpec, report: Report) -> ActionQueue:

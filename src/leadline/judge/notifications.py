@@ -61,6 +61,7 @@ class Notifications:
         common: dict[str, Any] = {
             "rule": finding.rule,
             "kind_of_rule": state.rule if state else None,
+            "severity": state.severity if state else None,
             "verdict": "fired",
             "explained_by": explained_by,
             "worker": finding.worker,

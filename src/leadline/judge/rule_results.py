@@ -324,7 +324,9 @@ class RuleResultStore:
         verdict = entry.current_verdict(is_complete=self._is_final)
         is_open = bool(entry.open_ids)
         count = len(entry.findings)
-        return RuleState(alias, entry.spec.rule, status, verdict, is_open, entry.reason, entry.changed_ns, count)
+        return RuleState(
+            alias, entry.spec.rule, status, verdict, is_open, entry.reason, entry.changed_ns, count, entry.severity
+        )
 
     def announce_action(self, rule: str, message: str, is_failure: bool) -> None:
         """Announce the outcome of an action in the terminal, once."""

@@ -95,7 +95,10 @@ class Trainings:
 
 
 def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:
-    """Return remarks with their trainings; those that differ in numbers only are one, the latest."""
+    """Return remarks with their trainings; those that differ in numbers only are one, the latest.
+
+    What holds for the last training, or for half of them, is told: a search makes many that are short on purpose.
+    """
     groups: dict[str, list[tuple[int, str]]] = {}
     for number, remark in remarks:
         groups.setdefault(_NUMBER.sub("", remark), []).append((number, remark))
@@ -103,4 +106,5 @@ def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:
         f"{group[-1][1]} (training {group[-1][0]:,} of {count:,}"
         + (f"; the same in {len(group) - 1:,} other{'s' * (len(group) > 2)})" if len(group) > 1 else ")")
         for group in groups.values()
+        if group[-1][0] == count or 2 * len(group) >= count
     ]

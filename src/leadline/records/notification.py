@@ -45,6 +45,8 @@ class RuleState(StrictDocument):
     updated_ns: int = 0
     findings: int = 0
     """Number of episodes so far."""
+    severity: str = "warning"
+    """How severe its findings are: ``fatal``, ``warning`` or ``advice``."""
 
     @property
     def value(self) -> float:
@@ -78,6 +80,8 @@ class Notification(StrictDocument):
     """The rule's name in the run; None for a notification about the job."""
     kind_of_rule: str | None = None
     """The rule's own name."""
+    severity: str | None = None
+    """That of the rule's findings: ``fatal``, ``warning`` or ``advice``; None for a notification of another kind."""
     previous: str | None = None
     """The status before this one."""
     verdict: str | None = None

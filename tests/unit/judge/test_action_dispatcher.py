@@ -94,6 +94,17 @@ def test_an_action_on_every_rule_is_not_told_of_what_another_finding_explains(
     assert bool(scenario.lines()) == is_followed
 
 
+@pytest.mark.parametrize(
+    ("rule", "severity", "is_followed"), [("*", "advice", False), ("*", "warning", True), ("e", "advice", True)]
+)
+def test_advice_stops_a_training_only_where_its_rule_is_named(
+    tmp_path: Path, rule: str, severity: str, is_followed: bool
+) -> None:
+    scenario = Scenario(tmp_path, stop(rule, dry_run=True))
+    scenario.dispatcher.dispatch(replace(finding(7), severity=severity))
+    assert bool(scenario.lines()) == is_followed
+
+
 def test_all_actions_of_a_rule_are_performed_and_logged(tmp_path: Path) -> None:
     scenario = Scenario(tmp_path, stop("e", grace=5.0), stop("*", dry_run=True), stop("other"))
     assert scenario.dispatcher.dispatch(finding(7)) == "stopping at the next step"

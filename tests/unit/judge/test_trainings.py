@@ -172,3 +172,10 @@ def test_remarks_on_all_trainings_are_told_once_each() -> None:
             "accuracy is no better (training 4 of 4)",
         ]
     }
+
+
+def test_a_remark_on_a_few_trainings_of_a_search_is_not_told() -> None:
+    trainings = Trainings()
+    for number in range(6):
+        trainings.begin({"rank0-1"}, number, VerdictTally(), 1, {"remarks": ["too short"] if number < 3 else []})
+    assert trainings.product({}) == {"remarks": []}

@@ -30,6 +30,20 @@ def test_fires_once_the_spike_has_lasted() -> None:
     assert not any(isinstance(value, Fired) for value in judge([*NOISE, *[9.0] * 4, 1.0, *[9.0] * 4]))
 
 
+def test_a_loss_that_falls_from_where_it_jumped_to_is_that_of_another_task() -> None:
+    learned_again = [9.0 * 0.9**step for step in range(20)]
+    results = judge([*NOISE, *learned_again])
+    assert not any(isinstance(verdict, Fired) for verdict in results)
+    assert results[len(NOISE) + 4] == Undecided("loss jumped from 1 to 9, and falls again", stage="suspected")
+    assert results[-1] == Clear()
+
+
+def test_a_loss_that_falls_only_at_first_has_not_recovered() -> None:
+    results = judge([*NOISE, *[9.0 * 0.9**step for step in range(6)], *[4.8, 4.7, 4.9] * 8])
+    fired = [step for step, verdict in enumerate(results) if isinstance(verdict, Fired)]
+    assert len(NOISE) + 6 < fired[0] <= len(NOISE) + 15
+
+
 def test_clear_exactly_on_either_bound() -> None:
     on_spread = 1.0 + 8 * 1.4826 * median_deviation()
     assert judge([*NOISE, *[on_spread] * 5])[-1] == Clear()

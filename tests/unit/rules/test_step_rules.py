@@ -176,12 +176,25 @@ def test_a_larger_model_that_is_trained_afterwards_is_no_slower_training(tmp_pat
         ([5e8 + 1e7 * index for index in range(30)], "fired"),
         ([1e9 + 1e7 * index for index in range(9)], "undecided"),
         ([1e9] * 60 + [2e9] * 60, "clear"),
+        ([4.3e8, 4.33e8, *[4.37e8] * 12, 6.95e8, 7.16e8, 7.16e8], "clear"),
+        ([1e9 + 1e8 * (index // 20) for index in range(120)], "fired"),
         ([1e9 + 5e4 * index for index in range(120)], "clear"),
         ([2e9 - 5e6 * index for index in range(120)], "clear"),
         ([1e9] * 9, "clear"),
         ([1e9] * 7, "undecided"),
     ],
-    ids=["leak", "leak of 1 MB a step", "suspected", "jump", "little", "falls", "short", "too short"],
+    ids=[
+        "leak",
+        "leak of 1 MB a step",
+        "suspected",
+        "jump",
+        "one jump late",
+        "leak at each evaluation",
+        "little",
+        "falls",
+        "short",
+        "too short",
+    ],
 )
 def test_only_ongoing_growth_is_a_leak(tmp_path, course: list[float], verdict: str) -> None:
     """Readings every 10 steps of 10 ms."""

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from itertools import takewhile
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.formatting import significant
+from leadline.records.formatting import counted, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import suspected, too_few
-from leadline.rules.robust import NORMAL_MAD, finite, mad
+from leadline.rules.robust import NORMAL_MAD, finite, mad, mann_kendall
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _MIN_LOSSES: Final = 20
 """Earlier losses that are required."""
+_P: Final = 0.05
+"""The significance of a fall."""
 _UNDONE_SHARE: Final = 0.1
 """A spike undoes at least this share of what was learned."""
 
@@ -35,14 +38,16 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them, and if
         they undo at least a tenth of what was learned: of the fall from the median of the first 20 losses to this
         median. A loss that was negative has no level that it could be a multiple of: it must also rise above the
-        losses before by more than their range. At least 20 earlier losses (or ``window``, if that is less) are
+        losses before by more than their range. While the high losses fall, by the Mann-Kendall test at 0.05 on the
+        last half of them, at least ``patience``, the model is learning again, as it does where another task or harder
+        examples begin, and the rule is undecided. At least 20 earlier losses (or ``window``, if that is less) are
         required; undecided before. Each loss is evaluated separately.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
     Blind spots:
-        A rise over hundreds of steps also raises the median. A spike that recovers within ``patience`` steps is
-        ignored by design. Losses of two competing networks (GAN) or of a policy (reinforcement learning) may rise
-        in a healthy training.
+        A rise over hundreds of steps also raises the median (see ``diverging_loss``). A spike that recovers within
+        ``patience`` steps, or falls back steadily, is ignored by design. Losses of two competing networks (GAN) or of a
+        policy (reinforcement learning) may rise in a healthy training.
     Args:
         k: Number of robust standard deviations above the median that is too much, > 0.
         window: Losses in the median and the MAD, >= 2.
@@ -80,7 +85,7 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         return first
 
     def evaluate(self, window: Window) -> Verdict:
-        is_judged, known, streak = False, 0, 0
+        is_judged, known, streak, falling = False, 0, 0, ""
         for reading in window.readings("value"):
             values = [earlier.value for earlier in window.earlier(reading)]
             values.append(reading.value)
@@ -99,24 +104,32 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             bound = max(bound, usual + _UNDONE_SHARE * (start - usual))
             if min(before) < 0:
                 bound = max(bound, 2 * max(before) - min(before))
-            high = next((count for count, loss in enumerate(reversed(latest)) if loss <= bound), len(latest))
-            if high == self.patience:
-                return self._fired(reading, latest, (bound, usual, spread))
-            streak = max(streak, high)
+            high = _last_above(bound, finite(values))
+            streak = max(streak, len(high))
+            if len(high) < self.patience:
+                continue
+            if not self._is_falling(high):
+                return self._fired(reading, high, (bound, usual, spread))
+            falling = f"{reading.tensor} jumped from {significant(usual)} to {significant(max(high))}, and falls again"
         if not is_judged:
             return too_few(known, self.least_observations, "losses") if known else Undecided("no loss is finite")
+        if falling:
+            return Undecided(falling, stage="suspected")
         return suspected(streak, self.patience, "losses") if 2 * streak > self.patience else Clear()
 
-    def _fired(self, reading: TensorReading, latest: list[float], bounds: tuple[float, float, float]) -> Fired:
+    def _is_falling(self, high: list[float]) -> bool:
+        """Return whether losses that are too high fall again."""
+        return mann_kendall(high[-max(self.patience, len(high) // 2) :]).p_of_falling() < _P
+
+    def _fired(self, reading: TensorReading, high: list[float], bounds: tuple[float, float, float]) -> Fired:
         bound, usual, spread = bounds
         return Fired(
-            f"{reading.tensor} jumped from {significant(usual)} to {significant(max(latest))} and "
-            f"stayed above {significant(bound)} for "
-            f"{self.patience} step{'s' * (self.patience > 1)}",
+            f"{reading.tensor} jumped from {significant(usual)} to {significant(max(high))} and "
+            f"stayed above {significant(bound)} for {counted(len(high), 'step')}",
             tensors=(reading.tensor,),
             evidence={
-                "highest": max(latest),
-                "lowest": min(latest),
+                "highest": max(high),
+                "lowest": min(high),
                 "median": usual,
                 "robust_std": spread,
                 "bound": bound,
@@ -125,6 +138,11 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             "usually the rate is too high, or a batch is an outlier",
             worker=reading.worker,
         )
+
+
+def _last_above(bound: float, losses: list[float]) -> list[float]:
+    """Return the last losses in a row that are above a bound."""
+    return list(takewhile(lambda loss: loss > bound, reversed(losses)))[::-1]
 
 
 def lowest_spike_bound(before: list[float]) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -105,7 +106,8 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
         cache) runs out of memory after hours, and often takes other jobs of the node down with it.
     How it decides:
         A training process reads its resident memory, and what it has allocated on its device, every 10 steps. The
-        rule evaluates the second half of the steps so far. Fires if the median slope between all pairs of points
+        rule evaluates the second half of the steps so far, without the largest rise between two neighbouring points,
+        since a compilation or an evaluation takes memory once. Fires if the median slope between all pairs of points
         (Theil and Sen; at most 240 points) is more than ``percent`` of the memory at the start of that half per 100
         steps or per minute, and amounts to more than ``bytes`` over that half. It must be a trend (Mann and Kendall,
         p < 0.001) that is ongoing: the slope of the last half of these points is at least half of it. Requires 8
@@ -196,13 +198,27 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
 
 
 def _growth(points: list[_Point]) -> _Growth:
-    """Return the growth over some points."""
+    """Return the growth over some points, without its largest single rise."""
+    points = _without_largest_rise(points)
     level = median([point.bytes for point in points[: len(points) // 5 + 1]])
     slope = _slope(points)
     is_ongoing = slope > 0 and _slope(points[len(points) // 2 :]) >= _ONGOING * slope
     p = mann_kendall([point.bytes for point in points]).p_of_rising()
     steps, seconds = points[-1].step - points[0].step, points[-1].seconds - points[0].seconds
     return _Growth(len(points), steps, seconds, level, slope, p, is_ongoing)
+
+
+def _without_largest_rise(points: list[_Point]) -> list[_Point]:
+    """Return points of which those after the largest rise between neighbours are lower by it.
+
+    A compilation, an evaluation or another phase takes memory once; what leaks rises again and again.
+    """
+    rises = [after.bytes - before.bytes for before, after in pairwise(points)]
+    largest = max(rises, default=0.0)
+    if largest <= 0:
+        return points
+    after = rises.index(largest) + 1
+    return [*points[:after], *(replace(point, bytes=point.bytes - largest) for point in points[after:])]
 
 
 def _slope(points: list[_Point]) -> float:

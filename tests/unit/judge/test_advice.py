@@ -29,7 +29,7 @@ OF_PYTORCH_ALONE = {
     "replica_divergence",
     "update_limits",
 }
-"""Rules that judge what only PyTorch has."""
+"""Rules, and parts of them, that judge what only PyTorch has; only its scaler is told of with a name."""
 _NAMES = re.compile(r"\b\w+Loss\b|\w+\.\w+\(|\b\w+_\(|requires_grad|\bno_grad\b|clip_grad_norm_|unsqueeze|DataLoader")
 
 

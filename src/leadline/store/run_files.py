@@ -51,6 +51,8 @@ def open_regular(path: str) -> FileIO:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a socket
             raise _irregular(path, os.lstat(path).st_mode) from None
+        if error.errno == errno.ENAMETOOLONG:  # of a name in a document: there is no such file
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path[:80]) from None
         raise
     except ValueError:  # a null byte
         raise IrregularFileError(errno.EINVAL, "cannot be the name of a file", path) from None

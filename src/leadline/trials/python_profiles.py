@@ -30,7 +30,7 @@ _LOOP_PHASES: Final = {"stepstart": "forward", "forwardpassend": "backward"}
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """One dump of cProfile: its place, what it covers, and its statistics as cProfile wrote them."""
+    """One dump of cProfile: its place, what it covers, and the rows of its statistics."""
 
     path: str
     step: int
@@ -40,7 +40,8 @@ class _Slice:
     phase: str
     start_ns: int
     end_ns: int
-    statistics: dict[Any, Any]
+    functions: list[dict[str, Any]]
+    calls: list[dict[str, Any]]
 
 
 def import_python_profiles(
@@ -84,8 +85,10 @@ def _read(path: str, numbers: StepNumbers) -> _Slice:
     mode, step, point, start_us, end_mode, _, _, end_us = match.groups()
     step_mode = numbers.mode(mode)
     statistics = read_marshaled(read_regular(path, MAX_BYTES))
-    if not isinstance(statistics, dict):
-        raise ValueError("it does not contain statistics of functions")
+    try:
+        functions, calls = list(_functions(statistics)), list(_callers(statistics))
+    except (AttributeError, TypeError, ValueError, OverflowError) as error:
+        raise ValueError("it does not contain statistics of functions") from error
     part = "start" if mode == "prestepzero" and end_mode != "posthookclose" else "loop"
     part = "end" if end_mode == "posthookclose" else part
     is_loop = part == "loop" and step != "*"
@@ -97,7 +100,8 @@ def _read(path: str, numbers: StepNumbers) -> _Slice:
         _LOOP_PHASES.get(point, point) if is_loop else part,
         round(float(start_us) * 1000),
         round(float(end_us) * 1000),
-        statistics,
+        functions,
+        calls,
     )
 
 
@@ -128,8 +132,8 @@ def _write(run: str, worker: str, name: str, slices: Sequence[_Slice]) -> None:
                 "start_ns": part.start_ns,
                 "end_ns": part.end_ns,
             }
-            functions.append_records(sequence, [constant | row for row in _functions(part.statistics)])
-            calls.append_records(sequence, [constant | row for row in _callers(part.statistics)])
+            functions.append_records(sequence, [constant | row for row in part.functions])
+            calls.append_records(sequence, [constant | row for row in part.calls])
     files = [layout.FUNCTIONS, layout.CALLS]
     first, last = slices[0], slices[-1]
     document = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import marshal
 import pstats
 import shutil
 from collections.abc import Callable
@@ -189,3 +190,27 @@ def test_ends_of_horovod_events_have_no_names(tmp_path: Path) -> None:
         ("NEGOTIATE_ALLREDUCE", 20_000),
         ("INNER", 1_000),
     ]
+
+
+@pytest.mark.parametrize(
+    "statistics",
+    [
+        [1, 2],
+        {("f.py", 1, "f"): (1, 1, 0.5, 0.5, {}, 6)},
+        {("f.py", 1): (1, 1, 0.5, 0.5, {})},
+        {("f.py", 1, "f"): (1, 1, "long", 0.5, {})},
+        {("f.py", 1, "f"): (1, 1, float("inf"), 0.5, {})},
+        {("f.py", 1, "f"): (1, 1, 0.5, 0.5, {("g.py", 1, "g"): (1, 1)})},
+        {("f.py", 1, "f"): (1, 1, 0.5, 0.5, None)},
+    ],
+)
+def test_values_that_are_no_statistics_are_left_out_with_their_file_alone(
+    copy_of: CopyOf, tmp_path: Path, statistics: object
+) -> None:
+    trial = copy_of("prof")
+    first, *_ = sorted((trial / "framework/pytorch/cprofile/18612-vm").iterdir())
+    (first / "python_stats").write_bytes(marshal.dumps(statistics))
+    imported = import_trial(trial, tmp_path / "run")
+    (line,) = imported.damage
+    assert "python_stats cannot be read (it does not contain statistics of functions); left out" in line
+    assert imported.profiles == 1

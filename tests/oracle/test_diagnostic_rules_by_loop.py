@@ -261,7 +261,8 @@ def sorted_by_class(scenario: Sequence[Part], batches: int) -> Judged:
                 mixed[worker] = mixed.get(worker, 0) + 1
             of_one, several = pure.get(worker, []), mixed.get(worker, 0)
             most = max(most, len(of_one) + several)
-            is_sorted = len(set(of_one)) > 1 and several <= 0.2 * (len(of_one) + several)
+            most_of_one = max(of_one.count(each) for each in of_one) if of_one else 0
+            is_sorted = len(of_one) - most_of_one > 1 and several <= 0.2 * (len(of_one) + several)
             suspected |= is_sorted
             fired |= is_sorted and len(of_one) >= batches
         results.append((step.step, verdict_name(fired, most >= batches and not suspected)))

@@ -43,7 +43,7 @@ def sorted_batches(*, healthy: bool) -> None:
     """The examples are read class by class: every batch holds a single class.
 
     leadline run --rule sorted_batches faults.py sorted_batches
-    step 8  sorted_batches: cross_entropy_input_1: 9 of 9 batches hold labels of a single class, of 2 classes in all
+    step 9  sorted_batches: cross_entropy_input_1: 10 of 10 batches hold labels of a single class, of 2 classes in all
     names cross_entropy_input_1
     """
     model = classifier()

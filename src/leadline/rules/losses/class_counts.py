@@ -1,7 +1,8 @@
-"""Counts by class: their sums, and from when on predictions are compared with labels."""
+"""Counts by class: what has classes, their sums, and from when on predictions are compared with labels."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from leadline.rules.booster_detection import LABELS
@@ -16,11 +17,17 @@ if TYPE_CHECKING:
 
 _START_STEP: Final = 100
 _BOOSTER_START_STEP: Final = 10
+_REGRESSION: Final = re.compile(r"(mse|l1|smooth_?l1|huber|poisson_?nll|gaussian_?nll)_?loss_input_\d+$", re.IGNORECASE)
 
 
 def start_step(vector: TensorVector) -> int:
     """Return the step from which predictions are meaningful: 100, or 10 for a booster, which uses all data in each."""
     return _BOOSTER_START_STEP if vector.tensor == LABELS else _START_STEP
+
+
+def is_regression(vector: TensorVector) -> bool:
+    """Return whether an input of a regression loss was counted, which has no classes."""
+    return _REGRESSION.search(vector.tensor) is not None
 
 
 def add_counts(counts: Counts | None, more: Counts) -> Counts:

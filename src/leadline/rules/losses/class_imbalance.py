@@ -13,7 +13,7 @@ from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.losses.class_counts import add_counts, start_step
+from leadline.rules.losses.class_counts import add_counts, is_regression, start_step
 from leadline.rules.messages import clear_if_complete, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, select
@@ -48,8 +48,6 @@ class _LabelCounts:
 
 _DEVIATIONS: Final = 3.0
 """Standard deviations by which a ratio or share must be beyond its threshold."""
-_REGRESSION: Final = re.compile(r"(mse|l1|smooth_?l1|huber|poisson_?nll|gaussian_?nll)_?loss_input_\d+$", re.IGNORECASE)
-"""Inputs of regression losses, which have no classes."""
 
 
 class ClassImbalance(Rule, frozen=True, kw_only=True):
@@ -138,7 +136,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         return clear_if_complete(window, "labels")
 
     def _labels(self, window: Window) -> list[TensorVector]:
-        vectors = [vector for vector in window.vectors("class_counts") if not _REGRESSION.search(vector.tensor)]
+        vectors = [vector for vector in window.vectors("class_counts") if not is_regression(vector)]
         return [
             vector
             for vector in vectors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -9,11 +10,13 @@ import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.losses.class_counts import add_counts, is_regression
 from leadline.rules.messages import suspected, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
-    from leadline.reader.window import TensorVector, Window
+    from leadline.reader.window import Window
+    from leadline.rules.losses.class_counts import Counts
 
 _MIN_LABELS: Final = 8
 """Smaller batches may hold a single class by chance."""
@@ -21,12 +24,22 @@ _FIRST_STEPS: Final = 6
 _EVERY: Final = 10
 _MIXED: Final = 0.2
 """The share of batches with several classes up to which data count as sorted: those at the borders of classes."""
+_POSITION: Final = re.compile(r"(?<=_input)_\d+$")
 _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
+class _Step:
+    """The labels of all calls of a criterion in one step, which are one batch."""
+
+    tensor: str
+    """Those of the first call."""
+    counts: Counts
+
+
+@dataclass(slots=True)
 class _Batches:
-    """The batches of a loss call so far."""
+    """The batches of a criterion so far."""
 
     pure: dict[int, int] = field(default_factory=dict)
     """The number of batches with a single class, by class."""
@@ -37,8 +50,12 @@ class _Batches:
         return sum(self.pure.values()) + self.mixed
 
     def are_sorted(self) -> bool:
-        """Return whether nearly every batch holds a single class, and not always the same."""
-        return len(self.pure) > 1 and self.mixed <= _MIXED * self.count
+        """Return whether nearly every batch holds a single class, and several batches another one than most.
+
+        What one batch holds alone may be due to its place: the first step may be another part of the loop.
+        """
+        others = sum(self.pure.values()) - max(self.pure.values(), default=0)
+        return others > 1 and self.mixed <= _MIXED * self.count
 
 
 class SortedBatches(Rule, frozen=True, kw_only=True):
@@ -49,14 +66,16 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
         where the next class begins, and the accuracy on all classes is that of guessing.
     How it decides:
         Counts the batches of at least 8 labels, at the first 6 steps and every 10th, whose labels all have the same
-        class. Fires once there are ``batches`` of them, of at least two classes, and at most a fifth of all batches
-        holds several classes.
+        class. The labels of all calls of a criterion in a step are one batch: a discriminator's real and generated
+        samples, micro-batches, places of a sequence. Fires once there are ``batches`` of them, at least two of another
+        class than most, and at most a fifth of all batches holds several classes.
     Not a number:
-        Labels are whole numbers.
+        NaN among the labels of a binary loss counts as the class 0.
     Blind spots:
-        Labels of binary losses, which are numbers, are not counted. Data that are sorted within each batch, or by
+        Labels of regressions have no classes, and are not counted. Data that are sorted within each batch, or by
         something else than the class, are not seen. A model that is trained on one class after the other on purpose
-        (continual learning) fires as well.
+        (continual learning) fires as well, and so may a discriminator that is given real and generated samples in
+        backward passes of their own, of which only the first is captured.
     Args:
         batches: Batches with a single class that are required, >= 2.
     Source:
@@ -87,9 +106,9 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
 
     def remember(self, memory: Any, window: Window) -> dict[_Key, _Batches]:
         known: dict[_Key, _Batches] = memory or {}
-        for vector in _labels(window):
-            batches = known.setdefault((vector.worker, vector.tensor), _Batches())
-            classes = [index for index, count in enumerate(vector.values.tolist()) if count]
+        for key, step in _steps(window).items():
+            batches = known.setdefault(key, _Batches())
+            classes = [index for index, count in enumerate(step.counts.tolist()) if count]
             if len(classes) == 1:
                 batches.pure[classes[0]] = batches.pure.get(classes[0], 0) + 1
             else:
@@ -97,31 +116,40 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
         return known
 
     def evaluate(self, window: Window) -> Verdict:
-        judged = [(vector, window.memory[vector.worker, vector.tensor]) for vector in _labels(window)]
+        judged = [(worker, step.tensor, window.memory[worker, name]) for (worker, name), step in _steps(window).items()]
         if not judged:
             return Undecided(f"no batch of {_MIN_LABELS} labels with classes was captured at this step")
-        sorted_ones = [(vector, batches) for vector, batches in judged if batches.are_sorted()]
-        for vector, batches in sorted_ones:
+        sorted_ones = [each for each in judged if each[2].are_sorted()]
+        for worker, tensor, batches in sorted_ones:
             pure = sum(batches.pure.values())
             if pure >= self.batches:
-                return self._fired(vector, batches, pure)
-        count = max(batches.count for _, batches in judged)
+                return self._fired(worker, tensor, batches, pure)
+        count = max(batches.count for *_, batches in judged)
         if sorted_ones:
             return suspected(count, self.batches, "batches")
         return Clear() if count >= self.batches else too_few(count, self.batches, "batches")
 
-    def _fired(self, vector: TensorVector, batches: _Batches, pure: int) -> Fired:
+    def _fired(self, worker: str, tensor: str, batches: _Batches, pure: int) -> Fired:
         return Fired(
-            f"{vector.tensor}: {pure} of {batches.count} batches hold labels of a single class, of {len(batches.pure)} "
+            f"{tensor}: {pure} of {batches.count} batches hold labels of a single class, of {len(batches.pure)} "
             "classes in all",
-            tensors=(vector.tensor,),
+            tensors=(tensor,),
             evidence={"pure": pure, "batches": batches.count, "classes": len(batches.pure)},
             suggestion="shuffle=True in the DataLoader, or a random order of the examples in each epoch; usually the "
             "data lie on disk class by class",
-            worker=vector.worker,
+            worker=worker,
         )
 
 
-def _labels(window: Window) -> list[TensorVector]:
-    vectors = [vector for vector in window.vectors("class_counts") if "labels" in vector.collections]
-    return [vector for vector in vectors if vector.values.sum() >= _MIN_LABELS]
+def _steps(window: Window) -> dict[_Key, _Step]:
+    """Return the labels of this step, by worker and criterion, where there are enough."""
+    steps: dict[_Key, _Step] = {}
+    for vector in window.vectors("class_counts"):
+        if "labels" not in vector.collections or is_regression(vector):
+            continue
+        key = vector.worker, _POSITION.sub("", vector.tensor)
+        if key in steps:
+            steps[key].counts = add_counts(steps[key].counts, vector.values)
+        else:
+            steps[key] = _Step(vector.tensor, vector.values)
+    return {key: step for key, step in steps.items() if step.counts.sum() >= _MIN_LABELS}

@@ -50,6 +50,30 @@ def labels(
     return [Capture(0, {"MSELoss_input_1": numbers}, infos=infos)]
 
 
+def regression(*calls: tuple[np.ndarray, np.ndarray], first: int = 0) -> list[Part]:
+    """Return the predictions and labels of the loss calls of steps in a row."""
+    parts: list[Part] = []
+    for step, call in enumerate(calls):
+        named = {f"Net.mse_loss_input_{first + at}": values for at, values in enumerate(call)}
+        infos = {
+            name: TensorInfo(name, (collection, "layers", "mseloss_input"), values.shape)
+            for (name, values), collection in zip(named.items(), ("predictions", "labels"), strict=True)
+        }
+        numbers = {
+            name: {"mean": values.mean(), "std": values.std(), "min": values.min(), "abs_max": abs(values).max()}
+            for name, values in named.items()
+        }
+        parts.append(Capture(step, numbers, infos=infos))
+    return parts
+
+
+def network(inputs: np.ndarray, seed: int = 0) -> np.ndarray:
+    """Return the outputs of a freshly initialized network, as PyTorch initializes it."""
+    rng, width = np.random.default_rng(seed), 64
+    one, other = rng.uniform(-1, 1, (inputs.shape[1], width)), rng.uniform(-1, 1, (width, 1))
+    return np.tanh(inputs @ one / inputs.shape[1] ** 0.5) @ other / width**0.5
+
+
 def judge(*batches: list[Part], **parameters: float) -> Verdict:
     return verdicts(UnscaledInput(**parameters), [part for batch in batches for part in batch])[-1][1]
 
@@ -133,7 +157,40 @@ def test_labels_of_regressions_are_evaluated_by_their_scale() -> None:
     assert isinstance(fired, Fired)
     assert fired.message == "MSELoss_input_1 (labels): standard deviation 101 is outside [0.01, 100], over 64 samples"
     assert isinstance(judge(labels(0.0, 0.009, 0.03)), Fired)
-    assert isinstance(judge(labels(0.0, 1e4, 3e4, loss="gaussiannllloss")), Undecided)
+    assert verdicts(UnscaledInput(), labels(0.0, 1e4, 3e4, loss="gaussiannllloss")) == []
+
+
+INPUTS = np.random.default_rng(1).normal(size=(96, 6))
+TARGETS = np.sin(INPUTS @ np.random.default_rng(2).normal(size=(6, 1)))
+
+
+@pytest.mark.parametrize(("mean", "std"), [(5e-6, 3e-6), (2.5e5, 8e4), (0.0, 1e4)])
+@pytest.mark.parametrize("first", [0, 2])
+def test_predictions_on_the_scale_of_the_labels_need_no_scaling_of_these(mean: float, std: float, first: int) -> None:
+    labels, outputs = mean + std * TARGETS, network(INPUTS)
+    assert judge(regression((mean + std * outputs, labels), first=first)) == Clear()
+    fired = judge(regression((outputs, labels), first=first))
+    assert isinstance(fired, Fired)
+    assert fired.tensors == (f"Net.mse_loss_input_{first + 1}",)
+    assert f", that of the predictions is {outputs.std():.3g}, over 96 samples" in fired.message
+
+
+def test_a_target_that_another_network_computes_needs_no_scaling() -> None:
+    student, teacher = (1e-4 * network(INPUTS, seed) for seed in (0, 1))
+    assert judge(regression((student, teacher))) == Clear()
+
+
+def test_predictions_of_the_right_spread_may_be_far_away() -> None:
+    labels = 2.5e5 + 8e3 * TARGETS
+    assert isinstance(judge(regression((8e3 * network(INPUTS), labels))), Fired)
+
+
+def test_a_network_that_begins_with_zeros_is_judged_once_it_predicts_something() -> None:
+    labels = 1e4 * TARGETS
+    start = (0 * labels, labels)
+    assert isinstance(judge(regression(start)), Undecided)
+    assert judge(regression(start, (1e4 * network(INPUTS), labels))) == Clear()
+    assert isinstance(judge(regression(start, (network(INPUTS), labels))), Fired)
 
 
 def test_constant_labels_and_probabilities_have_no_scale() -> None:

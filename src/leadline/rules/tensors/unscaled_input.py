@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
@@ -43,17 +44,21 @@ _REGRESSIONS: Final = frozenset(
         *("meansquarederror", "meanabsoluteerror", "huber", "logcosh"),
     )
 )
+_POSITION: Final = re.compile(r"\d+$")
+_NEAR: Final = 10.0
+"""Predictions that vary within this factor of the labels start on their scale. Outputs of a network are at most about
+``_LARGE``, and labels of up to 10 times that size are no finding either."""
 _Key = tuple[str, str]
 _Detail = tuple[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """What is known of an input, or of the labels of a loss call, from the samples so far."""
+    """What is known of an input, or of the labels or predictions of a loss call, from the samples so far."""
 
     samples: int
     mean: Floats
-    """Means of the features, shape ``(features,)``; labels are one feature."""
+    """Means of the features, shape ``(features,)``; labels and predictions are one feature."""
     square: Floats
     """Means of the squares, shape ``(features,)``."""
     low: float
@@ -64,7 +69,7 @@ class _Pool:
     """The last dimension."""
     is_judged: bool | None
     """Whether a layer is given the input as it is, at the first step that shows it; None: no step did. Activations of
-    later steps may have grown to any size. Labels are always judged."""
+    later steps may have grown to any size. Labels are always judged, predictions never."""
 
     def joined(self, other: _Pool) -> _Pool:
         samples = self.samples + other.samples
@@ -88,6 +93,10 @@ class _Pool:
         """Return the standard deviation of all elements."""
         return float(max(self.square.mean() - self.mean.mean() ** 2, 0.0) ** 0.5)
 
+    def is_constant(self) -> bool:
+        """Return whether all elements of labels or predictions are the same, apart from rounding."""
+        return self.total_std() <= 1e-6 * abs(float(self.mean[0]))
+
 
 class UnscaledInput(Rule, frozen=True, kw_only=True):
     """Fires when the model's input, or the labels of a regression, are not scaled: far from zero, too large, too small.
@@ -103,19 +112,22 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         > ``scale``, or < ``1 / scale`` without any value beyond ``10 / scale``; or if all values are between 0 and
         255, the largest is > 127 and the standard deviation > 16, as pixels are read from files. Features are the
         columns of (N, D), the channels of (N, C, H, W), the last dimension of (N, S, D). Labels of mean squared,
-        absolute, smooth and Huber errors fire by ``scale`` alone. An input is evaluated if a linear, convolution or
-        recurrent layer is given values of the same size (within a factor of 3) at the first step that shows layers: a
-        model that normalizes its input needs no scaled one. It fires too if every value of such an input is 0.
+        absolute, smooth and Huber errors fire by ``scale`` alone, unless the first predictions that vary are on their
+        scale: with a standard deviation within a factor of 10 of the labels', and a mean at most ``offset`` of the
+        labels' standard deviations from theirs. Such a model rescales its output itself, or a network computes the
+        labels as well. An input is evaluated if a linear, convolution or recurrent layer is given values of the same
+        size (within a factor of 3) at the first step that shows layers: a model that normalizes its input needs no
+        scaled one. It fires too if every value of such an input is 0.
     Not a number:
         A batch with NaN or infinity is skipped (see ``nonfinite_origin``).
     Blind spots:
         Whole numbers are evaluated only if a layer is given numbers of that size, and not an embedding. A feature that
         is the same in all samples counts in ``scale`` only. Constant labels, and labels whose rows sum to 1, are
-        skipped. Layers that the script computes by itself, or that are compiled, are not seen. Labels of a loss that
-        is written out are not known.
+        skipped. Where predictions are not captured, labels are evaluated without them. Layers that the script computes
+        by itself, or that are compiled, are not seen. Labels of a loss that is written out are not known.
     Args:
         ratio: Largest ratio of two features' standard deviations, > 1.
-        offset: Largest absolute mean of a feature, in its standard deviations, > 0.
+        offset: Largest absolute mean of a feature, or distance of predictions, in standard deviations, > 0.
         scale: Largest standard deviation of all elements, and its inverse the smallest, > 1.
     Source:
         Ours; LeCun et al., "Efficient BackProp", 1998, section 4.3.
@@ -138,11 +150,11 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     scale: Annotated[float, msgspec.Meta(gt=1)] = 100.0
 
     def needs(self) -> Needs:
-        inputs, labels = ("unit_mean", "unit_std", "min", "abs_max"), ("mean", "std", "min", "abs_max")
+        inputs, given = ("unit_mean", "unit_std", "min", "abs_max"), ("mean", "std", "min", "abs_max")
         return Needs(
             (
                 *_first_and_regular("inputs", inputs),
-                *_first_and_regular("labels", labels),
+                *(need for loss in sorted(_REGRESSIONS) for need in _first_and_regular(loss, given)),
                 *(
                     TensorNeed(layer, statistics=("abs_max",), modes=("train",), is_optional=True)
                     for layer in sorted(_LAYERS)
@@ -159,7 +171,7 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             known = pools.get(key)
             if known is None or known.mean.shape != batch.mean.shape:
                 pools[key] = batch
-            elif known.samples < _SAMPLES:
+            elif known.samples < _SAMPLES or (batch.is_judged is False and known.is_constant()):
                 pools[key] = known.joined(batch)
             elif known.is_judged is None:
                 pools[key] = replace(known, is_judged=batch.is_judged)
@@ -178,10 +190,19 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             if (key := (reading.worker, reading.tensor)) in pools and pools[key].is_judged
         ]
         complete = [(reading, pool) for reading, pool in judged if pool.samples >= _SAMPLES]
+        is_early = False
         for reading, pool in complete:
-            detail = self._judge_labels(pool) if _is_label(reading) else self._judge_input(pool)
+            if not _is_label(reading):
+                detail = self._judge_input(pool)
+            else:
+                predictions = pools.get(_predictions_of(reading))
+                detail = self._judge_labels(pool, predictions)
+                if detail is not None and predictions is not None and predictions.is_constant():
+                    is_early, detail = True, None
             if detail is not None:
                 return self._fired(reading, pool, *detail)
+        if is_early:
+            return Undecided("a regression has predicted the same for every sample so far")
         if complete:
             return Clear()
         if judged:
@@ -210,10 +231,18 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             ), {"offset": float(offsets.max()), "threshold": self.offset}
         return self._judge_scale(pool) or _judge_pixels(pool)
 
-    def _judge_labels(self, pool: _Pool) -> _Detail | None:
+    def _judge_labels(self, pool: _Pool, predictions: _Pool | None) -> _Detail | None:
         are_probabilities = pool.columns > 1 and pool.low >= 0 and abs(pool.mean[0] * pool.columns - 1) < 1e-3
-        is_constant = pool.total_std() <= 1e-6 * abs(pool.mean[0])
-        return None if are_probabilities or is_constant else self._judge_scale(pool)
+        detail = None if are_probabilities or pool.is_constant() else self._judge_scale(pool)
+        if detail is None or predictions is None:
+            return detail
+        spread, std = predictions.total_std(), pool.total_std()
+        distance = abs(float(predictions.mean[0] - pool.mean[0]))
+        if std <= _NEAR * spread and spread <= _NEAR * std and distance <= self.offset * std:
+            return None
+        message, evidence = detail
+        of_predictions = f", that of the predictions is {significant(spread)}"
+        return message + of_predictions, {**evidence, "predictions": spread, "distance": distance}
 
     def _judge_scale(self, pool: _Pool) -> _Detail | None:
         std = pool.total_std()
@@ -261,6 +290,15 @@ def _is_label(reading: TensorReading) -> bool:
     return "labels" in reading.collections and not _REGRESSIONS.isdisjoint(reading.collections)
 
 
+def _is_prediction(reading: TensorReading) -> bool:
+    return "predictions" in reading.collections and not _REGRESSIONS.isdisjoint(reading.collections)
+
+
+def _predictions_of(labels: TensorReading) -> _Key:
+    """Return the key of the predictions in the same loss call, which are the input before the labels."""
+    return labels.worker, _POSITION.sub(lambda found: str(int(found[0]) - 1), labels.tensor)
+
+
 def _judge_pixels(pool: _Pool) -> _Detail | None:
     low, high = _PIXELS
     if pool.low >= 0 and low < pool.size <= high and pool.total_std() > _PIXEL_STD:
@@ -269,7 +307,7 @@ def _judge_pixels(pool: _Pool) -> _Detail | None:
 
 
 def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
-    """Yield the statistics of the inputs, and of the labels of regressions, of this step."""
+    """Yield the statistics of the inputs, and of the labels and predictions of regressions, of this step."""
     import numpy as np
 
     sizes, layers = window.readings("abs_max"), list(_layers_given(window))
@@ -283,7 +321,7 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
             continue
         if _is_input(reading):
             mean, std = unit_means.get(key), unit_spreads.get(key)
-        elif _is_label(reading) and key in means and key in spreads:
+        elif (_is_label(reading) or _is_prediction(reading)) and key in means and key in spreads:
             mean, std = np.array([means[key]]), np.array([spreads[key]])
         else:
             continue
@@ -291,7 +329,7 @@ def _batches(window: Window) -> Iterator[tuple[_Key, _Pool]]:
             continue
         given = [layer.value for layer in layers if layer.worker == reading.worker and "int" not in layer.dtype]
         is_given = any(_are_of_one_size(value, reading.value) for value in given) if given else None
-        is_judged = _is_label(reading) or is_given
+        is_judged = is_given if _is_input(reading) else _is_label(reading)
         square = std**2 + mean**2
         low = lows.get(key, -reading.value)
         yield key, _Pool(reading.shape[0], mean, square, low, reading.value, reading.shape[-1], is_judged)

@@ -23,6 +23,9 @@ _MIN_LOSSES: Final = 20
 """Earlier losses that are required."""
 _P: Final = 0.05
 """The significance of a fall."""
+_MIN_TREND: Final = 5
+_LOWER: Final = 0.9
+"""The second half of the high losses is below this share of the first, above the level before, while they fall."""
 _UNDONE_SHARE: Final = 0.1
 """A spike undoes at least this share of what was learned."""
 
@@ -38,9 +41,10 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         ``median + abs(median) / 2`` (1.5 times a positive median), both of up to ``window`` losses before them, and if
         they undo at least a tenth of what was learned: of the fall from the median of the first 20 losses to this
         median. A loss that was negative has no level that it could be a multiple of: it must also rise above the
-        losses before by more than their range. While the high losses fall, by the Mann-Kendall test at 0.05 on the
-        last half of them, at least ``patience``, the model is learning again, as it does where another task or harder
-        examples begin, and the rule is undecided. At least 20 earlier losses (or ``window``, if that is less) are
+        losses before by more than their range. While the high losses fall, the model is learning again, as it does
+        where another task or harder examples begin, and the rule is undecided: the median of their second half is,
+        above the median before, less than 90 % of that of the first half, or the Mann-Kendall test finds a fall at
+        0.05 in their second half, at least 5. At least 20 earlier losses (or ``window``, if that is less) are
         required; undecided before. Each loss is evaluated separately.
     Not a number:
         A NaN or infinite loss counts neither as high nor for the median (see ``nonfinite_origin``).
@@ -108,7 +112,7 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             streak = max(streak, len(high))
             if len(high) < self.patience:
                 continue
-            if not self._is_falling(high):
+            if not _is_falling(high, usual):
                 return self._fired(reading, high, (bound, usual, spread))
             falling = f"{reading.tensor} jumped from {significant(usual)} to {significant(max(high))}, and falls again"
         if not is_judged:
@@ -116,10 +120,6 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         if falling:
             return Undecided(falling, stage="suspected")
         return suspected(streak, self.patience, "losses") if 2 * streak > self.patience else Clear()
-
-    def _is_falling(self, high: list[float]) -> bool:
-        """Return whether losses that are too high fall again."""
-        return mann_kendall(high[-max(self.patience, len(high) // 2) :]).p_of_falling() < _P
 
     def _fired(self, reading: TensorReading, high: list[float], bounds: tuple[float, float, float]) -> Fired:
         bound, usual, spread = bounds
@@ -138,6 +138,13 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             "usually the rate is too high, or a batch is an outlier",
             worker=reading.worker,
         )
+
+
+def _is_falling(high: list[float], usual: float) -> bool:
+    """Return whether losses that are too high fall again: by their trend, or by the medians of their halves."""
+    half = len(high) // 2
+    first, last = median(high[:half]) - usual, median(high[half:]) - usual
+    return last < _LOWER * first or mann_kendall(high[-max(_MIN_TREND, half) :]).p_of_falling() < _P
 
 
 def _last_above(bound: float, losses: list[float]) -> list[float]:

@@ -15,6 +15,7 @@ FAULTS = {
     "exploding": "exploding_gradient",
     "vanishing": "vanishing_gradient",
     "dead_relu": "dead_relu",
+    "untrained": "no_learning",
     "overfit": "overfit",
 }
 NAN_STEP = 7
@@ -45,7 +46,7 @@ def test_a_fault_is_found_and_stops_the_training(fault: str, tmp_path: Path) -> 
     assert "the script went on" not in ended.out
 
 
-@pytest.mark.parametrize("fault", ["vanishing", "overfit"])
+@pytest.mark.parametrize("fault", ["vanishing", "untrained", "overfit"])
 def test_healthy_twins_are_left_alone(fault: str, tmp_path: Path) -> None:
     """The twins of most faults are nearly the same training."""
     ended = train(fault, tmp_path, "healthy", rules=[*FAULTS.values()])

@@ -14,6 +14,7 @@ FAULTS = {
     "exploding": "exploding_gradient",
     "vanishing": "vanishing_gradient",
     "dead_relu": "dead_relu",
+    "untrained": "no_learning",
     "unscaled": "unscaled_input",
     "wrong_loss": "loss_input",
     "wrong_loss_hybrid": "loss_input",

@@ -34,6 +34,9 @@ GRADIENT_NORMS: Final = "gradient_norms"
 """The norm of all gradients of an optimizer, before and after clipping, and whether clipping changed them."""
 CHECKS: Final = "checks"
 """Counts from the loop checks, for example consecutive steps that began with stale gradients."""
+FROZEN_BY_OPTIMIZER: Final = "frozen_by_optimizer"
+"""The check of a parameter whose update is exactly 0 whatever its gradient (``<parameter>/frozen_by_optimizer``), by a
+learning rate of 0 of its own or a mask: 1, and 0 once it is not any more."""
 PROCESS_MEMORY: Final = {"process/rss_bytes": "resident memory", "process/device_bytes": "device memory"}
 """The memory of a training process, recorded with the loop checks: name and description."""
 OPTIMIZER_VARIABLES: Final = "optimizer_variables"

@@ -88,6 +88,18 @@ def dead_relu():
     fit(Network(bias=-50.0 if IS_FAULTY else 0.1))
 
 
+def untrained():
+    """The rate of the first layer is too small to change a bit; in the twin optax freezes the layer."""
+    of_first = optax.sgd(1e-12) if IS_FAULTY else optax.set_to_zero()
+    labels = {"dense_0": "first", "scale": "others", "last": "others"}
+
+    def labels_of(p):
+        return {name: labels[name] for name in p}
+
+    tx = optax.multi_transform({"first": of_first, "others": optax.sgd(0.05)}, labels_of)
+    fit(Network(bias=0.3), tx=tx)
+
+
 def overfit():
     labels = generator.integers(0, 3, len(Y)) if IS_FAULTY else Y
     split = 4 * BATCH if IS_FAULTY else len(X) // 2

@@ -69,6 +69,13 @@ def dead_relu():
     fit(network(nn.Dense(16, bias_initializer=bias), nn.Activation("relu")))
 
 
+def untrained():
+    """The multiplier of the first layer's rate is too small to change a bit; in the twin it is 0."""
+    first = nn.Dense(16, activation="relu")
+    first.collect_params().setattr("lr_mult", 1e-9 if IS_FAULTY else 0)
+    fit(network(first))
+
+
 def unscaled():
     fit(network(nn.Dense(16, activation="relu")), x=X * 300 + 500 if IS_FAULTY else X)
 
@@ -91,6 +98,6 @@ if IS_FAULTY:
     globals()[FAULT]()
     print("the script went on")
 else:
-    for twin in (nan, exploding, vanishing, dead_relu, unscaled, wrong_loss, overfit):
+    for twin in (nan, exploding, vanishing, dead_relu, untrained, unscaled, wrong_loss, overfit):
         twin()
         gc.collect()  # a trainer and its parameters refer to each other

@@ -95,6 +95,32 @@ def test_a_parameter_outside_any_optimizer() -> None:
     assert not isinstance(judge(outside(0, 1.0), outside(10, 0.0), outside(20, 1.0))[-1], Fired)
 
 
+def left_alone(step: int, checksum: float, is_frozen: float, *, changes: bool = True) -> list[Capture]:
+    """Return a parameter that its optimizer may freeze, beside one that may change."""
+    other = {"gradient/b.weight": {"abs_max": 1.0}, "b.weight": {"checksum": float(step * changes)}}
+    name = "a.weight/frozen_by_optimizer"
+    frozen = Capture(step, {name: {"value": is_frozen}}, infos={name: TensorInfo(name, ("checks",), ())})
+    return [*weight(step, checksum), captured(step, other), frozen]
+
+
+def test_a_parameter_that_its_optimizer_freezes_may_be_unchanged() -> None:
+    assert [type(each) for each in judge(*(left_alone(step, 7.0, 1.0) for step in (0, 20, 40)))][1:] == [Clear, Clear]
+    fired = judge(*(left_alone(step, 7.0, 0.0) for step in (0, 20)))[-1]
+    assert isinstance(fired, Fired)
+    assert fired.tensors == ("a.weight",)
+
+
+def test_a_parameter_that_is_not_frozen_is_reported_beside_one_that_is() -> None:
+    fired = judge(*(left_alone(step, 7.0, 1.0, changes=False) for step in (0, 20)))[-1]
+    assert isinstance(fired, Fired)
+    assert fired.tensors == ("b.weight",)
+
+
+def test_a_parameter_is_followed_from_when_it_is_no_longer_frozen() -> None:
+    parts = [left_alone(0, 7.0, 1.0), left_alone(20, 7.0, 1.0), *(left_alone(at, 7.0, 0.0) for at in (30, 40, 50))]
+    assert [type(each) for each in judge(*parts)][1:] == [Clear, Clear, Clear, Fired]
+
+
 def test_a_model_that_is_frozen_as_a_whole() -> None:
     def frozen(step: int) -> list[Capture]:
         name = "sequential/frozen_parameters"

@@ -28,15 +28,22 @@ def summarize(array: Any, primaries: Sequence[str]) -> Any:
         return _row([_number(array.size), *(_primary(primary, array.size, totals) for primary in primaries)])
 
 
-def change_ratio(weight: Any, after: Any) -> Any:
-    """Return the norm of the change of a weight by its norm, as ``(1,)``: infinite if only the weight is 0."""
+def change_ratio(weight: Any, after: Any, update: Any = None) -> Any:
+    """Return the norm of the change of a weight by its norm: infinite if only the weight is 0.
+
+    Shape:
+        weight, after, update: ``(*shape,)``; result: ``(1,)``, with an update ``(3,)``.
+    Args:
+        update: What was added; the number of its elements, and of those that are 0, are returned as well.
+    """
     with versions.enable_x64(True):
         before, now = (lax.convert_element_type(each, wide_type()) for each in (weight, after))
         squares = _TERMS["squares"]
         totals = _reduce([squares.of(lax.sub(now, before)), squares.of(before)], [squares, squares])
         change, norm = (lax.sqrt(total) for total in totals)
         nothing = lax.select(lax.eq(change, _number(0)), change, _number(np.inf))
-        return _row([lax.select(lax.eq(norm, _number(0)), nothing, lax.div(change, norm))])
+        row = _row([lax.select(lax.eq(norm, _number(0)), nothing, lax.div(change, norm))])
+        return row if update is None else lax.concatenate([row, summarize(update, ("zeros",))], 0)
 
 
 def always() -> Any:

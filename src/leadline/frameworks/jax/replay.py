@@ -72,7 +72,7 @@ def take(tap: Tap, wanted: Wanted, values: Sequence[Any]) -> list[Any]:
     """Return the row of numbers of a tensor, which begins with a mark that it was computed, and a copy if wanted."""
     if wanted.primaries == RATIO:
         after = values[1] if tap.kind == "change" else lax.convert_element_type(values[0] + values[1], values[0].dtype)
-        numbers = kernels.change_ratio(values[0], after)
+        numbers = kernels.change_ratio(values[0], after, values[1] if tap.kind == "update" else None)
     elif wanted.info.collections == ("losses",):
         numbers = kernels.summarize(lax.convert_element_type(values[0], "float32").mean(), _VALUE)
     else:

@@ -8,6 +8,7 @@ from typing import Any, Final
 import jax
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
 from leadline.frameworks.jax.facts import LossPlace, TapSite, losses_in
 from leadline.frameworks.jax.jitted import Jitted
@@ -56,7 +57,7 @@ class TrainingSteps:
         """Why functions cannot be replayed, by their names."""
         self.has_traced_alone = False
         """Whether gradients were computed in a program that is no call of a compiled function."""
-        self._owners = Owners()
+        self._owners, self._frozen = Owners(), FrozenParameters()
         self._call: Call | None = None
         self._pending: Call | None = None
         """A call whose step may be ended by an update that follows it."""
@@ -325,7 +326,10 @@ class TrainingSteps:
     def ratios(self, items: Sequence[CaptureItem]) -> dict[str, float]:
         """Return the ratios of the updates of the current step by the names of the weights."""
         values = self._call.updates(self, items) if self._call is not None else []
-        return {value.info.name: float(value.numbers[0, 0]) for value in values if value.primaries == RATIO}
+        found = {value.info.name: value.numbers[0] for value in values if value.primaries == RATIO}
+        frozen = {name for name, numbers in found.items() if len(numbers) > 1 and numbers[1] == numbers[2]}
+        self._callbacks.record_checks(self._frozen.checks(frozen, found.keys() - frozen))
+        return {name: float(numbers[0]) for name, numbers in found.items()}
 
     def eager_program(self, recipe: Recipe, sites: Sequence[TapSite]) -> CaptureProgram:
         """Return the program that computes a recipe from arrays at hand."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.call_site import CallSite
+from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.mxnet.arrays import arrays_in
 from leadline.frameworks.mxnet.late_loss import LateLoss, LossMean
 from leadline.frameworks.process_memory import process_memory
@@ -113,7 +114,7 @@ class GluonSteps:
         self._callbacks = callbacks
         self._read = callbacks.facts.of("losses are", is_vital=True)
         self._skips = callbacks.facts.of("whether a loss scaler skips an update is")
-        self.losses = Losses()
+        self.losses, self._frozen = Losses(), FrozenParameters()
         self.take_facts: Callable[[], Mapping[str, float]] = dict
         """Returns the facts about the loss calls of the step."""
         self._sites: dict[tuple[CodeType, int, str | None], CallSite] = {}
@@ -172,10 +173,16 @@ class GluonSteps:
         callbacks = self._callbacks
         callbacks.before_update(trainer)
         if callbacks.wants_checks():
-            callbacks.record_checks({**process_memory(), **_fresh_gradients(trainer)})
+            callbacks.record_checks({**process_memory(), **_fresh_gradients(trainer), **self._frozen_of(trainer)})
         if callbacks.loss_facts_step() is not None:
             callbacks.record_checks(self.take_facts())
         callbacks.timeline.begin_update()
+
+    def _frozen_of(self, trainer: Any) -> dict[str, float]:
+        """Return the checks of the parameters whose own multiplier of the learning rate is 0."""
+        trained = {each.name: each.lr_mult for each in trainer._params if each.grad_req != "null"}
+        frozen = {name for name, multiplier in trained.items() if multiplier == 0}
+        return self._frozen.checks(frozen, trained.keys() - frozen)
 
     def end_update(self, trainer: Any) -> None:
         """End an update. May raise ``TrainingStopped``."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.records.names import Severity, gradient_name
+from leadline.records.names import FROZEN_BY_OPTIMIZER, Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.converged import LossLevels
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _UNMANAGED: Final = "/outside_optimizers"
 _FROZEN: Final = "/frozen_parameters"
+_LEFT_ALONE: Final = f"/{FROZEN_BY_OPTIMIZER}"
 _EVERY: Final = 10
 _UNMANAGED_STEPS: Final = 5
 """A parameter without an optimizer is reported after this many steps: an optimizer may be created a little later."""
@@ -48,6 +49,8 @@ class _Known:
     unchanged: dict[str, _Unchanged] = field(default_factory=dict)
     unmanaged: dict[str, Streak] = field(default_factory=dict)
     """Parameters with a gradient that no optimizer holds."""
+    left_alone: set[str] = field(default_factory=set)
+    """Parameters that their optimizer freezes, beside others."""
     frozen: tuple[str, int] | None = None
     """The check of a model of which everything is frozen, and the first such step."""
     rates: dict[str, float] = field(default_factory=dict)
@@ -86,16 +89,19 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         steps may be too small to change a bit. Smaller gradients are rounding errors of zero, such as those of a
         bias in front of a batch norm, which is unchanged as expected. At the end of a training, when the gradient of
         a parameter, the learning rate or every loss has fallen below a thousandth of its largest value, nothing needs
-        to change. A parameter that does not require a gradient has none, whatever it has from before it was frozen.
+        to change. A parameter that does not require a gradient has none, whatever it has from before it was frozen. A
+        parameter that its optimizer freezes beside others may be unchanged: by a learning rate of 0 of its group, by a
+        multiplier of 0, or because its update is exactly 0 before it is added (``optax.set_to_zero``). So may one that
+        an earlier optimizer held, which no longer exists: a further stage trains a part of the model.
     Not a number:
         A gradient with NaN or infinity should not change anything (a gradient scaler skips such steps): the count
         is reset.
     Blind spots:
         A parameter that is unchanged because its gradient has almost vanished is reported by
         ``vanishing_gradient``. Only captures are compared: a parameter that changes and returns to the same bits
-        looks unchanged. A group with an intended learning rate of 0 (gradual unfreezing) fires; freeze it by
-        ``requires_grad`` instead. Weights that are clamped to a bound after each step (WGAN) may be unchanged by
-        design.
+        looks unchanged. A group whose learning rate is 0 by mistake is not reported, if another one has one. A part of
+        a model that was loaded, and that no optimizer has held, fires although only the rest is to be trained: freeze
+        it by ``requires_grad``. Weights that are clamped to a bound after each step (WGAN) may be unchanged by design.
     Args:
         steps: Number of steps without a change, >= 1.
     Source:
@@ -125,7 +131,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 ),
                 TensorNeed(
                     "checks",
-                    regex=f"({_UNMANAGED}|{_FROZEN})$",
+                    regex=f"({_UNMANAGED}|{_FROZEN}|{_LEFT_ALONE})$",
                     statistics=("value",),
                     modes=("train",),
                     every=_EVERY,
@@ -140,6 +146,8 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         for reading in window.readings("value"):
             if reading.tensor.endswith(_UNMANAGED):
                 _note_unmanaged(known.setdefault(reading.worker, _Known()), reading)
+            elif reading.tensor.endswith(_LEFT_ALONE):
+                _note_left_alone(known.setdefault(reading.worker, _Known()), reading)
             elif reading.tensor.endswith(_FROZEN):
                 of_worker = known.setdefault(reading.worker, _Known())
                 of_worker.frozen = of_worker.frozen or (reading.tensor, reading.mode_step)
@@ -191,13 +199,12 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         unmanaged = [name for name, one in known.unmanaged.items() if step - one.since >= steps and name in names]
         if unmanaged:
             return "outside", unmanaged, known.unmanaged[unmanaged[0]]
+        followed = [(name, parameter) for name, parameter in known.unchanged.items() if name not in known.left_alone]
         unchanged = [
-            name
-            for name, parameter in known.unchanged.items()
-            if name in names and self._is_unchanged(known, parameter, step)
+            name for name, parameter in followed if name in names and self._is_unchanged(known, parameter, step)
         ]
         if unchanged:
-            others = (self._is_unchanged(known, parameter, step) for parameter in known.unchanged.values())
+            others = (self._is_unchanged(known, parameter, step) for _, parameter in followed)
             return "still" if all(others) else "still_alone", unchanged, known.unchanged[unchanged[0]].streak
         return None
 
@@ -231,8 +238,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
             "still_alone": (
                 f"{still}, while others change",
                 "a look at the learning rate of its parameter group, and float32 copies if it is of half precision; "
-                "usually its rate is 0, its updates are lost to rounding, or something writes old values back after "
-                "each step",
+                "usually its updates are lost to rounding, or something writes old values back after each step",
             ),
         }[kind]
         return Fired(
@@ -269,6 +275,15 @@ def _note_unmanaged(known: _Known, reading: TensorReading) -> None:
         known.unmanaged.setdefault(reading.tensor, Streak.begin(reading.mode_step)).extend(reading.mode_step)
     else:
         known.unmanaged.pop(reading.tensor, None)
+
+
+def _note_left_alone(known: _Known, reading: TensorReading) -> None:
+    parameter = reading.tensor.removesuffix(_LEFT_ALONE)
+    if reading.value:
+        known.left_alone.add(parameter)
+    elif parameter in known.left_alone:
+        known.left_alone.remove(parameter)
+        known.unchanged.pop(parameter, None)
 
 
 def _note_rates(known: _Known, readings: list[TensorReading]) -> None:

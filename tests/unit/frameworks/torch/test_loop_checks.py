@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -308,6 +309,44 @@ def test_parameters_in_another_optimizer_or_frozen_are_not_reported(tmp_path: Pa
     values = check_values(tmp_path, loop(model, optimizer, model.zero_grad))
     assert not [name for name in values if name.endswith("optimizers")]
     assert other_optimizer.param_groups
+
+
+def test_a_parameter_that_an_earlier_optimizer_held_is_not_reported(tmp_path: Path) -> None:
+    model = small()
+
+    def train() -> None:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        loop(model, optimizer, model.zero_grad)()
+        model.append(nn.Linear(2, 2))
+        del optimizer
+        gc.collect()
+        loop(model, torch.optim.SGD(model[2].parameters(), lr=0.01), model.zero_grad)()
+
+    outside = {name: found for name, found in check_values(tmp_path, train).items() if name.endswith("optimizers")}
+    assert outside == {"3.weight/outside_optimizers": [1.0] * STEPS, "3.bias/outside_optimizers": [1.0] * STEPS}
+
+
+@pytest.mark.parametrize("zero", [0.0, 0, torch.tensor(0.0)])
+def test_groups_with_a_rate_of_zero_are_frozen_until_they_have_one(tmp_path: Path, zero: object) -> None:
+    model = small()
+    groups = [{"params": model[0].parameters(), "lr": 0.01}, {"params": model[2].parameters()}]
+    optimizer = torch.optim.SGD(groups, lr=0.01)
+
+    def train() -> None:
+        optimizer.param_groups[0]["lr"] = zero
+        loop(model, optimizer, model.zero_grad)()
+        optimizer.param_groups[0]["lr"] = 0.01
+        loop(model, optimizer, model.zero_grad)()
+
+    frozen = {name: found for name, found in check_values(tmp_path, train).items() if "frozen" in name}
+    assert frozen == {f"0.{name}/frozen_by_optimizer": [1.0] * STEPS + [0.0] * STEPS for name in ("weight", "bias")}
+
+
+def test_an_optimizer_without_any_rate_freezes_nothing_on_purpose(tmp_path: Path) -> None:
+    model = small()
+    groups = [{"params": model[0].parameters()}, {"params": model[2].parameters()}]
+    optimizer = torch.optim.SGD(groups, lr=0.0)
+    assert not [name for name in check_values(tmp_path, loop(model, optimizer, model.zero_grad)) if "frozen" in name]
 
 
 def test_a_parameter_added_to_an_optimizer_is_no_longer_reported(tmp_path: Path) -> None:

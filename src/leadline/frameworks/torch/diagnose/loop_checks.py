@@ -14,6 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
 from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
     CalledModules,
@@ -48,6 +49,7 @@ class _OptimizerChecks:
         managed = {id(parameter) for parameter in parameters_of(optimizer)}
         self.unmanaged = UnmanagedParameters()
         self.unmanaged.add({name: parameter for name, parameter in named.items() if id(parameter) not in managed})
+        self.frozen = FrozenGroups()
         self.roots = [weakref.ref(root) for root in roots]
         self.is_tracked = False
         """Whether the current or next step of the optimizer is inspected."""
@@ -67,8 +69,8 @@ class LoopChecks:
     ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row; the first is -1 for a
     model without dropout and batch normalization; the second counts losses without gradients),
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
-    ``<parameter>/outside_optimizers`` (1 or 0), ``<model>/replicas`` (see ``count_replicas``) and the memory of the
-    process.
+    ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
+    (see ``count_replicas``) and the memory of the process.
     """
 
     def __init__(self, names: ParameterNames, registry: ModuleRegistry, callbacks: StepCallbacks) -> None:
@@ -81,6 +83,8 @@ class LoopChecks:
         """Modules of captured forward passes that belong to no trained model."""
         self._stale_gradients = StaleGradients()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
+        self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
+        """The parameters of all optimizers that were inspected, by id, also of those that are gone."""
 
     def before_backward(self) -> None:
         """Handle the start of a backward pass."""
@@ -97,6 +101,7 @@ class LoopChecks:
                 model = self._models[optimizer] = _OptimizerChecks(
                     optimizer, self._label(optimizer), self._names, self._registry
                 )
+            self._once_held |= {id(parameter): weakref.ref(parameter) for parameter in parameters_of(optimizer)}
         steps = self._stale_gradients.before_update(optimizer) if model.is_tracked else 0
         if is_captured or model.is_tracked:
             model.modes.before_step()
@@ -130,7 +135,7 @@ class LoopChecks:
         return next(candidate for candidate in candidates if candidate not in taken)
 
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
-        results = process_memory() | device_memory()
+        results = process_memory() | device_memory() | model.frozen.find(optimizer, self._names)
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
         consecutive_steps = self._stale_gradients.consecutive_steps(optimizer)
@@ -147,7 +152,7 @@ class LoopChecks:
         trained = (reference() for other in self._models.values() for reference in other.roots)
         self.called.parameters.discard_those_of(root for root in trained if root is not None)
         for unmanaged in (model.unmanaged, self.called.parameters):
-            for name, is_outside in unmanaged.find(list(self._models)).items():
+            for name, is_outside in unmanaged.find(list(self._models), self._once_held).items():
                 results[f"{name}/outside_optimizers"] = float(is_outside)
         return results
 

@@ -25,7 +25,8 @@ class UnmanagedParameters:
     """Parameters that may belong to no optimizer.
 
     Optimizers that may hold them are searched among those that have stepped; only if that fails, among all live
-    optimizers, once per parameter: such a search takes 0.1 s.
+    optimizers, once per parameter: such a search takes 0.1 s. A parameter that an optimizer held which is gone was
+    trained before, and is left as it is on purpose: a further stage trains a part of the model.
     """
 
     def __init__(self) -> None:
@@ -44,11 +45,14 @@ class UnmanagedParameters:
             alive = ((name, reference, reference()) for name, reference in self._candidates.items())
             self._candidates = {name: reference for name, reference, parameter in alive if id(parameter) not in held}
 
-    def find(self, stepping: Iterable[torch.optim.Optimizer]) -> dict[str, bool]:
+    def find(
+        self, stepping: Iterable[torch.optim.Optimizer], once_held: Mapping[int, weakref.ref[torch.Tensor]]
+    ) -> dict[str, bool]:
         """Return, for parameters that have a gradient or were reported before, whether no optimizer holds them.
 
         Args:
             stepping: The optimizers that have stepped so far.
+            once_held: The parameters of these, and of earlier ones, by id.
         """
         with_gradient = {
             name: parameter
@@ -61,6 +65,7 @@ class UnmanagedParameters:
         lost = {
             name for name, parameter in with_gradient.items() if id(parameter) not in held and name not in self._held
         }
+        lost -= {name for name in lost if _is_among(with_gradient[name], once_held)}
         new = lost - self._reported
         if new:
             alive = {id(parameter) for optimizer in live_optimizers() for parameter in parameters_of(optimizer)}
@@ -140,6 +145,11 @@ def _places(module: torch.nn.Module, owner: torch.nn.Module | None) -> Iterator[
         for key, entry in entries:
             if entry is module:
                 yield f"{attribute}[{key!r}]"
+
+
+def _is_among(parameter: torch.Tensor, known: Mapping[int, weakref.ref[torch.Tensor]]) -> bool:
+    reference = known.get(id(parameter))
+    return reference is not None and reference() is parameter
 
 
 def _with_gradient(parameter: torch.Tensor | None) -> torch.Tensor | None:

@@ -213,8 +213,8 @@ def test_whole_numbers_are_evaluated_if_a_layer_is_given_them_as_floats(
     assert isinstance(judge(pixels), expected)
 
 
-@pytest.mark.parametrize("loss", ["meansquarederror", "meanabsoluteerror", "huber", "logcosh"])
-def test_labels_of_regressions_of_keras_are_evaluated_too(loss: str) -> None:
+@pytest.mark.parametrize("loss", ["meansquarederror", "meanabsoluteerror", "huber", "logcosh", "l2loss"])
+def test_labels_of_regressions_of_keras_and_gluon_are_evaluated_too(loss: str) -> None:
     assert isinstance(judge(labels(0.0, 101.0, 200.0, loss=loss)), Fired)
 
 

@@ -40,7 +40,7 @@ _LAYERS: Final = frozenset(
 _REGRESSIONS: Final = frozenset(
     f"{kind}_input"
     for kind in (
-        *("mseloss", "l1loss", "smoothl1loss", "huberloss"),
+        *("mseloss", "l1loss", "l2loss", "smoothl1loss", "huberloss"),
         *("meansquarederror", "meanabsoluteerror", "huber", "logcosh"),
     )
 )

@@ -12,8 +12,12 @@ import json
 import os
 import sys
 from functools import partial
+from importlib.metadata import version
 
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+if tuple(map(int, version("jaxlib").split(".")[:2])) >= (0, 8):
+    # a device that gets no processor for 40 s would otherwise abort the process
+    os.environ["XLA_FLAGS"] += " --xla_cpu_collective_call_terminate_timeout_seconds=600"
 os.environ["KERAS_BACKEND"] = "jax"
 FOLDER, KINDS = sys.argv[1], sys.argv[2:]
 EVERYTHING = ["all:every=1", "layers:every=1", "optimizer_variables:every=1"]

@@ -97,7 +97,7 @@ def test_a_judge_that_crashes_is_restarted_and_reported_once(run: Path, tmp_path
     done = launch(run, "sleep", "0.2", judge=judge(tmp_path, run, body))
     assert (tmp_path / "starts").read_text() == "xxx"
     assert done.stderr.count("the judge exited unexpectedly (signal 9); restarting it") == 1
-    assert "Completed: no step was seen, no problem found (1 rule clear)." in done.stderr
+    assert "Completed: no step was seen, no problem found in values (1 rule clear)." in done.stderr
     assert done.returncode == 0
 
 
@@ -134,7 +134,7 @@ def test_a_judge_that_gets_no_processor_is_waited_for(run: Path, tmp_path: Path)
     """
     done = launch(run, "true", judge=judge(tmp_path, run, body))
     assert "stuck" not in done.stderr
-    assert "no problem found (1 rule clear)" in done.stderr
+    assert "no problem found in values (1 rule clear)" in done.stderr
 
 
 @pytest.mark.slow
@@ -262,7 +262,7 @@ def test_pending_deliveries_are_awaited_and_announced(run: Path, tmp_path: Path)
     assert lines.count("leadline  waiting for notify:$MAIL (max 30 s); Ctrl-C skips") == 1
     failure = "leadline  stall_mail: notify:$MAIL failed after 5 attempts: connection refused"
     assert lines.count(failure) == 2
-    verdict = lines.index("leadline  Completed: no step was seen, no problem found (1 rule clear).")
+    verdict = lines.index("leadline  Completed: no step was seen, no problem found in values (1 rule clear).")
     assert lines.index(failure) < verdict < lines.index(failure, lines.index(failure) + 1)
     assert "is stuck" not in done.stderr
 

@@ -16,6 +16,8 @@ NOT_CLEAR = {
     "straggler": ("not_applicable", set(KINDS)),
     "replica_divergence": ("not_applicable", set(KINDS)),
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
+    "no_split": ("not_applicable", set(KINDS)),
+    "rising_validation_loss": ("undecided", set(KINDS)),  # they have no validation, or few evaluations
     "unscaled_input": ("not_applicable", {"rnn", "transformer"}),  # they are given token numbers
     "diverging_loss": ("not_applicable", {"gan", "vae", "policy_gradient"}),  # guessing has no loss there
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),

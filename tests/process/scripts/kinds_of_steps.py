@@ -54,7 +54,7 @@ def layered(diary: Diary) -> Iterable[nn.Module]:
     return [model]
 
 
-SILENT_STEPS = 10
+SILENT_STEPS, NEW_STEPS = 10, 2
 
 
 @kind
@@ -70,23 +70,29 @@ def phases(diary: Diary) -> Iterable[nn.Module]:
 
 
 def taken_over(
-    diary: Diary, first: int, model: nn.Module, optimizer: torch.optim.Optimizer, count: int, prefix: str = ""
+    diary: Diary,
+    first: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    count: int,
+    prefix: str = "",
+    silent: int = SILENT_STEPS,
 ) -> None:
-    """Updates while the clock's owner is inactive: the first ten are one step, captured at its beginning."""
+    """Updates while the clock's owner is inactive: so many first ones are one step, captured at its beginning."""
     for index in range(count):
-        step = first + max(0, index + 1 - SILENT_STEPS)
+        step = first + max(0, index + 1 - silent)
         loss = squares(model)
         optimizer.zero_grad()
         loss.backward()
         diary.loss(step, loss, "loss_1")
-        if not 0 < index < SILENT_STEPS:
+        if not 0 < index < silent:
             diary.update(step, model, prefix=prefix)
         optimizer.step()
 
 
 @kind
 def swept(diary: Diary) -> Iterable[nn.Module]:
-    """Three trainings; all models and optimizers stay alive."""
+    """Three trainings; all models and optimizers stay alive. One that appears late takes over at its second step."""
     kept = []
     for index, prefix in enumerate(("", "Sequential_", "Sequential_1_")):
         model = net()
@@ -96,8 +102,8 @@ def swept(diary: Diary) -> Iterable[nn.Module]:
             for step in range(STEPS):
                 plain_step(diary, step, model, optimizer, squares(model))
         else:
-            taken_over(diary, STEPS + 3 * (index - 1), model, optimizer, STEPS, prefix)
-    diary.steps = STEPS + 2 * 3
+            taken_over(diary, STEPS + (STEPS - 1) * (index - 1), model, optimizer, STEPS, prefix, NEW_STEPS)
+    diary.steps = STEPS + 2 * (STEPS - 1)
     return [model for model, _ in kept]
 
 

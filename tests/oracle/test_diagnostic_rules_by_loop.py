@@ -144,7 +144,7 @@ def exploding(scenario: Sequence[Part], factor: float, window: int, patience: in
 def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Judged:
     results, past = [], {}
     for step in trained(scenario):
-        fired, judged, longest = False, False, 0
+        fired, judged, falls, longest = False, False, False, 0
         for key, value in step.of("value", "losses").items():
             values = past.setdefault(key, [])
             values.append(value)
@@ -159,13 +159,24 @@ def spikes(scenario: Sequence[Part], k: float, window: int, patience: int) -> Ju
             start = statistics.median([one for one in values if is_finite(one)][:20])
             bound = max(usual + k * spread, usual + abs(usual) / 2, usual + 0.1 * (start - usual))
             bound = max(bound, 2 * max(before) - min(before)) if min(before) < 0 else bound
-            above = [is_finite(one) and one > bound for one in latest if is_finite(one)]
-            fired |= len(above) == patience and all(above)
-            run = above[::-1].index(False) if False in above else len(above)
+            known = [one for one in seen if is_finite(one)]
+            run = next((count for count, one in enumerate(reversed(known)) if one <= bound), len(known))
             longest = max(longest, run)
-        judged &= 2 * longest <= patience
+            if run >= patience:
+                is_falling = is_learned_again(known[-run:], usual)
+                falls |= is_falling
+                fired |= not is_falling
+        judged &= not falls and 2 * longest <= patience
         results.append((step.step, verdict_name(fired, judged)))
     return results
+
+
+def is_learned_again(high: list[float], usual: float) -> bool:
+    half = len(high) // 2
+    if half == 0:
+        return False
+    levels = [statistics.median(part) - usual for part in (high[:half], high[half:])]
+    return levels[1] < 0.9 * levels[0] or mann_kendall(high[-max(5, half) :]).p_of_falling() < 0.05
 
 
 def starts(scenario: Sequence[Part], factor: float, classes: int | None) -> Judged:

@@ -143,6 +143,8 @@ class LossSpike(Rule, frozen=True, kw_only=True):
 def _is_falling(high: list[float], usual: float) -> bool:
     """Return whether losses that are too high fall again: by their trend, or by the medians of their halves."""
     half = len(high) // 2
+    if not half:
+        return False
     first, last = median(high[:half]) - usual, median(high[half:]) - usual
     return last < _LOWER * first or mann_kendall(high[-max(_MIN_TREND, half) :]).p_of_falling() < _P
 

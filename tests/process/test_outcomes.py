@@ -11,7 +11,7 @@ import pytest
 from launching import LEADLINE, PATIENCE, Ended, environment, finish, script, started, wait_for, watched
 
 NOTICE = ("--on", "job=run_command:cat > notice.json")
-PARTS = r" in values, losses[\w, ]*"
+PARTS = r" in values[\w, ]*"
 NO_PROBLEM = rf"no problem found{PARTS}(, 1 piece of advice)? \(\d+ rules clear.*\)(; [\w -]+: .*|; too little .*)?\..*"
 PYTHON_OF_TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 

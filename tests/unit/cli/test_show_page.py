@@ -129,6 +129,7 @@ def test_a_thousand_workers_are_counted() -> None:
         "status": "InProgress",
         "status_note": None,
         "interruptions": [],
+        "trainings": [0],
         "outcome": RunOutcome("Running: 5 steps").to_dict(),
         "stopped_by": None,
         "ended": None,

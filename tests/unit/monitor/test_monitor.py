@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -66,7 +67,7 @@ def rows(run: Path) -> list[tuple[int, int, str, float]]:
     """Return segment, sequence, channel and value of everything that is stored."""
     found = []
     for number, path in enumerate(sorted((run / "system" / "n").iterdir()), 1):
-        with pyarrow.ipc.open_stream(path) as stream:
+        with pyarrow.ipc.open_stream(zlib.decompressobj(31).decompress(Path(path).read_bytes())) as stream:
             names = [
                 channel[0] + "." + channel[2] for channel in json.loads(stream.schema.metadata[b"leadline.channels"])
             ]

@@ -1,4 +1,4 @@
-"""Several trainings in one process: each begins anew in the eyes of the rules, and every surface says how many.
+"""Several trainings in one process: rules start over at each, and every surface says how many.
 
 A stop by any rule that fires would end these healthy folds, stages and boosters.
 """

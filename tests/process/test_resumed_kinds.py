@@ -39,7 +39,7 @@ def test_a_run_continues_where_its_checkpoint_was_saved(tmp_path: Path, framewor
 
 
 @pytest.mark.parametrize(("framework", "venv"), [("optax", "jax"), ("xgboost", "trees")])
-def test_a_training_that_begins_anew_hides_no_step(tmp_path: Path, framework: str, venv: str) -> None:
+def test_a_training_that_starts_over_hides_no_step(tmp_path: Path, framework: str, venv: str) -> None:
     job = (str(VENVS / venv / "bin" / "python"), script("resumed_kinds.py"), framework, str(tmp_path))
     assert watched(("--name", "kind", "--no-default-rules"), *job, folder=tmp_path).status == 137
     for checkpoint in tmp_path.glob("*.checkpoint*"):
@@ -50,6 +50,6 @@ def test_a_training_that_begins_anew_hides_no_step(tmp_path: Path, framework: st
     (interruption,) = run.interruptions()
     assert interruption.has_new_state
     assert interruption.resumed_step == interruption.steps > 7
-    assert f"resumed at step {interruption.steps}: the optimizer began anew" in resumed.err
+    assert f"resumed at step {interruption.steps}: the optimizer state was not restored" in resumed.err
     assert run.steps() == list(range(run.steps()[-1] + 1))
     assert len(run.steps()) > interruption.steps + 7

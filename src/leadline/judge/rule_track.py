@@ -90,7 +90,7 @@ class RuleTrack:
     def begin_training(self, point: Point) -> list[Event]:
         """Begin another training of some workers with a point; return the findings that end with the one before.
 
-        What the rule knows is that of the training before, so that it begins anew, unless it follows the process.
+        The rule starts over, since all that it remembers is of the training before, unless it follows the process.
         """
         if self.rule.spans_trainings:
             return []

@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(r"\d[\d.,e+-]*")
 class Trainings:
     """The trainings of a run as one rule has seen them, one after another.
 
-    A worker trains several models, or one in several stages, and the series of each begin anew. Without an event that
+    A worker may train several models, or one in several stages; the series of each start over. Without an event that
     says so, the run is one training.
 
     Attributes:
@@ -97,7 +97,7 @@ class Trainings:
 def _merged(remarks: Sequence[tuple[int, str]], count: int) -> list[str]:
     """Return remarks with their trainings; those that differ in numbers only are one, the latest.
 
-    What holds for the last training, or for half of them, is told: a search makes many that are short on purpose.
+    A remark is kept if it holds for the last training, or for half of them: a search makes many short ones on purpose.
     """
     groups: dict[str, list[tuple[int, str]]] = {}
     for number, remark in remarks:

@@ -42,7 +42,7 @@ _LARGE_OVERHEAD: Final = 0.1
 _MAX_TRAININGS: Final = 8
 _MAX_SAMPLED: Final = 4
 """Collections with the same interval that are named."""
-NEW_STATE: Final = "the optimizer began anew"
+NEW_STATE: Final = "the optimizer state was not restored"
 """What is said of an optimizer without a step behind it in a run that is resumed."""
 AGENT: Final = "agent-"
 """Prefix of the names of agents in acknowledgements."""
@@ -75,14 +75,14 @@ def in_trainings(workers: Iterable[WorkerDocument]) -> str:
 
 
 def interruption(what: Interruption) -> str:
-    """``Failed with exit status 137 at step 17; resumed at step 15 after 4 s``, and what began anew then."""
+    """``Failed with exit status 137 at step 17; resumed at step 15 after 4 s``, and what was different then."""
     how = what.status if what.exit_status in (None, 0) else f"{what.status} with exit status {what.exit_status}"
     at = f" at step {what.steps - 1:,}" if what.steps else " before the first step"
     step = f"at step {what.resumed_step:,} " if what.resumed_step is not None else ""
     after = f"after {duration((what.resumed_ns - what.ended_ns) / 1e9)}" if what.ended_ns is not None else ""
-    anew = [NEW_STATE] if what.has_new_state else []
-    anew += [_value_change(change) for change in what.changes]
-    return "; ".join([f"{how}{at}", f"resumed {step}{after}".rstrip(), *anew])
+    changes = [NEW_STATE] if what.has_new_state else []
+    changes += [_value_change(change) for change in what.changes]
+    return "; ".join([f"{how}{at}", f"resumed {step}{after}".rstrip(), *changes])
 
 
 def _value_change(change: ValueChange) -> str:
@@ -95,7 +95,7 @@ def _value_change(change: ValueChange) -> str:
 
 
 def resumed(worker: WorkerDocument) -> str:
-    """``resumed at step 400: the optimizer began anew``; empty for a worker that continues nothing."""
+    """``resumed at step 400: the optimizer state was not restored``; empty for a worker that continues nothing."""
     if not worker.starts:
         return ""
     start = worker.starts[-1]

@@ -30,7 +30,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     **Trainings**
     A script may train several models in one process, or one in several stages. At each new one, windows, memory and
-    observations begin anew; see ``spans_trainings``.
+    observations start over; see ``spans_trainings``.
 
     **Enough observations**
     A rule is clear after ``least_observations`` windows with its data, however far apart they were captured.

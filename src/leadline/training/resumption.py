@@ -56,7 +56,7 @@ class Resumption:
         before = self._incarnations.counted_before
         steps = steps - before if steps is not None and steps > max(before, 0) else None
         if steps is None and given is None and end.step:
-            why = "the optimizer began anew, and " if self.has_new_state else ""
+            why = "the optimizer state was not restored, and " if self.has_new_state else ""
             note = (
                 f"resumed after the last captured step {end.step - 1:,}: {why}nothing tells the step of the "
                 "checkpoint; if it is another one: --resume-step"

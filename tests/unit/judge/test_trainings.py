@@ -61,7 +61,7 @@ def judged(tmp_path: Path, written: list[Part], rule: str = "Counted", name: str
     return result
 
 
-def test_memory_and_history_begin_anew_with_each_training(tmp_path: Path) -> None:
+def test_memory_and_history_start_over_with_each_training(tmp_path: Path) -> None:
     result = judged(tmp_path, parts((0, 5, 20)))
     assert [(finding.step, finding.training, finding.message) for finding in result.findings] == [
         (7, 2, "3 windows, 2 before (training 2, which began at step 5)"),

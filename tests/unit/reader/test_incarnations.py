@@ -246,7 +246,7 @@ def test_two_processes_of_a_rank_do_not_continue_the_same_streams(path: str) -> 
         (None, 5, 5, ""),
         (None, 12, 12, "steps 8 to 11 were not captured"),
         (None, None, 8, "after the last captured step 7"),
-        (None, 0, 8, "after the last captured step 7: the optimizer began anew"),
+        (None, 0, 8, "after the last captured step 7: the optimizer state was not restored"),
         (6, None, 6, ""),
         (6, 2, 6, ""),
     ],
@@ -277,7 +277,7 @@ def test_what_the_optimizer_had_counted_before_the_run_is_not_counted_again() ->
         assert resumption.place(no_count_of_this_run)[0] == StepPosition(40, 40)
 
 
-def test_an_optimizer_that_begins_anew_hides_no_step_and_its_count_holds_from_then_on(path: str) -> None:
+def test_an_optimizer_that_starts_over_hides_no_step_and_its_count_holds_from_then_on(path: str) -> None:
     clock_of: list[int] = []
 
     def resume(counted: int) -> Process:

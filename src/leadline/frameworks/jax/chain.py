@@ -39,7 +39,7 @@ class Chain:
         left = self._left() if self._left is not None else None
         return left is not None and self._taken is not None and _at(self._taken, arguments) is left
 
-    def begins_anew(self, arguments: Any) -> bool:
+    def begins_another(self, arguments: Any) -> bool:
         """Return whether a step begins another training; called before each step that is not deferred."""
         if self._taken is None:
             self._find(arguments)

@@ -163,7 +163,7 @@ class TrainingSteps:
         """Begin the first step of a call; what is captured of the others is computed now."""
         callbacks, owner = self._callbacks, call.owner.current
         owner.sites = call.sites
-        if isinstance(call, JittedCall) and owner.chain.begins_anew((call.args, call.kwargs)):
+        if isinstance(call, JittedCall) and owner.chain.begins_another((call.args, call.kwargs)):
             callbacks.begin_another_training(owner)
         if call.steps > 1:
             begun = callbacks.cost.begin()

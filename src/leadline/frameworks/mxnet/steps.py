@@ -180,9 +180,11 @@ class GluonSteps:
 
     def _frozen_of(self, trainer: Any) -> dict[str, float]:
         """Return the checks of the parameters whose own multiplier of the learning rate is 0."""
-        trained = {each.name: each.lr_mult for each in trainer._params if each.grad_req != "null"}
-        frozen = {name for name, multiplier in trained.items() if multiplier == 0}
-        return self._frozen.checks(frozen, trained.keys() - frozen)
+        multipliers = {
+            parameter.name: parameter.lr_mult for parameter in trainer._params if parameter.grad_req != "null"
+        }
+        frozen = {name for name, multiplier in multipliers.items() if multiplier == 0}
+        return self._frozen.checks(frozen, multipliers.keys() - frozen)
 
     def end_update(self, trainer: Any) -> None:
         """End an update. May raise ``TrainingStopped``."""

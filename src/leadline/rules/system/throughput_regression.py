@@ -49,8 +49,8 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
         processed at each step, a hotter GPU, other jobs on the machine.
     How it decides:
         Fires if ``median step time of the last window steps > factor * the lowest median`` of the earlier windows,
-        which follow one another from the first step. Each worker is evaluated separately, and anew when it begins
-        to train another model. The finding names the phase that grew most.
+        which follow one another from the first step. Each worker is evaluated separately, and from the
+        start again when it begins to train another model. The finding names the phase that grew most.
     Not a number:
         Only times are evaluated.
     Blind spots:

@@ -84,7 +84,7 @@ class LoopChecks:
         self._stale_gradients = StaleGradients()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
         self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
-        """The parameters of all optimizers that were inspected, by id, also of those that are gone."""
+        """By id, the parameters of all optimizers that were inspected, also of those that are gone."""
 
     def before_backward(self) -> None:
         """Handle the start of a backward pass."""
@@ -101,6 +101,7 @@ class LoopChecks:
                 model = self._models[optimizer] = _OptimizerChecks(
                     optimizer, self._label(optimizer), self._names, self._registry
                 )
+            self._once_held = {key: held for key, held in self._once_held.items() if held() is not None}
             self._once_held |= {id(parameter): weakref.ref(parameter) for parameter in parameters_of(optimizer)}
         steps = self._stale_gradients.before_update(optimizer) if model.is_tracked else 0
         if is_captured or model.is_tracked:

@@ -50,5 +50,7 @@ def test_a_change_is_described_with_the_steps_that_were_captured() -> None:
     change = ValueChange("Adam/lr", 0.002, 0.016, 350, 400)
     assert describe._value_change(change) == "Adam/lr 0.002 at step 350, 0.016 at step 400 (8 times that)"
     start = WorkerStart(1, 400, {"train": 400}, has_new_state=True)
-    assert describe.resumed(WorkerDocument(starts=(start,))) == "resumed at step 400: the optimizer began anew"
+    assert (
+        describe.resumed(WorkerDocument(starts=(start,))) == "resumed at step 400: the optimizer state was not restored"
+    )
     assert describe.resumed(WorkerDocument()) == ""

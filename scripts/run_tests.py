@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass
@@ -27,12 +28,18 @@ MAX_FAILED = 10
 UNSTEADY = "unsteady: passed only when run alone"
 WORKERS = "3"
 """One more than CI has cores, because tests that start processes also wait."""
-_PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder"]
+TEST_SECONDS = 600
+"""A test that takes longer is hung: its stacks are printed, its worker ends, and it is a failure."""
+_TIMEOUT = ["-o", f"faulthandler_timeout={TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
+_PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder", *_TIMEOUT]
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
 _RETRY_OPTION, _RECORD_OPTION = "--retry", "--record"
 _SHOWN = 60
 _LOAD = 3.0
 """How much longer than alone a test may take: beside others, and as the first of its worker that needs something."""
+
+
+_PROGRESS_SECONDS = 300.0
 
 
 @dataclass
@@ -75,14 +82,34 @@ class Record:
 
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Any:
         """Distribute the units of ``tests/units.py``; none if another distribution was asked for."""
-        if config.getoption("dist") != "loadscope" or not TESTS.is_relative_to(config.rootpath):
+        if config.getoption("dist") != "loadscope":
             return None
         from units import unit_of
         from xdist.scheduler import LoadScopeScheduling
 
         class Units(LoadScopeScheduling):
             def _split_scope(self, nodeid: str) -> str:
-                return unit_of(nodeid, config.rootpath)
+                is_ours = TESTS.is_relative_to(config.rootpath)
+                return unit_of(nodeid, config.rootpath) if is_ours else str(super()._split_scope(nodeid))
+
+            def _reschedule(self, node: Any) -> None:
+                """Keep tests ahead: a worker begins one when it knows the next, or that there is none."""
+                if node.shutting_down:
+                    return
+                while self.workqueue and self._pending_of(self.assigned_work[node]) <= 2:
+                    self._assign_work_unit(node)
+                if not self.workqueue:
+                    node.shutdown()
+
+            def remove_node(self, node: Any) -> str | None:
+                """Return the test that ended its worker, which is not run again; the worker's others are."""
+                for unit in self.assigned_work[node].values():
+                    for test, is_done in unit.items():
+                        if not is_done:
+                            unit[test] = True
+                            super().remove_node(node)
+                            return test
+                return super().remove_node(node)
 
         return Units(config, log)
 
@@ -93,6 +120,48 @@ class Record:
         terminalreporter.section(f"slowest {len(slowest)}: seconds, processor seconds, processes started")
         for test, cost in slowest:
             terminalreporter.line(f"{cost.seconds:7.1f} {cost.processor_seconds:7.1f} {cost.processes:3}  {test}")
+
+
+class Progress:
+    """Pytest plugin of the controlling process that says at once what failed, and every five minutes what is running.
+
+    So the output of a run that never ends tells where it was.
+    """
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._running: dict[str, float] = {}
+        self._ended = 0
+        self._over = threading.Event()
+
+    def pytest_sessionstart(self) -> None:
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def pytest_sessionfinish(self) -> None:
+        self._over.set()
+
+    def pytest_runtest_logstart(self, nodeid: str) -> None:
+        self._running[nodeid] = time.monotonic()
+
+    def pytest_runtest_logfinish(self, nodeid: str) -> None:
+        self._running.pop(nodeid, None)
+        self._ended += 1
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            message = crash.message if crash else str(report.longrepr)
+            self._say(f"FAILED in {report.when}: {report.nodeid} - {message.strip().partition(chr(10))[0][:300]}")
+
+    def _run(self) -> None:
+        while not self._over.wait(_PROGRESS_SECONDS):
+            now = time.monotonic()
+            running = [f"{test} ({now - began:.0f} s)" for test, began in list(self._running.items())]
+            self._say(f"{self._ended} tests ended, running: {', '.join(running) or 'none'}")
+
+    def _say(self, text: str) -> None:
+        sys.__stdout__.write(f"\n[{time.monotonic() - self._began:.0f} s] {text}\n")
+        sys.__stdout__.flush()
 
 
 class RetryRecord(Record):
@@ -118,7 +187,7 @@ def main(arguments: list[str]) -> int:
     is_recorded = _RECORD_OPTION in arguments
     arguments = [word for word in arguments if word != _RECORD_OPTION]
     record, began = Record(), time.monotonic()
-    status = pytest.main([*_PARALLEL, "--dist", "loadscope", *arguments], plugins=[record])
+    status = pytest.main([*_PARALLEL, "--dist", "loadscope", *arguments], plugins=[record, Progress()])
     write_costs(record, time.monotonic() - began)
     if is_recorded:
         write_durations(record)
@@ -145,7 +214,7 @@ def retry(cache: Path, arguments: list[str]) -> int:
     """Run the failed tests of a pytest cache one after the other; 0 if all of them pass."""
     failed = json.loads((cache / "v" / "cache" / "lastfailed").read_text(encoding="utf-8"))
     record = RetryRecord()
-    status = pytest.main([*arguments, *_SEQUENTIAL, "-o", f"cache_dir={cache}"], plugins=[record])
+    status = pytest.main([*_TIMEOUT, *arguments, *_SEQUENTIAL, "-o", f"cache_dir={cache}"], plugins=[record])
     return int(status) or int(set(record.unsteady) != set(failed))
 
 

@@ -180,6 +180,21 @@ def test_a_unit_test_that_computes_for_seconds_fails_the_run(tmp_path: Path, pla
     assert cost["processes"] == 1
 
 
+def test_a_failure_is_said_at_once(tmp_path: Path) -> None:
+    _, said = tried(tmp_path, wrong=WRONG, fine=FINE)
+    before = said.partition("= FAILURES =")[0]
+    assert re.search(r"^\[\d+ s\] FAILED in call: test_wrong.py::test_wrong - assert False$", before, re.M), said
+
+
+def test_a_test_that_never_ends_is_a_failure_with_its_stack(tmp_path: Path) -> None:
+    hung = "import time\ndef test_hung(): time.sleep(1000)\n"
+    status, said = tried(tmp_path, "-o", "faulthandler_timeout=1", "-n", "1", hung=hung, fine=FINE)
+    assert status == 1
+    assert "in test_hung" in said
+    assert "crashed while running 'test_hung.py::test_hung'" in said
+    assert summaries(said) == ["1 failed, 1 passed"]
+
+
 @pytest.mark.parametrize("options", [["-k", "first"], ["test_first.py", "-n", "1"], ["test_first.py::test_first_time"]])
 def test_options_and_paths_apply_to_both_runs(tmp_path: Path, options: list[str]) -> None:
     status, said = tried(tmp_path, *options, first=FIRST_TIME, wrong=WRONG)

@@ -149,6 +149,8 @@ class Progress:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
+            if report.when == "???":  # its worker ended
+                self._running.pop(report.nodeid, None)
             crash = getattr(report.longrepr, "reprcrash", None)
             message = crash.message if crash else str(report.longrepr)
             self._say(f"FAILED in {report.when}: {report.nodeid} - {message.strip().partition(chr(10))[0][:300]}")

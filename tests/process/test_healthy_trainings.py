@@ -20,6 +20,7 @@ NOT_CLEAR = {
     "rising_validation_loss": ("undecided", set(KINDS)),  # they have no validation, or few evaluations
     "unscaled_input": ("not_applicable", {"rnn", "transformer"}),  # they are given token numbers
     "diverging_loss": ("not_applicable", {"gan", "vae", "policy_gradient"}),  # guessing has no loss there
+    "sorted_batches": ("not_applicable", {"vae", "policy_gradient", "regression"}),  # their labels are no classes
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""

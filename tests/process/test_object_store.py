@@ -59,6 +59,7 @@ class Server:
         self._make = ThreadedMotoServer
         self._server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
         self._server.start()
+        self._is_running = True
         self.port = self._server.get_host_and_port()[1]
 
     @property
@@ -66,12 +67,17 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        self._server.stop()
+        if self._is_running:
+            self._server.stop()
+        self._is_running = False
 
     def start(self) -> None:
-        """Start again at the same address with the same contents."""
+        """Start again at the same address with the same contents, unless it runs."""
+        if self._is_running:
+            return
         self._server = self._make(ip_address="127.0.0.1", port=self.port, verbose=False)
         self._server.start()
+        self._is_running = True
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +229,7 @@ def test_a_store_that_is_away_costs_no_bit_and_no_record(server: Server, place: 
     try:
         wait_for(lambda: any(key.startswith("series/") for key in keys(server, "away")), "captured data in the store")
         watching = leadline.open_run(f"{ROOT}/away")
-        assert watching.status == "InProgress"
+        wait_for(lambda: watching.refresh().status == "InProgress", "the first step")
         train_through_outage(server, place, watching)
     finally:
         server.start()

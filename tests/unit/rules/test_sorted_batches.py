@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from leadline.records.series import TensorInfo
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Verdict
 from leadline.rules.losses.sorted_batches import SortedBatches
 from leadline.testing.runs import ArrayStatistics
 from leadline.testing.windows import verdicts
@@ -62,7 +62,7 @@ def test_real_and_generated_samples_are_in_no_order(loop: list[list[np.ndarray]]
 
 @pytest.mark.parametrize("loss", ["MSELoss", "Net.smooth_l1_loss", "l2loss0", "mean_squared_error", "log_cosh"])
 def test_signs_of_a_regression_are_no_classes(loss: str) -> None:
-    assert isinstance(judge([[REAL], [FAKE]] * 5, loss), Undecided)
+    assert isinstance(judge([[REAL], [FAKE]] * 5, loss), NotApplicable)
 
 
 def test_criteria_are_judged_apart() -> None:

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, is_regression
 from leadline.rules.messages import suspected, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Window
+    from leadline.reader.window import TensorVector, Window
     from leadline.rules.losses.class_counts import Counts
 
 _MIN_LABELS: Final = 8
@@ -118,6 +118,8 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
     def evaluate(self, window: Window) -> Verdict:
         judged = [(worker, step.tensor, window.memory[worker, name]) for (worker, name), step in _steps(window).items()]
         if not judged:
+            if any(is_regression(vector) for vector in _labels(window)):
+                return NotApplicable("the labels of a regression have no classes")
             return Undecided(f"no batch of {_MIN_LABELS} labels with classes was captured at this step")
         sorted_ones = [each for each in judged if each[2].are_sorted()]
         for worker, tensor, batches in sorted_ones:
@@ -144,8 +146,8 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
 def _steps(window: Window) -> dict[_Key, _Step]:
     """Return the labels of this step, by worker and criterion, where there are enough."""
     steps: dict[_Key, _Step] = {}
-    for vector in window.vectors("class_counts"):
-        if "labels" not in vector.collections or is_regression(vector):
+    for vector in _labels(window):
+        if is_regression(vector):
             continue
         key = vector.worker, _POSITION.sub("", vector.tensor)
         if key in steps:
@@ -153,3 +155,7 @@ def _steps(window: Window) -> dict[_Key, _Step]:
         else:
             steps[key] = _Step(vector.tensor, vector.values)
     return {key: step for key, step in steps.items() if step.counts.sum() >= _MIN_LABELS}
+
+
+def _labels(window: Window) -> list[TensorVector]:
+    return [vector for vector in window.vectors("class_counts") if "labels" in vector.collections]

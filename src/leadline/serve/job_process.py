@@ -16,7 +16,7 @@ from leadline.serve.custom_rules import CustomRules
 from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
-from leadline.serve.run_configuration import options, other_actions, run_config
+from leadline.serve.run_configuration import options, other_actions, run_config, unselected_collections
 from leadline.serve.s3_files import S3Files
 from leadline.serve.sdk_drivers import place_drivers
 from leadline.serve.training_job import JobProgress, StatusTransition
@@ -132,6 +132,8 @@ class JobProcess:
         self._request = self._folder.specification().request  # UpdateTrainingJob may have changed it meanwhile
         for action in other_actions(self._request, self._specification.targets):
             _log(f"action {action}: not performed; see leadline serve --help")
+        for collection in unselected_collections(self._request):
+            _log(f"collection {collection}: it has no include_regex; only what the script adds to it is saved")
         words = options(run_config(self._request, self._specification.targets))
         instances = Instances(self._engine(), self._folder, self._request, environments, words)
         self._enter("Training")

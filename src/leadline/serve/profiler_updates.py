@@ -17,7 +17,9 @@ from leadline.records.request import ControlRequest, Profile
 from leadline.serve.api_error import invalid
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.processing_operations import new_evaluation
+from leadline.serve.request_check import update_violations
 from leadline.serve.run_configuration import ConfiguredRule, check
+from leadline.serve.service_model import refuse
 from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob
 from leadline.store import layout
 from leadline.store.control import new_request_id
@@ -43,6 +45,7 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     profiler = job.request.get(_CONFIG, {}) | given
     changed = job.request | {_CONFIG: profiler, _RULES: [*job.request.get(_RULES, []), *entries]}
     run = queue.folder(job).run
+    refuse(update_violations(request, [rule.name for rule in job.rules], queue.folder(job).runs))
     try:
         check(changed, queue.settings.targets, run)
         rules = [ConfiguredRule(entry, True) for entry in entries]

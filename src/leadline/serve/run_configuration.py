@@ -100,7 +100,8 @@ class ConfiguredRule:
     @property
     def other_jobs(self) -> list[str]:
         """The jobs that it compares with."""
-        return [_run_of_trial(value) for name, value in sorted(self._given.items()) if OTHER_TRIAL.fullmatch(name)]
+        trials = [value for name, value in sorted(self._given.items()) if OTHER_TRIAL.fullmatch(name)]
+        return [job_of_trial(uri) or uri for uri in trials]
 
     def specification(self) -> RuleSpec:
         """Return a built-in rule for the run."""
@@ -108,10 +109,10 @@ class ConfiguredRule:
         return RuleSpec(self.name, canonical(self.kind), rule_parameters(self._given) | others, "", _OPTION)
 
 
-def _run_of_trial(uri: str) -> str:
-    """Return the name of the run whose tensors are at a URI: a job of this server, or else the URI."""
+def job_of_trial(uri: str) -> str | None:
+    """Return the name of the job whose tensors are at a URI; None: it is not where a job has them."""
     match = _TRIAL_OF_JOB.fullmatch(uri)
-    return match[1] if match else uri
+    return match[1] if match else None
 
 
 def configured_rules(request: Mapping[str, Any]) -> list[ConfiguredRule]:
@@ -208,6 +209,13 @@ def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:
     if settings.hook["include_regex"]:
         listed.append(CollectionSettings("included", tuple(settings.hook["include_regex"])))
     return tuple(dict.fromkeys(item for entry in listed for item in collection_items(entry, steps, reductions)))
+
+
+def unselected_collections(request: Mapping[str, Any]) -> list[str]:
+    """Return the collections of a request that select nothing themselves: a script may add tensors to them."""
+    settings = parse_settings(request.get("DebugHookConfig", {}), DEFAULT_INTERVAL)
+    steps = settings.hook["save_config"]
+    return [entry.name for entry in settings.collections if next(collection_items(entry, steps, None), None) is None]
 
 
 def options(config: RunConfig) -> Sequence[str]:

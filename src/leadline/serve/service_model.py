@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 from botocore.loaders import Loader
@@ -46,15 +47,19 @@ def validate(operation: OperationModel, request: Any) -> None:
     Raises:
         ApiError: A value has the wrong type (``SerializationException``), or breaks a constraint.
     """
-    if operation.input_shape is None:
-        return
-    broken: list[str] = []
-    for violation in _violations(operation.input_shape, request, ""):
-        broken.append(violation)
-        if len(broken) == _MAX_VIOLATIONS:
-            break
-    if broken:
-        raise invalid(f"{counted(len(broken), 'validation error')} detected: {'; '.join(broken)}")
+    if operation.input_shape is not None:
+        refuse(_violations(operation.input_shape, request, ""))
+
+
+def refuse(violations: Iterable[str]) -> None:
+    """Refuse a request with broken constraints.
+
+    Raises:
+        ApiError: There is one.
+    """
+    found = list(islice(violations, _MAX_VIOLATIONS))
+    if found:
+        raise invalid(f"{counted(len(found), 'validation error')} detected: {'; '.join(found)}")
 
 
 def _violations(shape: Shape, value: Any, path: str) -> Iterator[str]:
@@ -69,10 +74,10 @@ def _violations(shape: Shape, value: Any, path: str) -> Iterator[str]:
 def _structure(shape: Any, value: Mapping[str, Any], path: str) -> Iterator[str]:
     for name in shape.required_members:
         if value.get(name) is None:
-            yield _broken(None, _join(path, name), "Member must not be null")
+            yield broken(None, _join(path, name), "Member must not be null")
     for name, item in value.items():
         if name not in shape.members:
-            yield _broken(item, _join(path, name), "there is no such member")
+            yield broken(item, _join(path, name), "there is no such member")
         elif item is not None:
             yield from _violations(shape.members[name], item, _join(path, name))
 
@@ -95,19 +100,19 @@ def _string(shape: Any, value: str, path: str) -> Iterator[str]:
     yield from _length(shape, value, path)
     if shape.enum and value not in shape.enum:
         shown = ", ".join(shape.enum[:_MAX_VIOLATIONS])
-        yield _broken(value, path, f"Member must satisfy enum value set: [{shown}]")
+        yield broken(value, path, f"Member must satisfy enum value set: [{shown}]")
     pattern = shape.metadata.get("pattern")
     if pattern is not None and not _compiled(pattern).fullmatch(value):
-        yield _broken(value, path, f"Member must satisfy regular expression pattern: {pattern}")
+        yield broken(value, path, f"Member must satisfy regular expression pattern: {pattern}")
 
 
 def _number(shape: Any, value: float, path: str) -> Iterator[str]:
     least, most = shape.metadata.get("min", -math.inf), shape.metadata.get("max", math.inf)
     size = {"integer": _INTEGER, "long": _LONG}.get(shape.type_name, math.inf)
     if value < max(least, -size):
-        yield _broken(value, path, f"Member must have value greater than or equal to {max(least, -size)}")
+        yield broken(value, path, f"Member must have value greater than or equal to {max(least, -size)}")
     elif value > most or value >= size:
-        yield _broken(value, path, f"Member must have value less than or equal to {min(most, size - 1)}")
+        yield broken(value, path, f"Member must have value less than or equal to {min(most, size - 1)}")
 
 
 def _boolean(shape: Any, value: bool, path: str) -> Iterator[str]:
@@ -117,9 +122,9 @@ def _boolean(shape: Any, value: bool, path: str) -> Iterator[str]:
 def _length(shape: Any, value: Any, path: str) -> Iterator[str]:
     least, most = shape.metadata.get("min", 0), shape.metadata.get("max", math.inf)
     if len(value) < least:
-        yield _broken(value, path, f"Member must have length greater than or equal to {least}")
+        yield broken(value, path, f"Member must have length greater than or equal to {least}")
     elif len(value) > most:
-        yield _broken(value, path, f"Member must have length less than or equal to {most}")
+        yield broken(value, path, f"Member must have length less than or equal to {most}")
 
 
 _CHECKS: Final[Mapping[str, Callable[[Any, Any, str], Iterator[str]]]] = {
@@ -134,7 +139,8 @@ _CHECKS: Final[Mapping[str, Callable[[Any, Any, str], Iterator[str]]]] = {
 }
 
 
-def _broken(value: Any, path: str, constraint: str) -> str:
+def broken(value: Any, path: str, constraint: str) -> str:
+    """Return in the words of AWS which constraint a value breaks; None is a value that is missing."""
     return f"Value '{_shown(value)}' at '{path}' failed to satisfy constraint: {constraint}"
 
 

@@ -15,7 +15,9 @@ from leadline.serve.job_queue import JobQueue, ServerSettings, created
 from leadline.serve.listing import Entry, listed
 from leadline.serve.processing_operations import new_evaluation
 from leadline.serve.profiler_updates import update
+from leadline.serve.request_check import job_violations
 from leadline.serve.run_configuration import check, configured_rules
+from leadline.serve.service_model import refuse
 from leadline.serve.training_description import describe
 from leadline.serve.training_job import TrainingJob, seconds
 
@@ -41,8 +43,8 @@ class TrainingOperations:
         name = request["TrainingJobName"]
         if self._queue.find(name) is not None:
             raise ApiError(IN_USE, f"Job name must be unique, and there is already a training job {name}")
-        tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
         _check(request, self._queue.settings)
+        tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
         now = time.time_ns()
         rules = tuple(
             replace(new_evaluation(name, rule, now), status="Stopped" if rule.is_off(request) else "InProgress")
@@ -135,10 +137,12 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
     Raises:
         ApiError: It needs what there is not, or its program, rules or collections are invalid.
     """
+    folder = JobFolder(settings.folder, request["TrainingJobName"])
+    refuse(job_violations(request, folder.runs))
     resources = request.get("ResourceConfig", {})
     if "InstanceGroups" in resources:
         raise ApiError(LIMIT, "leadline serve has no instance groups: give InstanceCount")
-    if not 1 <= resources.get("InstanceCount", 1) <= _MAX_INSTANCES:
+    if resources.get("InstanceCount", 1) > _MAX_INSTANCES:
         raise ApiError(LIMIT, f"leadline serve runs all instances on one machine: at most {_MAX_INSTANCES}")
     algorithm = request.get("AlgorithmSpecification", {})
     if container.PROGRAM not in request.get("HyperParameters", {}) and not algorithm.get("ContainerEntrypoint"):
@@ -155,6 +159,6 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
         if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith(_S3):
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
-        check(request, settings.targets, JobFolder(settings.folder, request["TrainingJobName"]).run)
+        check(request, settings.targets, folder.run)
     except LeadlineError as error:
         raise invalid(str(error)) from None

@@ -106,10 +106,13 @@ def test_refused_jobs(caller: Caller) -> None:
     for change, message in (
         ({"HyperParameters": {"lr": "0.1"}}, "there is no program"),
         ({"OutputDataConfig": {"S3OutputPath": "https://bucket/x"}}, "OutputDataConfig.S3OutputPath must begin with"),
-        ({"DebugRuleConfigurations": [_rule("NoSuchRule")]}, "no rule named 'NoSuchRule'"),
-        ({"DebugRuleConfigurations": [_rule("VanishingGradient", limit="3")]}, "no parameter of vanishing_gradient"),
+        ({"DebugRuleConfigurations": [_rule("NoSuchRule")]}, "there is no such rule"),
+        (
+            {"DebugRuleConfigurations": [_rule("VanishingGradient", limit="3")]},
+            "no such parameter of vanishing_gradient",
+        ),
         ({"DebugRuleConfigurations": [_rule("VanishingGradient", threshold="low")]}, "threshold must be a number"),
-        ({"DebugRuleConfigurations": [_rule("VanishingGradient"), _rule("VanishingGradient")]}, "two rules are named"),
+        ({"DebugRuleConfigurations": [_rule("VanishingGradient"), _rule("VanishingGradient")]}, "must be unique"),
     ):
         code, text = caller.error("CreateTrainingJob", **second | change)
         assert (code, message in text) == ("ValidationException", True), text
@@ -185,8 +188,8 @@ def test_profiler_rules_of_a_job_without_profiling_are_not_evaluated(caller: Cal
     ("change", "message"),
     [
         ({"ProfilerConfig": {"S3OutputPath": "s3://other/path"}}, "cannot be changed"),
-        ({"ProfilerConfig": {"ProfilingIntervalInMilliseconds": 7}}, "must be one of 100, 200, 500"),
-        ({"ProfilerRuleConfigurations": CREATE["ProfilerRuleConfigurations"]}, "two rules are named"),
+        ({"ProfilerConfig": {"ProfilingIntervalInMilliseconds": 7}}, "enum value set: [100, 200, 500"),
+        ({"ProfilerRuleConfigurations": CREATE["ProfilerRuleConfigurations"]}, "must be unique"),
         ({"RemoteDebugConfig": {"EnableRemoteDebug": True}}, "cannot change RemoteDebugConfig"),
     ],
 )

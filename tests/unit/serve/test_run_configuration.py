@@ -22,6 +22,7 @@ from leadline.serve.run_configuration import (
     options,
     other_actions,
     run_config,
+    unselected_collections,
 )
 
 
@@ -139,6 +140,7 @@ def test_steps_of_a_collection_that_is_listed_twice_are_all_captured_in_any_orde
     [
         ("DetailedProfilingConfig", '{"StartStep": 5, "NumSteps": 1, }', "detailed:at=5,for=1"),
         ("DataloaderProfilingConfig", "{}", "dataloader:at=7,for=1"),
+        ("DataLoaderProfilingConfig", "{}", "dataloader:at=7,for=1"),  # as the reference of the API spells it
         (
             "PythonProfilingConfig",
             '{"StartStep": 2, "NumSteps": 4, "ProfilerName": "cprofile", "cProfileTimer": "cpu_time", }',
@@ -222,3 +224,11 @@ def test_no_texts_in_a_valid_structure_cause_another_error_than_a_typed_one(
         caller.call("DeleteTrainingJob", TrainingJobName="first")
     else:
         assert document["__type"] in ("ValidationException", "SerializationException")
+
+
+def test_collections_that_only_the_script_can_fill_are_named() -> None:
+    names = ("losses", "mine", "selected", "relu_output")
+    entries = [{"CollectionName": name} for name in names]
+    entries[2]["CollectionParameters"] = {"include_regex": "relu"}
+    assert unselected_collections({"DebugHookConfig": {"CollectionConfigurations": entries}}) == ["mine"]
+    assert unselected_collections({}) == []

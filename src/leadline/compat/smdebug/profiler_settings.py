@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from leadline.errors import ConfigurationError
+from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS
 
 CONFIG_PATH_ENV_STR: Final = "SMPROFILER_CONFIG_PATH"
 DEFAULT_CONFIG_PATH: Final = "/opt/ml/input/config/profilerconfig.json"
@@ -32,11 +33,22 @@ _TIMERS: Final = {
     "off_cpu_time": "off_cpu",
     "off_cpu": "off_cpu",
 }
+_PROFILERS: Final = ("cprofile", "pyinstrument")
 _KEYS: Final = {
     key.lower(): key
-    for key in ("StartStep", "NumSteps", _START_TIME, "DurationInSeconds", "Duration", "ProfilerName", "cProfileTimer")
+    for key in (
+        *("StartStep", "NumSteps", _START_TIME, "DurationInSeconds", "Duration"),
+        *("ProfilerName", "cProfileTimer", "MetricsRegex"),
+    )
 }
 """The keys of a window's table, which smdebug compares without their case."""
+_TABLES: Final = (*_WINDOWS, "HorovodProfilingConfig", "SMDataParallelProfilingConfig")
+PARAMETERS: Final = (
+    *_TABLES,
+    *("LocalPath", "RotateMaxFileSizeInBytes", "RotateFileCloseIntervalInSeconds", "FileOpenFailThreshold"),
+    *("CPUProfilingDuration", "SMPFileRotationSecs"),
+)
+"""The keys of ``ProfilingParameters``, in any case; the last two are those of SageMaker Profiler."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,20 +117,38 @@ def profile_windows(parameters: Mapping[str, str]) -> Iterator[str]:
     """Yield the profile windows of ProfilingParameters, in the syntax of ``--profile``.
 
     Raises:
-        ConfigurationError: A configuration of profiling is no table.
+        ConfigurationError: A configuration of profiling is no table, or has a value that is not allowed.
     """
+    texts = {key.lower(): text for key, text in parameters.items()}
     for key, (kind, step, count) in _WINDOWS.items():
-        if key in parameters:
-            given = _literal(key, parameters[key])
+        if key.lower() in texts:
+            given = _literal(key, texts[key.lower()])
             name = "pyinstrument" if str(given.get("ProfilerName", "")).lower() == "pyinstrument" else kind
             timer = _TIMERS.get(str(given.get("cProfileTimer", "")).lower()) if name == "cprofile" else None
             keys = [f"at={_begin(given, step)}", f"for={_length(given, count)}", *([f"timer={timer}"] if timer else [])]
             yield f"{name}:{','.join(keys)}"
 
 
+def check_table(key: str, text: str) -> None:
+    """Check the value of a key of ``ProfilingParameters``, if it is a table.
+
+    Raises:
+        ConfigurationError: A key or value of the table is none that Debugger knows.
+    """
+    if key.lower() not in (name.lower() for name in _TABLES):
+        return
+    given = _literal(key, text)
+    allowed = {"ProfilerName": _PROFILERS, "cProfileTimer": (*_TIMERS, "default")}
+    for name, value in given.items():
+        if name not in _KEYS.values():
+            raise UnknownNameError(f"key of {key}", name, _KEYS.values())
+        if name in allowed and str(value).lower() not in allowed[name]:
+            raise ConfigurationError(f"{name} must be one of {', '.join(allowed[name])}, not {value!r}")
+
+
 def _begin(given: Mapping[str, Any], step: int) -> str:
     if _START_TIME not in given or "StartStep" in given:
-        return str(given.get("StartStep", step))
+        return str(_whole("StartStep", given.get("StartStep", step), least=0))
     try:
         return datetime.fromtimestamp(float(given[_START_TIME]), UTC).isoformat()
     except (TypeError, ValueError, OverflowError, OSError):
@@ -128,7 +158,23 @@ def _begin(given: Mapping[str, Any], step: int) -> str:
 def _length(given: Mapping[str, Any], count: int) -> str:
     """Return the length; SDK v2 writes ``Duration`` where the guide has ``DurationInSeconds``."""
     seconds = given.get("DurationInSeconds", given.get("Duration"))
-    return f"{seconds}s" if seconds is not None and "NumSteps" not in given else str(given.get("NumSteps", count))
+    if seconds is None or "NumSteps" in given:
+        return str(_whole("NumSteps", given.get("NumSteps", count), least=1, most=MAX_STEPS))
+    try:
+        is_valid = 0 < float(seconds) <= MAX_SECONDS
+    except (TypeError, ValueError):
+        is_valid = False
+    if not is_valid:
+        raise ConfigurationError(f"DurationInSeconds must be above 0, and at most {MAX_SECONDS:g}, not {seconds!r}")
+    return f"{float(seconds):f}".rstrip("0").rstrip(".") + "s"
+
+
+def _whole(key: str, value: Any, *, least: int, most: int | None = None) -> int:
+    number = int(value) if isinstance(value, int) or (isinstance(value, str) and value.isdecimal()) else -1
+    if number < least or (most is not None and number > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise ConfigurationError(f"{key} must be a whole number {bounds}, not {value!r}")
+    return number
 
 
 def _literal(key: str, text: str) -> dict[str, Any]:

@@ -24,6 +24,17 @@ DEFAULT_SAGEMAKER_TENSORBOARD_PATH: Final = "/opt/ml/input/config/tensorboardout
 DEFAULT_RESOURCE_CONFIG_FILE: Final = "/opt/ml/input/config/resourceconfig.json"
 _NUMBERS: Final = ("save_interval", "start_step", "end_step")
 _REDUCTION: Final = ("reductions", "save_raw_tensor", "save_shape")
+_STEPS: Final = (*_NUMBERS, "save_steps")
+_OF_COLLECTION: Final = {*_REDUCTION, "include_regex", "save_histogram"}
+_OF_HOOK: Final = {
+    *_REDUCTION,
+    *("include_regex", "save_all", "include_workers", "export_tensorboard", "tensorboard_dir"),
+}
+_PREFIXED: Final = {*_STEPS, *(f"{mode.name.lower()}.{key}" for mode in ModeKeys for key in _STEPS)}
+HOOK_PARAMETERS: Final = frozenset(_OF_HOOK | _PREFIXED)
+"""What ``HookParameters`` can contain; others are ignored in a file, and refused in a request."""
+COLLECTION_PARAMETERS: Final = frozenset(_OF_COLLECTION | _PREFIXED)
+"""What ``CollectionParameters`` can contain."""
 _TRUTH: Final = {"true": True, "false": False}
 
 

@@ -300,7 +300,9 @@ def test_the_log_is_read_as_clients_of_cloudwatch_do(jobs: dict[str, Any], serve
     (stream,) = logs.describe_log_streams(logGroupName=group, logStreamNamePrefix="healthy/")["logStreams"]
     request = {"logGroupName": group, "logStreamName": stream["logStreamName"], "startFromHead": True}
     events = logs.get_log_events(**request)
-    assert "trained 60 steps" in [event["message"] for event in events["events"]]
+    times = {event["message"]: event["timestamp"] / 1000 for event in events["events"]}
+    phases = {row["Status"]: row["StartTime"].timestamp() for row in jobs["healthy"]["SecondaryStatusTransitions"]}
+    assert phases["Training"] < times["trained 60 steps"] < phases["Uploading"] + 0.001  # it was written then
     assert logs.get_log_events(**request, nextToken=events["nextForwardToken"])["events"] == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from dataclasses import dataclass
 from typing import Any, Final
@@ -108,6 +109,10 @@ class JobFolder:
     def rule_log(self, name: str) -> str:
         """Return the path of the standard output and error of a custom rule."""
         return os.path.join(self.path, _CUSTOM_RULES, f"{name}.log")
+
+    def logs(self) -> list[str]:
+        """Return the paths of the logs of the training and of the custom rules, as far as there are any."""
+        return [self.log, *glob.glob(os.path.join(glob.escape(self.path), _CUSTOM_RULES, "*.log"))]
 
     def rule_result(self, name: str) -> CustomRuleResult | None:
         """Return the result of a custom rule; None: it has none yet."""

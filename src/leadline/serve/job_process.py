@@ -6,6 +6,7 @@ import os
 import sys
 import tarfile
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
@@ -16,6 +17,7 @@ from leadline.serve.custom_rules import CustomRules
 from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
+from leadline.serve.log_times import LogTimes
 from leadline.serve.run_configuration import options, other_actions, run_config, unselected_collections
 from leadline.serve.s3_files import S3Files
 from leadline.serve.sdk_drivers import place_drivers
@@ -66,6 +68,12 @@ class JobProcess:
 
     def run(self) -> None:
         """Run the job; how it ended is recorded in the job folder."""
+        with LogTimes(self._folder.logs):
+            end, failure = self._run()
+        self._finish(end, failure)
+
+    def _run(self) -> tuple[str, str]:
+        """Run the job; return how it ended, and why if it failed."""
         end, failure = "Failed", ""
         try:
             environments = {host: container.prepare(self._folder, self._specification, host) for host in self._hosts}
@@ -73,15 +81,14 @@ class JobProcess:
             self._download()
             end, failure = self._train(environments)
             if end == "Stopped" and not self._has_entered("Training"):
-                self._finish(end)
-                return
+                return end, ""
             self._enter("Uploading")
             self._trial.finish()
             artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed")
         except (LeadlineError, OSError, tarfile.TarError) as error:
             end, failure = "Failed", failure or f"ClientError: {error}"
             _log(failure)
-        self._finish(end, failure)
+        return end, failure
 
     def _enter(self, status: str) -> None:
         transition = StatusTransition(status, time.time_ns(), _MESSAGES[status])
@@ -193,18 +200,7 @@ class JobProcess:
             return "Stopped", ""
         if code == 0:
             return "Completed", ""
-        return "Failed", f"AlgorithmError: {self._error()}, exit code: {code}"
-
-    def _error(self) -> str:
-        """Return what the training wrote to ``output/failure``, its exception, or the last line of its log."""
-        for path in [self._folder.in_container("output", "failure", host=host) for host in self._hosts]:
-            with suppress(OSError), open(path, errors="replace") as file:
-                return file.read(_MAX_FAILURE)
-        errors = [worker.error for worker in read_workers(self._folder.run).values() if worker.error]
-        if errors:
-            return errors[0]
-        with open(self._folder.log, errors="replace") as file:
-            return last_error(file.read()) or "no output"
+        return "Failed", f"AlgorithmError: {failure_reason(self._folder, self._hosts)}, exit code: {code}"
 
 
 def private_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
@@ -215,6 +211,19 @@ def private_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
     """
     safe = tarfile.data_filter(member, folder)
     return safe if safe.mode is None else safe.replace(mode=safe.mode & ~PRIVATE_UMASK, deep=False)
+
+
+def failure_reason(folder: JobFolder, hosts: Iterable[str]) -> str:
+    """Return what the training wrote to ``output/failure``, its exception, or the last line of its log."""
+    for path in [folder.in_container("output", "failure", host=host) for host in hosts]:
+        with suppress(OSError), open(path, errors="replace") as file:
+            if text := file.read(_MAX_FAILURE).strip():
+                return text
+    errors = [worker.error for worker in read_workers(folder.run).values() if worker.error]
+    if errors:
+        return errors[0]
+    with open(folder.log, errors="replace") as file:
+        return last_error(file.read()) or "no output"
 
 
 def last_error(log: str) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any, Final
 
 from leadline.serve.api_error import NOT_FOUND, ApiError
 from leadline.serve.job_folder import FIRST_HOST
 from leadline.serve.job_queue import JobQueue
+from leadline.serve.log_times import first_and_last, line_times
 
 TRAINING_LOGS: Final = "/aws/sagemaker/TrainingJobs"
 PROCESSING_LOGS: Final = "/aws/sagemaker/ProcessingJobs"
@@ -28,7 +31,7 @@ class _Stream:
     """The name of the training or processing job."""
     path: str
     time_ms: int
-    """The creation of the job, which is also the time of all its lines: their own times are not recorded."""
+    """The creation of the job."""
 
     @property
     def name(self) -> str:
@@ -52,7 +55,7 @@ class LogOperations:
         prefix = request.get("logStreamNamePrefix", "")
         return {
             "logStreams": [
-                {"logStreamName": stream.name, "creationTime": stream.time_ms, "firstEventTimestamp": stream.time_ms}
+                {"logStreamName": stream.name, "creationTime": stream.time_ms, **_event_times(stream)}
                 for stream in self._streams(request)
                 if stream.name.startswith(prefix)
             ]
@@ -69,10 +72,14 @@ class LogOperations:
             raise ApiError("InvalidParameterException", "The specified nextToken is invalid.")
         begin = int(match[1])
         lines, end = _read_lines(stream.path, begin, min(request.get("limit", _MAX_EVENTS), _MAX_EVENTS))
-        is_wanted = request.get("startTime", 0) <= stream.time_ms < request.get("endTime", stream.time_ms + 1)
-        events = [{"timestamp": stream.time_ms, "message": line, "ingestionTime": stream.time_ms} for line in lines]
+        times = line_times(stream.path, accumulate(map(len, lines), initial=begin))[1:]
+        since, until = request.get("startTime", 0), request.get("endTime", math.inf)
         return {
-            "events": events if is_wanted else [],
+            "events": [
+                {"timestamp": at, "message": _text(line), "ingestionTime": at}
+                for at, line in zip(times, lines, strict=True)
+                if since <= at < until
+            ],
             "nextForwardToken": f"f/{end}",
             "nextBackwardToken": f"b/{begin}",
         }
@@ -92,11 +99,20 @@ class LogOperations:
         return streams
 
 
-def _read_lines(path: str, begin: int, count: int) -> tuple[list[str], int]:
+def _event_times(stream: _Stream) -> dict[str, int]:
+    times = first_and_last(stream.path)
+    return {"firstEventTimestamp": times[0], "lastEventTimestamp": times[1]} if times is not None else {}
+
+
+def _text(line: bytes) -> str:
+    return line.decode(errors="replace").rstrip("\r\n")
+
+
+def _read_lines(path: str, begin: int, count: int) -> tuple[list[bytes], int]:
     """Return complete lines from an offset on, and the offset behind them."""
     with open(path, "rb") as file:
         file.seek(begin)
         data = file.read(_MAX_BYTES)
     end = len(data) if len(data) == _MAX_BYTES and b"\n" not in data else data.rfind(b"\n") + 1
     lines = data[:end].splitlines(keepends=True)[:count]
-    return [line.decode(errors="replace").rstrip("\r\n") for line in lines], begin + sum(map(len, lines))
+    return lines, begin + sum(map(len, lines))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -283,8 +284,10 @@ def test_log_streams_and_events(caller: Caller) -> None:
     assert [event["message"] for event in second["events"]] == ["two \ufffd"]
     third = logs(caller, "GetLogEvents", **request, nextToken=second["nextForwardToken"])
     assert (third["events"], third["nextForwardToken"]) == ([], second["nextForwardToken"])
-    late = logs(caller, "GetLogEvents", **request, startTime=first["events"][0]["timestamp"] + 1)
-    assert late["events"] == []
+    at = first["events"][0]["timestamp"]
+    assert at == os.stat(caller.queue.folder(job).log).st_mtime_ns // 10**6
+    late = logs(caller, "GetLogEvents", **request, startTime=at + 1)
+    assert late["events"] == logs(caller, "GetLogEvents", **request, endTime=at)["events"] == []
 
 
 def logs(caller: Caller, operation: str, **request: Any) -> Any:

@@ -20,6 +20,7 @@ _TITLE_CHARACTERS: Final = 160
 _MESSAGE_CHARACTERS: Final = 600
 _WIDTH: Final = 96
 _LABEL: Final = 10
+_NAME: Final = 22
 
 
 def title(notification: Notification) -> str:
@@ -85,8 +86,10 @@ def _named(notification: Notification) -> str:
 
 def _evidence(evidence: dict[str, Any]) -> list[str]:
     plain = {name: value for name, value in evidence.items() if isinstance(value, (int, float, str, bool))}
-    shown = [f"  {name:<24}{_format_value(value)}" for name, value in list(plain.items())[:_MAX_EVIDENCE]]
-    return ["Numbers:", *shown] if shown else []
+    shown = list(plain.items())[:_MAX_EVIDENCE]
+    width = max([_NAME, *(len(name) for name, _ in shown)])
+    lines = [f"  {name:<{width}}  {_format_value(value)}" for name, value in shown]
+    return ["Numbers:", *lines] if lines else []
 
 
 def _tensors(notification: Notification) -> list[str]:

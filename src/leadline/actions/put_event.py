@@ -19,6 +19,8 @@ _PROBE_SECONDS: Final = 5.0
 _NAME: Final = "put_event"
 _clients: dict[PutEvent, Any] = {}
 """The client of each action, created at its first notification: that takes ten times as long as a call."""
+_last: dict[tuple[PutEvent, str], Any] = {}
+"""The statuses of the last event of each action and run."""
 SOURCE: Final = "leadline"
 DETAIL_TYPE: Final = "SageMaker Training Job State Change"
 MAX_BYTES: Final = 256 * 1024
@@ -31,6 +33,7 @@ _JOB: Final = {"Starting": "InProgress", "Interrupted": "Stopped"}
 """The TrainingJobStatus of statuses that Amazon does not have."""
 _SECONDARY: Final = {"InProgress": "Training"}
 """The SecondaryStatus of statuses that Amazon calls differently there."""
+_STATUS_KINDS: Final = ("rule_status", "job_status")
 _OMISSIONS: Final[tuple[Mapping[str, Any], ...]] = (
     {},
     {"evidence": {}},
@@ -50,8 +53,9 @@ class PutEvent(Action, frozen=True, kw_only=True):
     `"source": ["aws.sagemaker", "leadline"]`; the Lambda behind it reads the same fields as before, but stops a run by
     `leadline stop` where it called `stop_training_job`.
 
-    By default every status is followed: `--on '*=put_event'` sends all events of rules and job. boto3 finds the
-    credentials, which need `events:PutEvents`. If an event exceeds 256 kB, evidence, tensors and rules are left out
+    By default every status is followed: `--on '*=put_event'` sends an event for each finding that opens or closes, and
+    whenever the status of the job or of rules changes, as SageMaker does: what changes at once is one event, which
+    lists all rules, and a change of a verdict alone is none. boto3 finds the credentials, which need `events:PutEvents`. If an event exceeds 256 kB, evidence, tensors and rules are left out
     in this order, and listed in `leadline.left_out`.
 
     Args:
@@ -82,6 +86,9 @@ class PutEvent(Action, frozen=True, kw_only=True):
 
     def run(self, context: ActionContext) -> Outcome:
         notification = context.notification
+        key, statuses = (self, notification.uri), _statuses(notification)
+        if notification.kind in _STATUS_KINDS and _last.get(key) == statuses:
+            return Outcome("no status has changed since the last event", is_nothing=True)
         moment = datetime.fromtimestamp(notification.time_ns / 1e9, tz=UTC)
         entry = {
             "Time": moment,
@@ -90,7 +97,9 @@ class PutEvent(Action, frozen=True, kw_only=True):
             "Detail": detail(notification).decode(),
             "EventBusName": self.bus,
         }
-        return Outcome(f"put on the bus {self.bus}: event {self._put(entry)}")
+        identity = self._put(entry)
+        _last[key] = statuses
+        return Outcome(f"put on the bus {self.bus}: event {identity}")
 
     def _put(self, entry: dict[str, Any]) -> str:
         """Put one event on the bus, and return its id.
@@ -119,6 +128,11 @@ class PutEvent(Action, frozen=True, kw_only=True):
 
     def _client(self) -> Any:
         return aws.make_client("events", action=_NAME, region=self.region, endpoint=self.endpoint, seconds=self.timeout)
+
+
+def _statuses(notification: Notification) -> tuple[object, ...]:
+    """Return all statuses that an event of a notification contains."""
+    return notification.job_status, {state.name: state.status for state in _states(notification)}
 
 
 def detail(notification: Notification, max_bytes: int = MAX_BYTES) -> bytes:

@@ -76,19 +76,34 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
 
 def _action_lines(actions: tuple[LoggedAction, ...], width: int) -> list[str]:
     """Return the counts of actions by name, and the first few failures."""
-    done = Counter(action.action for action in actions if action.state == "done")
-    unconfirmed = Counter(action.action for action in actions if action.state == "asked")
-    failures = list(dict.fromkeys(_failure(action) for action in actions if action.has_failed))
-    parts = [
-        f"{label}: {', '.join(_with_count(name, count) for name, count in counts.items())}"
-        for label, counts in (("actions done", done), ("actions not confirmed", unconfirmed))
-        if counts
+    counts = Counter((action.state, action.action) for action in actions)
+    named = [
+        (label, _with_count(name, count))
+        for state, label in (("done", "actions done"), ("asked", "actions not confirmed"))
+        for (its_state, name), count in counts.items()
+        if its_state == state
     ]
-    lines = _wrap(f"{PREFIX}  ", "; ".join(parts), width)[:_MAX_ACTION_LINES] if parts else []
+    failures = list(dict.fromkeys(_failure(action) for action in actions if action.has_failed))
+    lines = _fitting_names(named, width) if named else []
     for failure in failures[:_MAX_FAILED_ACTIONS]:
-        lines += _wrap(f"{PREFIX}  ", failure, width)[:2]
+        lines += _first_lines(f"{PREFIX}  ", failure, width, 2)
     more = len(failures) - _MAX_FAILED_ACTIONS
     return lines + ([f"{PREFIX}  and {counted(more, 'more failed action')}"] if more > 0 else [])
+
+
+def _fitting_names(named: list[tuple[str, str]], width: int) -> list[str]:
+    """Return the names behind their labels that fit into two lines, and how many more there are."""
+    lines: list[str] = []
+    for shown in range(len(named), -1, -1):
+        groups: dict[str, list[str]] = {}
+        for label, name in named[:shown]:
+            groups.setdefault(label, []).append(name)
+        more = [f"{counted(len(named) - shown, 'more action')} in leadline show"] if shown < len(named) else []
+        parts = [f"{label}: {', '.join(names)}" for label, names in groups.items()]
+        lines = _wrap(f"{PREFIX}  ", "; ".join([*parts, *more]), width)
+        if len(lines) <= _MAX_ACTION_LINES:
+            break
+    return lines
 
 
 def _failure(action: LoggedAction) -> str:
@@ -179,10 +194,10 @@ def _time_lines(time: TimeSummary | None, outcome: RunOutcome, width: int) -> li
     )
     bottleneck = time.bound
     if not bottleneck or outcome.level not in ("clear", "unknown"):
-        return _wrap(start, parts, width)[:2]
-    advice = _wrap(" " * len(start), f"try: {bottleneck['try']}", width)[:2]
+        return _first_lines(start, parts, width, 2)
+    advice = _first_lines(" " * len(start), f"try: {bottleneck['try']}", width, 2)
     text = f"{parts}; bottleneck: {bottleneck['kind']}, {bottleneck['message']}"
-    return [*_wrap(start, text, width)[:3], *advice]
+    return [*_first_lines(start, text, width, 3), *advice]
 
 
 def _rule_paragraphs(shown: list[Problem], width: int, room: int) -> list[str]:
@@ -202,13 +217,19 @@ def _rule_paragraph(problem: Problem, name_width: int, step_width: int, width: i
     rule = problem.cause
     has_fired = describe.rule_state(rule) == "fired"
     start = f"  {rule.name:<{name_width}}  {describe.rule_place(rule):<{step_width}}   "
-    lines = _wrap(start, (rule.message if has_fired else rule.why) or "no reason given", width)
-    if len(lines) > _MAX_LINES_PER_FINDING - 1:
-        lines = lines[: _MAX_LINES_PER_FINDING - 1]
-        lines[-1] = lines[-1][: max(len(start) + 1, width - 2)] + " …"
+    why = (rule.message if has_fired else rule.why) or "no reason given"
+    lines = _first_lines(start, why, width, _MAX_LINES_PER_FINDING - 1)
     if has_fired and rule.suggestion:
-        lines += _wrap(" " * len(start), describe.advice(rule.suggestion), width)[:3]
-    return lines + (_wrap(" " * len(start), problem.explains, width)[:2] if problem.effects else [])
+        lines += _first_lines(" " * len(start), describe.advice(rule.suggestion), width, 3)
+    return lines + (_first_lines(" " * len(start), problem.explains, width, 2) if problem.effects else [])
+
+
+def _first_lines(start: str, text: str, width: int, most: int) -> list[str]:
+    """Wrap a text, and end it with ``…`` where it takes more lines than there may be."""
+    lines = _wrap(start, text, width)
+    if len(lines) <= most:
+        return lines
+    return [*lines[: most - 1], lines[most - 1][: max(len(start) + 1, width - 2)] + " …"]
 
 
 def _wrap(start: str, text: str, width: int) -> list[str]:

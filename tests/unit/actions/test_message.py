@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -109,3 +110,14 @@ def test_a_notification_from_json_has_the_same_text() -> None:
     assert message.text(Notification.from_dict(json.loads(encode(FINDING.to_dict())))) == TEXT.replace(
         "limit                   ∞", "limit                   Infinity"
     )
+
+
+def test_names_of_numbers_never_run_into_their_values() -> None:
+    evidence = {"CrossEntropyLoss_output_0": math.nan, "x" * 24: 5, "short": 1}
+    numbers = message.text(replace(FINDING, evidence=evidence)).partition("Numbers:\n")[2].splitlines()[:3]
+    assert [tuple(line.split()) for line in numbers] == [
+        ("CrossEntropyLoss_output_0", "NaN"),
+        ("x" * 24, "5"),
+        ("short", "1"),
+    ]
+    assert len({len(line) - len(line.split()[1]) for line in numbers}) == 1

@@ -73,6 +73,41 @@ def test_a_custom_bus(server: str) -> None:
     assert len(received(server, queue)) == 1
 
 
+def test_one_event_for_what_changes_at_once_and_none_for_a_verdict(server: str) -> None:
+    queue, arn = make_queue(server, "changes")
+    route_events(server, PATTERN, arn)
+    action = PutEvent(endpoint=server)
+
+    def put(kind: Any, rule: str | None, status: str, job: Any, *rules: str, run: str = "/once") -> bool:
+        states = tuple(RuleState(f"r{number}", "x", each, None) for number, each in enumerate(rules))
+        notice = Notification(f"{rule}/{status}", kind, "demo", run, status, 5, job_status=job, rule=rule, rules=states)
+        return not action.run(make_context(notice)).is_nothing
+
+    running, found = ("InProgress", "InProgress"), ("InProgress", "IssuesFound")
+    ended = ("NoIssuesFound", "IssuesFound")
+    assert [
+        put("job_status", None, "Starting", "Starting", *running),
+        put("rule_status", "r0", "InProgress", "Starting", *running),  # a rule that is evaluated now
+        put("job_status", None, "InProgress", "InProgress", *running),
+        put("rule_status", "r0", "InProgress", "InProgress", *running),  # its verdict is clear now
+        put("finding", "r1", "IssuesFound", "InProgress", *found),
+        put("closed", "r1", "IssuesFound", "InProgress", *found),
+        put("finding", "r1", "IssuesFound", "InProgress", *found),  # another episode
+        put("rule_status", "r0", "NoIssuesFound", "InProgress", *ended),
+        put("rule_status", "r1", "IssuesFound", "InProgress", *ended),  # both at once: the event before lists both
+        put("job_status", None, "Completed", "Completed", *ended),
+        put("job_status", None, "Completed", "Completed", *ended, run="/another"),
+    ] == [True, False, True, False, True, True, True, True, False, True, True]
+    assert len(received(server, queue)) == 8
+
+
+def test_a_change_whose_event_failed_is_not_taken_for_sent(server: str) -> None:
+    notice = Notification("job/Completed", "job_status", "demo", "/fails", "Completed", 5, job_status="Completed")
+    with http_endpoint(Reply(500), Reply(500), Reply(500), Reply(500)) as endpoint, pytest.raises(RetryLaterError):
+        PutEvent(endpoint=f"http://127.0.0.1:{endpoint.port}").run(make_context(notice))
+    assert not PutEvent(endpoint=server).run(make_context(notice)).is_nothing
+
+
 @pytest.mark.parametrize(
     ("ours", "status", "secondary"),
     [

@@ -238,6 +238,25 @@ def test_actions_are_counted_and_failures_are_listed() -> None:
     ]
 
 
+def test_actions_that_do_not_fit_are_counted() -> None:
+    names = [f"put_event:endpoint=http://127.0.0.1:5000/{number}" for number in range(4)]
+    actions = tuple(action(action=name) for name in [*names, "webhook:https://example.org/hook"] for _ in range(9))
+    first, second = [line for line in lines(rule("a"), actions=actions) if "put_event" in line or "more" in line]
+    assert first.startswith("leadline  actions done: put_event:endpoint=http://127.0.0.1:5000/0 (9 times), ")
+    assert second.endswith("; 2 more actions in leadline show")
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        {"rules": [fired("a", message="seen", suggestion="try " * 200)]},
+        {"actions": (action("failed", outcome="failed: " + "why " * 100),)},
+    ],
+)
+def test_what_is_cut_ends_with_a_mark(shown: dict[str, Any]) -> None:
+    assert [line for line in lines(*shown.pop("rules", [rule("a")]), **shown) if line.endswith(" …")]
+
+
 def test_many_failures_leave_room_for_the_findings() -> None:
     actions = tuple(action("failed", outcome=f"failed: {'why ' * 200}{index}") for index in range(40))
     rules = [fired(f"rule_{index}", message="seen " * 100, suggestion="try " * 100) for index in range(40)]

@@ -55,8 +55,9 @@ class PutEvent(Action, frozen=True, kw_only=True):
 
     By default every status is followed: `--on '*=put_event'` sends an event for each finding that opens or closes, and
     whenever the status of the job or of rules changes, as SageMaker does: what changes at once is one event, which
-    lists all rules, and a change of a verdict alone is none. boto3 finds the credentials, which need `events:PutEvents`. If an event exceeds 256 kB, evidence, tensors and rules are left out
-    in this order, and listed in `leadline.left_out`.
+    lists all rules, and a change of a verdict alone is none. boto3 finds the credentials, which need
+    `events:PutEvents`. If an event exceeds 256 kB, evidence, tensors and rules are left out in this order, and listed
+    in `leadline.left_out`.
 
     Args:
         bus: Name or ARN of the event bus.

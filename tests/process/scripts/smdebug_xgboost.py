@@ -9,6 +9,12 @@ from smdebug import SaveConfig
 from smdebug.xgboost import Hook
 
 
+def written(path, features, labels):
+    """Write a file as SageMaker's algorithm reads it: labels in the first column, and no header."""
+    np.savetxt(path, np.column_stack([labels, features]), delimiter=",")
+    return path
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--smdebug_path", type=str)
@@ -26,7 +32,7 @@ def main():
             *("metrics", "feature_importance", "predictions", "labels"),
             *("average_shap", "full_shap", "trees", "hyperparameters"),
         ],
-        train_data=dtrain,
+        train_data=(written(f"{args.truth}.csv", features[:40], labels[:40]), "csv"),
         validation_data=dval,
         hyperparameters={**params, "eval_metric": "auc,logloss"},
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
@@ -50,3 +52,29 @@ def test_only_where_smdebug_is_absent_or_to_be_replaced(
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.splitlines() == said
+
+
+@pytest.mark.parametrize(
+    ("place", "method", "names"),
+    [
+        ("core.collection.Collection", "include", ["t"]),
+        ("core.collection.Collection", "add_tensor_name", ["tname"]),
+        ("core.collection_manager.CollectionManager", "add", ["arg"]),
+        ("core.save_config.SaveConfig", "should_save_step", ["mode", "step_num"]),
+        ("core.save_config.SaveConfigMode", "should_save_step", ["step_num"]),
+        ("core.reduction_config.ReductionConfig", "from_json", ["json_str"]),
+        ("pytorch.singleton_utils", "set_hook", ["custom_hook"]),
+        ("core.access_layer.utils", "has_training_ended", ["trial_prefix"]),
+        ("trials.trial.Trial", "tensor", ["tname"]),
+        ("trials.utils", "create_trial", ["path", "name", "range_steps"]),
+        ("trials.local_trial.LocalTrial", "__init__", ["name", "dirname"]),
+        ("trials.s3_trial.S3Trial", "__init__", ["name", "bucket_name", "prefix_name"]),
+        ("rules.action.action.Actions", "__init__", ["actions_str", "rule_name"]),
+        ("rules.rule.Rule", "__init__", ["base_trial", "action_str", "other_trials"]),
+        ("exceptions.NoMoreProfilerData", "__init__", ["timestamp"]),
+    ],
+)
+def test_places_and_names_of_arguments_are_smdebugs(place: str, method: str, names: list[str]) -> None:
+    owner = pkgutil.resolve_name(f"leadline.compat.smdebug.{place}")
+    parameters = [name for name in inspect.signature(getattr(owner, method)).parameters if name != "self"]
+    assert parameters[: len(names)] == names

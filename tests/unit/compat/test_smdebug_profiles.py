@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from leadline.compat.smdebug.exceptions import SMDebugValueError
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
 from leadline.compat.smdebug.profiler.analysis.notebook_utils.heatmap import Heatmap
 from leadline.compat.smdebug.profiler.analysis.notebook_utils.metrics_histogram import MetricsHistogram
@@ -165,6 +166,25 @@ def test_charts_of_notebooks_draw_the_run(profiles: Path) -> None:
     before = lines(timeline)
     timeline.update_data(0)
     assert lines(timeline) == before != []
+
+
+def test_what_ran_in_a_selected_interval(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    charts = TimelineCharts(LocalSystemMetricsReader(profiles), LocalAlgorithmMetricsReader(profiles))
+    spent = charts.find_time_annotations([2, 3, 4])
+    # from second 2 to second 4: step 0 (2 to 3), the first half of step 1 (3 to 5), and the loading within step 0
+    train = {"Step:ModeKeys.TRAIN_0": 1000.0, "Step:ModeKeys.TRAIN_1": 1000.0}
+    assert spent == pytest.approx(train | {"DataLoaderIter::GetNext": 200.0})
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == f"Selected timerange: {START + 2}.0 to {START + 4}.0"
+    assert f"Spent {spent['Step:ModeKeys.TRAIN_1']} ms (cumulative time) in Step:ModeKeys.TRAIN_1" in said
+    charts.plot_detailed_profiler_data([6, 8])
+    (figure,) = charts.figures  # no data was loaded then
+    assert len(figure.data) == 2  # the last step of the training, and the batch that was evaluated
+    for wrong in ([], [10], [-1, 2]):
+        with pytest.raises(SMDebugValueError, match="there are 10 samples of the CPU utilization"):
+            charts.find_time_annotations(wrong)
+    with pytest.raises(SMDebugValueError, match="framework_metrics_reader"):
+        TimelineCharts(LocalSystemMetricsReader(profiles)).find_time_annotations([2])
 
 
 def test_a_merged_timeline_has_the_events_between_its_bounds(profiles: Path, tmp_path: Path) -> None:

@@ -118,7 +118,7 @@ def test_a_trial_in_s3_is_waited_for_and_followed(bucket: str, monkeypatch: pyte
         for path in selected:
             s3.upload_file(str(path), "trials", f"{where}/{path.relative_to(DATA / 'pt1')}")
 
-    monkeypatch.setattr("leadline.compat.smdebug.trials.time.sleep", lambda _: upload(first))
+    monkeypatch.setattr("leadline.compat.smdebug.trials.trial.time.sleep", lambda _: upload(first))
     monkeypatch.setattr(steps_module, "_FETCH_SECONDS", 0.0)
     trial = create_trial(f"s3://trials/{where}")
     assert (trial.steps(), trial.loaded_all_steps) == ([0, 2], False)

@@ -105,6 +105,14 @@ class NoMoreData(SMDebugError):
         super().__init__(f"the training has ended before step {step} of mode {mode.name}; the last step is {last_step}")
 
 
+class NoMoreProfilerData(SMDebugError):
+    """The training has ended before the time, in microseconds since the epoch; no reader raises this."""
+
+    def __init__(self, timestamp: float) -> None:
+        self.timestamp = timestamp
+        super().__init__(f"the training has ended before {timestamp}")
+
+
 class RuleEvaluationConditionMet(SMDebugError):
     """The condition of a rule is met."""
 

@@ -61,21 +61,21 @@ class Collection:
 
     __hash__ = object.__hash__
 
-    def include(self, regex: str | list[str]) -> None:
+    def include(self, t: str | list[str]) -> None:
         """Add regular expressions."""
-        self.include_regex += [regex] if isinstance(regex, str) else regex
+        self.include_regex += [t] if isinstance(t, str) else t
 
-    def add_tensor_name(self, name: str) -> None:
+    def add_tensor_name(self, tname: str) -> None:
         """Add a tensor."""
-        self.tensor_names.add(name)
+        self.tensor_names.add(tname)
 
-    def remove_tensor_name(self, name: str) -> None:
+    def remove_tensor_name(self, tname: str) -> None:
         """Remove a tensor; nothing if it is no member."""
-        self.tensor_names.discard(name)
+        self.tensor_names.discard(tname)
 
-    def has_tensor_name(self, name: str) -> bool:
+    def has_tensor_name(self, tname: str) -> bool:
         """Return whether a tensor is named as a member."""
-        return name in self.tensor_names
+        return tname in self.tensor_names
 
     def matches(self, name: str) -> bool:
         """Return whether a tensor is a member, by its name or by a regular expression."""
@@ -115,6 +115,6 @@ class Collection:
         )
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
+    def from_json(cls, json_str: str) -> Self:
         """Create it from the text that ``to_json`` returns."""
-        return cls.from_dict(json.loads(text))
+        return cls.from_dict(json.loads(json_str))

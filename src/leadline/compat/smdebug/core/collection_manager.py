@@ -43,18 +43,18 @@ class CollectionManager:
         """Create a collection without members; nothing if there is one of the name."""
         self.collections.setdefault(name, self._kind(name))
 
-    def add(self, collection: str | Collection) -> None:
+    def add(self, arg: str | Collection) -> None:
         """Add a collection, in place of another of its name; of a name, create it.
 
         Raises:
             SMDebugTypeError: It is neither.
         """
-        if isinstance(collection, str):
-            self.create_collection(collection)
-        elif isinstance(collection, Collection):
-            self.collections[collection.name] = collection
+        if isinstance(arg, str):
+            self.create_collection(arg)
+        elif isinstance(arg, Collection):
+            self.collections[arg.name] = arg
         else:
-            raise SMDebugTypeError(f"a collection is a Collection or its name, not {type(collection).__name__}")
+            raise SMDebugTypeError(f"a collection is a Collection or its name, not {type(arg).__name__}")
 
     def get(self, name: str, create: bool = True) -> Collection:
         """Return a collection.

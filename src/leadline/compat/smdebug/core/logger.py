@@ -20,8 +20,9 @@ class DuplicateLogFilter:
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a record is logged."""
-        self._counts[str(record.msg)] += 1
-        return self._counts[str(record.msg)] <= self.repeat_threshold
+        message = record.getMessage()
+        self._counts[message] += 1
+        return self._counts[message] <= self.repeat_threshold
 
 
 def get_logger(name: str = _NAME) -> logging.Logger:

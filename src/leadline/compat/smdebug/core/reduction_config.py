@@ -87,9 +87,9 @@ class ReductionConfig:
         return json.dumps(self.to_json_dict())
 
     @classmethod
-    def from_json(cls, text: str) -> ReductionConfig:
+    def from_json(cls, json_str: str) -> ReductionConfig:
         """Create it from the text that ``to_json`` returns."""
-        return cls.from_dict(json.loads(text))
+        return cls.from_dict(json.loads(json_str))
 
     @classmethod
     def from_dict(cls, params: Mapping[str, Any]) -> ReductionConfig:

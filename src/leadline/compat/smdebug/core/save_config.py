@@ -36,9 +36,9 @@ class SaveConfigMode:
         self.end_step = None if self.end_step is None else _number("end_step", self.end_step, 0)
         self.save_steps = [_number("save_steps", step, 0) for step in self.save_steps or ()]
 
-    def should_save_step(self, step: int) -> bool:
+    def should_save_step(self, step_num: int) -> bool:
         """Return whether a step of the mode is saved."""
-        return self.schedule().should_capture(step)
+        return self.schedule().should_capture(step_num)
 
     def schedule(self) -> Schedule:
         """Return the steps as a schedule of the capture plan."""
@@ -105,9 +105,9 @@ class SaveConfig:
         """Set the steps of a mode."""
         self.mode_save_configs[mode] = self.given[mode] = _mode_config(save_config_mode)
 
-    def should_save_step(self, mode: ModeKeys, step: int) -> bool:
+    def should_save_step(self, mode: ModeKeys, step_num: int) -> bool:
         """Return whether a step of a mode is saved."""
-        return self.mode_save_configs[mode].should_save_step(step)
+        return self.mode_save_configs[mode].should_save_step(step_num)
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the fields of each mode by the mode's name."""
@@ -118,9 +118,9 @@ class SaveConfig:
         return json.dumps(self.to_json_dict())
 
     @classmethod
-    def from_json(cls, text: str) -> SaveConfig:
+    def from_json(cls, json_str: str) -> SaveConfig:
         """Create it from the text that ``to_json`` returns."""
-        return cls.from_dict(json.loads(text))
+        return cls.from_dict(json.loads(json_str))
 
     @classmethod
     def from_dict(

@@ -11,16 +11,16 @@ from leadline.compat.smdebug.core.json_config import config_path
 _hook: BaseHook | None = None
 
 
-def set_hook(hook: BaseHook | None) -> None:
+def set_hook(custom_hook: BaseHook | None) -> None:
     """Make a hook that of the process.
 
     Raises:
         TypeError: It is no hook.
     """
     global _hook
-    if hook is not None and not isinstance(hook, BaseHook):
-        raise TypeError(f"a hook is expected, not {type(hook).__name__}")
-    _hook = hook
+    if custom_hook is not None and not isinstance(custom_hook, BaseHook):
+        raise TypeError(f"a hook is expected, not {type(custom_hook).__name__}")
+    _hook = custom_hook
 
 
 def del_hook() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Any
 
 from leadline.compat.smdebug.analysis.utils import no_refresh
-from leadline.compat.smdebug.exceptions import RuleEvaluationConditionMet, SMDebugNotImplementedError
+from leadline.compat.smdebug.exceptions import RuleEvaluationConditionMet
+from leadline.compat.smdebug.rules.action import Actions
 from leadline.compat.smdebug.rules.req_tensors import RequiredTensors
 from leadline.compat.smdebug.trials import Trial
 
@@ -17,21 +19,28 @@ class Rule(ABC):
 
     Args:
         base_trial: The trial that is checked.
-        action_str: Must be empty: actions belong to ``leadline run --on``.
+        action_str: What is done when the condition is met, see ``Actions``; empty: nothing.
         other_trials: Trials that it is compared with.
     Raises:
-        SMDebugNotImplementedError: An action is given.
+        SMDebugValueError: ``action_str`` is no JSON.
+
+    Attributes:
+        report: What the rule may keep of its evaluation, for a report.
     """
 
     def __init__(self, base_trial: Trial, action_str: str = "", other_trials: Sequence[Trial] | None = None) -> None:
-        if action_str:
-            raise SMDebugNotImplementedError(
-                "actions of rules are not performed here; use leadline run --on RULE=ACTION"
-            )
         self.base_trial, self.other_trials = base_trial, list(other_trials or ())
         self.trials = [base_trial, *self.other_trials]
         self.req_tensors = RequiredTensors(self.trials)
         self.rule_name = type(self).__name__
+        self._actions = Actions(action_str, self.rule_name)
+        self.report: dict[str, Any] = {
+            "RuleTriggered": 0,
+            "Violations": 0,
+            "Details": {},
+            "Datapoints": 0,
+            "RuleParameters": "",
+        }
         self.logger = logging.getLogger("leadline.compat.smdebug")
 
     def set_required_tensors(self, step: int) -> None:
@@ -56,4 +65,5 @@ class Rule(ABC):
             self.set_required_tensors(step)
             self.req_tensors.fetch()
             if self.invoke_at_step(step):
+                self._actions.invoke()
                 raise RuleEvaluationConditionMet(self.rule_name, step)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, Final
 
 import xgboost
@@ -12,8 +11,9 @@ from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.hook_run import logger
 from leadline.compat.smdebug.core.singleton import set_hook
-from leadline.compat.smdebug.exceptions import SMDebugTypeError
+from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.compat.smdebug.keras_names import XGBOOST
+from leadline.compat.smdebug.xgboost.utils import get_dmatrix
 from leadline.frameworks.xgboost.booster import GivenData
 
 __all__ = ["Hook"]
@@ -119,12 +119,15 @@ def _data(name: str, given: Any) -> xgboost.DMatrix | None:
 
     Raises:
         SMDebugTypeError: It is neither a DMatrix nor a path with a format.
+        SMDebugError: Nothing can be read there.
     """
     if given is None or isinstance(given, xgboost.DMatrix):
         return given
     if isinstance(given, tuple) and len(given) == 2 and all(isinstance(part, str) for part in given):
-        path, kind = given
-        return xgboost.DMatrix(f"{os.path.expanduser(path)}?format={kind}")
+        data = get_dmatrix(*given)
+        if data is None:
+            raise SMDebugValueError(f"{name}: there is nothing at {given[0]}")
+        return data
     raise SMDebugTypeError(f"{name}: a DMatrix is expected, or the path of a file and its format")
 
 

@@ -21,9 +21,9 @@ DEFAULT_GRACETIME_FOR_RULE_STOP_SEC: Final = 60
 _GRACE: Final = "rule_stop_grace_time_secs"
 
 
-def has_training_ended(trial_path: str | os.PathLike[str]) -> bool:
+def has_training_ended(trial_prefix: str | os.PathLike[str]) -> bool:
     """Return whether a trial or a run is at a path, and nothing more will be saved there."""
-    path = os.fspath(trial_path)
+    path = os.fspath(trial_prefix)
     if os.path.exists(os.path.join(path, END_FILE)):
         return True
     return os.path.exists(os.path.join(path, layout.MANIFEST)) and read_status(path).status in JOB_ENDED

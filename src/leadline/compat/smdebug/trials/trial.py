@@ -1,4 +1,4 @@
-"""Trials in smdebug's interface, over Leadline's reader: what smdebug wrote, and runs of Leadline."""
+"""What all trials of smdebug's interface have in common."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import re
 import time
 from collections.abc import Iterable
-from typing import Any
 
 from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.core.logger import get_logger
@@ -26,32 +25,6 @@ from leadline.trials.remote_trial import fetch_trial, is_remote_trial
 logger = get_logger()
 _POLL_SECONDS = 0.5
 _WAIT_SECONDS = 2.0
-
-
-def create_trial(
-    path: str | os.PathLike[str],
-    name: str | None = None,
-    *,
-    range_steps: tuple[int | None, int | None] | None = None,
-    **others: Any,
-) -> Trial:
-    """Open a trial that smdebug wrote, or a run of Leadline.
-
-    With a URI of S3, waits until something was saved there, as smdebug does.
-
-    Args:
-        path: Its folder; of a job, the folder with ``debug-output``; or the URI of either.
-        name: A name for it; default: that of the folder.
-        range_steps: Only global steps from the first to before the second; None for no limit.
-        others: smdebug's ``check``, ``cache``, ``index_mode`` and ``parallel``, which change nothing here.
-    Raises:
-        TypeError: There is another argument.
-        ValueError: The range is empty.
-        RunNotFoundError, ConfigurationError: There is no trial at the path.
-        StoreError: The object store cannot be read.
-    """
-    _check_options(others)
-    return Trial(os.fspath(path).strip(), name, range_steps)
 
 
 class Trial:
@@ -196,19 +169,19 @@ class Trial:
         global_steps = {self.global_step(mode, one) for one in wanted}
         return (name for name, at in saved.tensors.items() if not global_steps.isdisjoint(at))
 
-    def has_tensor(self, name: str) -> bool:
+    def has_tensor(self, tname: str) -> bool:
         """Return whether anything of a tensor was saved."""
-        return name in self.tensor_names()
+        return tname in self.tensor_names()
 
-    def tensor(self, name: str) -> Tensor:
+    def tensor(self, tname: str) -> Tensor:
         """Return a tensor.
 
         Raises:
             TensorUnavailable: Nothing of it was saved.
         """
-        if not self.has_tensor(name):
-            raise TensorUnavailable(name)
-        return Tensor(self, name)
+        if not self.has_tensor(tname):
+            raise TensorUnavailable(tname)
+        return Tensor(self, tname)
 
     def inputs(self, step: int | None = None, mode: ModeKeys = ModeKeys.GLOBAL) -> list[str]:
         """Return the names of the tensors of collection ``inputs``."""
@@ -226,9 +199,9 @@ class Trial:
         """Return the collections by name."""
         return self._collections
 
-    def collection(self, name: str) -> Collection:
+    def collection(self, coll_name: str) -> Collection:
         """Return a collection; a new one without members if there is none."""
-        return self._collections.setdefault(name, Collection(name))
+        return self._collections.setdefault(coll_name, Collection(coll_name))
 
     def has_passed_step(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> StepState:
         """Return whether a step was saved, may still be, or will not be."""
@@ -279,41 +252,6 @@ class Trial:
             )
 
 
-class LocalTrial(Trial):
-    """A trial in a local folder.
-
-    Args:
-        name: A name for it.
-        dirname: Its folder.
-    """
-
-    def __init__(
-        self, name: str, dirname: str, range_steps: tuple[int | None, int | None] | None = None, **others: Any
-    ) -> None:
-        _check_options(others)
-        super().__init__(dirname, name, range_steps)
-
-
-class S3Trial(Trial):
-    """A trial in S3.
-
-    Args:
-        name: A name for it.
-        bucket_name, prefix_name: Where it is.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        bucket_name: str,
-        prefix_name: str,
-        range_steps: tuple[int | None, int | None] | None = None,
-        **others: Any,
-    ) -> None:
-        _check_options(others)
-        super().__init__(f"s3://{bucket_name}/{prefix_name}", name, range_steps)
-
-
 def _open(path: str) -> SavedSteps | TrialSteps:
     """Open what smdebug writes by its index files, and anything else by Leadline's reader."""
     path = parse_place(path)
@@ -347,7 +285,7 @@ def _open_remote(uri: str) -> SavedSteps | TrialSteps:
             time.sleep(_WAIT_SECONDS)
 
 
-def _check_options(others: Iterable[str]) -> None:
+def check_options(others: Iterable[str]) -> None:
     unknown = set(others) - {"check", "cache", "index_mode", "parallel"}
     if unknown:
         raise TypeError(f"a trial has no options {', '.join(sorted(unknown))}")

@@ -24,7 +24,6 @@ from leadline.compat.smdebug.core.reader import FileReader
 from leadline.compat.smdebug.core.tensor import StepState
 from leadline.compat.smdebug.core.writer import FileWriter
 from leadline.compat.smdebug.exceptions import (
-    SMDebugNotImplementedError,
     SMDebugRuntimeError,
     StepNotYetAvailable,
     StepUnavailable,
@@ -47,11 +46,6 @@ def announce(folder: Path, workers: int = 1) -> None:
     manager.add(Collection("mine", include_regex=["^a"]))
     for rank in range(workers):
         manager.export(folder, f"worker_{rank}_collections.json", num_workers=workers)
-
-
-def test_a_trial_is_written_to_a_local_folder() -> None:
-    with pytest.raises(SMDebugNotImplementedError, match="s3://bucket/x: a trial is written to a local folder"):
-        FileWriter(trial_dir="s3://bucket/x", worker="worker_0")
 
 
 def test_steps_appear_as_they_are_saved(tmp_path: Path) -> None:

@@ -14,6 +14,10 @@ import pytest
 import leadline
 from leadline.compat.smdebug import create_trial
 from leadline.compat.smdebug import trial_steps as steps_module
+from leadline.compat.smdebug.core.access_layer import has_training_ended, training_has_ended
+from leadline.compat.smdebug.core.collection_manager import CollectionManager
+from leadline.compat.smdebug.core.writer import FileWriter
+from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import S3AlgorithmMetricsReader
 from leadline.compat.smdebug.trials import S3Trial
 from leadline.errors import ConfigurationError, RunNotFoundError
@@ -125,6 +129,29 @@ def test_a_trial_in_s3_is_waited_for_and_followed(bucket: str, monkeypatch: pyte
     upload(paths)
     assert trial.steps() == create_trial(DATA / "pt1").steps()
     assert trial.loaded_all_steps
+
+
+def test_a_trial_is_written_to_s3(bucket: str, tmp_path: Path) -> None:
+    """The same calls write the same files into a folder and into S3."""
+    for place in ("s3://trials/written", str(tmp_path / "written")):
+        assert not has_training_ended(place)
+        with FileWriter(trial_dir=place, step=3, worker="worker_0") as writer:
+            writer.write_tensor("a", np.arange(4.0), timestamp=1.0)
+        manager = CollectionManager()
+        manager.add("mine")
+        manager.get("mine").add_tensor_name("a")
+        manager.export(place, "worker_0_collections.json")
+        training_has_ended(place)
+        assert has_training_ended(place)
+        with pytest.raises(SMDebugRuntimeError, match="earlier training"):
+            training_has_ended(place)
+    objects = boto3.resource("s3").Bucket("trials").objects.filter(Prefix="written/")
+    stored = {entry.key.removeprefix("written/"): entry.get()["Body"].read() for entry in objects}
+    assert stored == files(tmp_path / "written")
+    trial = create_trial("s3://trials/written")
+    np.testing.assert_array_equal(trial.tensor("a").value(3), np.arange(4.0))
+    assert (trial.tensor_names(collection="mine"), trial.loaded_all_steps) == (["a"], True)
+    assert not has_training_ended("s3://trials/writ")
 
 
 def test_names_that_lead_out_of_the_copy_are_refused(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import os
 from collections.abc import Mapping, Sequence
 
 from leadline.compat.smdebug.core.collection import Collection, CollectionKeys
+from leadline.compat.smdebug.core.trial_files import write_file
 from leadline.compat.smdebug.core.utils import get_path_to_collections
 from leadline.compat.smdebug.exceptions import SMDebugError, SMDebugTypeError
-from leadline.store.documents import make_folder, replace_file
 
 
 class CollectionManager:
@@ -83,9 +83,7 @@ class CollectionManager:
         """
         path = os.path.join(get_path_to_collections(os.fspath(out_dir)), filename)
         entries = {name: collection.to_json_dict() for name, collection in self.collections.items()}
-        make_folder(os.path.dirname(path))
-        with replace_file(path) as file:
-            file.write(json.dumps({"collections": entries, "_meta": {"num_workers": num_workers}}).encode())
+        write_file(path, json.dumps({"collections": entries, "_meta": {"num_workers": num_workers}}).encode())
 
     @classmethod
     def load(cls, filename: str | os.PathLike[str]) -> CollectionManager:

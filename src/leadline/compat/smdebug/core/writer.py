@@ -10,9 +10,8 @@ from typing import Any, Self
 
 from leadline.compat.smdebug.core.locations import IndexFileLocationUtils, TensorFileLocation
 from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.core.trial_files import write_file
 from leadline.compat.smdebug.core.utils import make_numpy_array
-from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError
-from leadline.store.documents import make_folder, replace_file
 from leadline.trials.encoding import record_of
 from leadline.trials.event_file import nanoseconds
 
@@ -21,17 +20,13 @@ class FileWriter:
     """Writes what one worker saves at one global step; the files appear when it is closed, the index last.
 
     Args:
-        trial_dir: A local folder.
+        trial_dir: A local folder, or a place in S3.
         verbose, write_checksum: Change nothing.
-    Raises:
-        SMDebugNotImplementedError: The folder is in an object store.
     """
 
     def __init__(
         self, trial_dir: str, worker: str, step: int = 0, verbose: bool = False, write_checksum: bool = False
     ) -> None:
-        if "://" in str(trial_dir):
-            raise SMDebugNotImplementedError(f"{trial_dir}: a trial is written to a local folder; copy it to the store")
         self._trial_dir, self._worker, self._step = trial_dir, worker, int(step)
         self._place = TensorFileLocation(self._step, worker).get_file_location()
         self._events = bytearray()
@@ -87,19 +82,13 @@ class FileWriter:
         if not self._meta:
             return
         if self._payload:
-            _write(self.name(), bytes(self._events))
+            write_file(self.name(), bytes(self._events))
         document = {"meta": self._meta, "tensor_payload": self._payload, "shape_payload": self._shapes}
         path = IndexFileLocationUtils.get_index_key_for_step(self._trial_dir, self._step, self._worker)
-        _write(path, json.dumps(document).encode())
+        write_file(path, json.dumps(document).encode())
         self._meta = {}
 
     def _stamp(self, mode: ModeKeys | None, mode_step: int | None) -> tuple[ModeKeys, int]:
         of_mode, of_step = mode or ModeKeys.GLOBAL, self._step if mode_step is None else int(mode_step)
         self._meta = {"mode": of_mode.name, "mode_step": of_step, "event_file_name": self._place}
         return of_mode, of_step
-
-
-def _write(path: str, data: bytes) -> None:
-    make_folder(os.path.dirname(path))
-    with replace_file(path) as file:
-        file.write(data)

@@ -7,8 +7,8 @@ import time
 from typing import Final
 
 from leadline.compat.smdebug.core.sagemaker_utils import is_sagemaker_job
-from leadline.compat.smdebug.core.utils import is_s3
-from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
+from leadline.compat.smdebug.core.trial_files import has_file, write_file
+from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.run_state import read_status
@@ -24,36 +24,29 @@ _GRACE: Final = "rule_stop_grace_time_secs"
 def has_training_ended(trial_prefix: str | os.PathLike[str]) -> bool:
     """Return whether a trial or a run is at a path, and nothing more will be saved there."""
     path = os.fspath(trial_prefix)
-    if os.path.exists(os.path.join(path, END_FILE)):
+    if has_file(os.path.join(path, END_FILE)):
         return True
     return os.path.exists(os.path.join(path, layout.MANIFEST)) and read_status(path).status in JOB_ENDED
 
 
 def training_has_ended(trial_prefix: str | os.PathLike[str]) -> None:
-    """Mark the end of the training in the folder of a trial; nothing in a job of SageMaker, which does it itself.
+    """Mark the end of the training in a trial; nothing in a job of SageMaker, which does it itself.
 
     Raises:
         SMDebugRuntimeError: It is marked already.
-        SMDebugNotImplementedError: The trial is in S3.
     """
     if is_sagemaker_job():
         return
-    path = check_dir_exists(trial_prefix)
-    os.makedirs(path, exist_ok=True)
-    with open(os.path.join(path, END_FILE), "a", encoding="utf-8"):
-        pass
+    write_file(os.path.join(check_dir_exists(trial_prefix), END_FILE), b"")
 
 
 def check_dir_exists(path: str | os.PathLike[str]) -> str:
-    """Return the path of a folder, unless an earlier training was saved there.
+    """Return the path of a trial, unless an earlier training was saved there.
 
     Raises:
         SMDebugRuntimeError: One was.
-        SMDebugNotImplementedError: It is in S3.
     """
     text = os.path.expanduser(os.fspath(path))
-    if is_s3(text)[0]:
-        raise SMDebugNotImplementedError(f"{text}: only local folders can be checked and marked")
     if has_training_ended(text):
         raise SMDebugRuntimeError(f"{text}: an earlier training was saved there; choose another folder")
     return text

@@ -19,8 +19,8 @@ def job_name(environment: Mapping[str, str], command: Sequence[str], host: str) 
         command: The command that it launches.
         host: The host name; that of a pod of an indexed job contains the name of the job.
     """
-    name = _slurm(environment) or _open_mpi(environment) or _torchrun(environment, command)
-    name = name or _kubernetes(environment, host)
+    name = _slurm(environment) or _open_mpi(environment) or _horovod(environment)
+    name = name or _torchrun(environment, command) or _kubernetes(environment, host)
     return re.sub(r"[^\w.-]+", "-", name) if name else None
 
 
@@ -35,6 +35,13 @@ def _open_mpi(environment: Mapping[str, str]) -> str | None:
     size, local = (environment.get(f"OMPI_COMM_WORLD_{name}") for name in ("SIZE", "LOCAL_SIZE"))
     job = environment.get("PMIX_NAMESPACE") or environment.get("OMPI_MCA_ess_base_jobid")
     return f"mpi-{job}" if job and _number(size) > _number(local) > 0 else None
+
+
+def _horovod(environment: Mapping[str, str]) -> str | None:
+    """Of processes that ``horovodrun`` starts without MPI; the address at which they meet identifies the job."""
+    size, local = (environment.get(f"HOROVOD_{name}") for name in ("SIZE", "LOCAL_SIZE"))
+    address, port = (environment.get(f"HOROVOD_GLOO_RENDEZVOUS_{name}") for name in ("ADDR", "PORT"))
+    return f"horovod-{address}-{port}" if address and port and _number(size) > _number(local) > 0 else None
 
 
 def _torchrun(environment: Mapping[str, str], command: Sequence[str]) -> str | None:

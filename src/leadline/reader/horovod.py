@@ -61,18 +61,23 @@ def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
 
 
 def parse_events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Yield the events of a file that is still being written: one per line, comma-separated, without closing bracket.
+    """Yield the events of a file that is still being written.
 
-    An incomplete line is skipped.
+    Horovod writes one event per line, or since its timeline can be started later, many: it ends the list after each of
+    them, and replaces the bracket by a comma when it writes the next. A copy that has grown with the file still has the
+    bracket. An incomplete event is skipped.
     """
+    decoder = json.JSONDecoder()
     for line in lines:
-        text = line.strip().removeprefix(b"[").rstrip(b"],").strip()
-        try:
-            event = json.loads(text) if text else None
-        except ValueError:
-            continue
-        if isinstance(event, dict):
+        text = line.decode(errors="replace")
+        start = text.find("{")
+        while start >= 0:
+            try:
+                event, end = decoder.raw_decode(text, start)
+            except ValueError:
+                break
             yield event
+            start = text.find("{", end)
 
 
 def join_pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

@@ -16,26 +16,35 @@ from torch import nn
 TENSORS = ("conv1.weight", "conv1.bias", "head.weight")
 
 
-def now_us() -> int:
-    return time.monotonic_ns() // 1000
-
-
 def main(steps: int, wait: str | None) -> None:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    started = time.monotonic_ns()
+
+    def now_us() -> int:
+        return (time.monotonic_ns() - started) // 1000
+
     with open(os.environ["HOROVOD_TIMELINE"], "w") as file:
-        file.write("[\n")
 
         def write(**event: object) -> None:
-            file.write(json.dumps(event) + ",\n")
+            """Write an event as Horovod 0.28 does: the list is closed after it, and reopened by the next."""
+            file.seek(file.tell() - 1)
+            file.write("," + json.dumps(event) + "]")
             file.flush()
 
+        def describe(**event: object) -> str:
+            return json.dumps(event) + ",\n"
+
+        file.write("[\n")
+        epoch_us = {"start_time_since_epoch_in_micros": time.time_ns() // 1000}
+        file.write(describe(name="process_name", ph="M", pid=0, args=epoch_us))
         for pid, name in enumerate(TENSORS):
-            write(name="process_name", ph="M", pid=pid, args={"name": name})
-            write(name="process_sort_index", ph="M", pid=pid, args={"sort_index": pid})
+            file.write(describe(name="process_name", ph="M", pid=pid, args={"name": name}))
         for step in range(steps):
             optimizer.zero_grad()
             model(torch.ones(3, 4)).sum().backward()
+            if step == 0:
+                file.write(json.dumps({"ph": "i", "name": "CYCLE_START", "ts": now_us(), "s": "g"}) + "]")
             for pid in range(len(TENSORS)):
                 write(ph="B", name="NEGOTIATE_ALLREDUCE", ts=now_us(), pid=pid)
                 write(ph="X", name="0", ts=now_us(), pid=pid, dur=0)
@@ -48,14 +57,16 @@ def main(steps: int, wait: str | None) -> None:
                 write(ph="E", ts=now_us(), pid=pid, args={"dtype": "float32", "shape": "[4, 2]"})
             optimizer.step()
             if wait is not None and step == steps // 2:
-                file.write('{"ph": "B", "name": "ALLRED')
+                file.seek(file.tell() - 1)
+                file.write(',{"ph": "B", "name": "ALLRED')
                 file.flush()
                 open(f"{wait}.waits", "w").close()
                 while not os.path.exists(f"{wait}.go"):
                     time.sleep(0.01)
-                file.write(f'UCE", "ts": {now_us()}, "pid": 0}},\n')
+                file.write(f'UCE", "ts": {now_us()}, "pid": 0}}]')
                 write(ph="E", ts=now_us(), pid=0)
-        file.write('{"ph": "B", "name": "ALLREDUCE", "ts": 12')
+        file.seek(file.tell() - 1)
+        file.write(',{"ph": "B", "name": "ALLREDUCE", "ts": 12')
 
 
 if __name__ == "__main__":

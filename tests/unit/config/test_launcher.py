@@ -8,6 +8,12 @@ from leadline.config.launcher import job_name
 
 SRUN = {"SLURM_JOB_ID": "17", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2"}
 MPI = {"OMPI_COMM_WORLD_SIZE": "16", "OMPI_COMM_WORLD_LOCAL_SIZE": "8", "PMIX_NAMESPACE": "prterun-n0-77@1"}
+HOROVOD = {
+    "HOROVOD_SIZE": "4",
+    "HOROVOD_LOCAL_SIZE": "2",
+    "HOROVOD_GLOO_RENDEZVOUS_ADDR": "10.0.0.4",
+    "HOROVOD_GLOO_RENDEZVOUS_PORT": "41235",
+}
 TORCHRUN = ("torchrun", "--nnodes", "2", "--rdzv-id=9", "--rdzv-endpoint", "n0:29500", "train.py")
 POD = {"JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "train-0.train"}
 
@@ -20,6 +26,8 @@ POD = {"JOB_COMPLETION_INDEX": "1", "MASTER_ADDR": "train-0.train"}
         ({"SLURM_JOB_ID": "17", "SLURM_JOB_NUM_NODES": "2"}, ("train.py",), None),  # the batch script runs on one node
         (MPI, ("train.py",), "mpi-prterun-n0-77-1"),
         (MPI | {"OMPI_COMM_WORLD_SIZE": "8"}, ("train.py",), None),
+        (HOROVOD, ("train.py",), "horovod-10.0.0.4-41235"),
+        (HOROVOD | {"HOROVOD_LOCAL_SIZE": "4"}, ("train.py",), None),
         ({}, TORCHRUN, "torchrun-9-n0-29500"),
         ({}, ("torchrun", "--nproc-per-node", "2", "train.py"), None),
         ({}, ("torchrun", "--nnodes=1:4", "--rdzv_id", "none", "--master_addr=n0", "train.py"), "torchrun-n0"),

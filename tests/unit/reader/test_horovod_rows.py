@@ -60,6 +60,35 @@ def test_every_prefix_of_a_file_is_read_up_to_its_last_complete_event() -> None:
     assert len(list(parse_events(closed.splitlines(keepends=True)))) == len(NAMES + EVENTS)
 
 
+@pytest.mark.parametrize("between", [b",", b"]"], ids=["the file", "a copy that has grown with it"])
+def test_events_that_share_a_line_are_read(between: bytes) -> None:
+    """Horovod 0.28 writes only the names of tensors on lines of their own, and ends the list after each event."""
+    header = b"[\n" + b"".join(json.dumps(each).encode() + b",\n" for each in NAMES)
+    data = header + between.join(json.dumps(each).encode() for each in EVENTS) + b"]"
+    found = list(parse_events(data.splitlines(keepends=True)))
+    assert found == NAMES + EVENTS
+    counts = [len(list(parse_events(data[:end].splitlines(keepends=True)))) for end in range(len(data) + 1)]
+    assert counts == sorted(counts)
+
+
+def test_ticks_without_a_negotiation_are_read() -> None:
+    """With a response cache Horovod writes when ranks are ready without a negotiation, and later than others began."""
+    events: list[dict[str, Any]] = [
+        {"ph": "i", "name": "CYCLE_START", "ts": 4000, "s": "g"},
+        {"ph": "X", "name": "4", "ts": 5300, "pid": 1, "dur": 0},
+        {"ph": "B", "name": "NEGOTIATE_ALLREDUCE", "ts": 5100, "pid": 2},
+        {"ph": "E", "ts": 5000, "pid": 1},
+        {"ph": "E", "ts": 5200, "pid": 2},
+        {"ph": "X", "name": "7", "ts": 5400, "pid": 26, "dur": 0},
+    ]
+    assert rows(NAMES + events) == [
+        ("", "CYCLE_START", 0, 4000, 0),
+        ("conv1.bias", "NEGOTIATE_ALLREDUCE", 0, 5100, 100),
+        ("conv1.weight", "4", 0, 5300, 0),
+        ("", "7", 0, 5400, 0),
+    ]
+
+
 def stored(run: Path, events: list[dict[str, Any]], clock: dict[str, int]) -> Path:
     folder = run / layout.horovod("rank0-1")
     folder.mkdir(parents=True)

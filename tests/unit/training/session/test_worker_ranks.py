@@ -14,6 +14,7 @@ from leadline.training.session import session
         ({"RANK": "3", "SLURM_PROCID": "1"}, None, 3),
         ({"OMPI_COMM_WORLD_RANK": "5"}, None, 5),
         ({"PMI_RANK": "2"}, None, 2),
+        ({"HOROVOD_RANK": "1", "SLURM_PROCID": "0"}, None, 1),  # horovodrun in a job of one task
         ({"SLURM_PROCID": "4"}, None, 4),
         ({"JOB_COMPLETION_INDEX": "6"}, None, 6),
         ({"RANK": "3"}, 7, 7),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Final
 
 import pyarrow.compute as pc
@@ -16,6 +15,7 @@ from leadline.cli.table import cut, print_lines, table, table_width
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.reader.run import Run
 from leadline.records.names import MODES
+from leadline.records.patterns import pattern_error
 from leadline.records.series import TensorInfo
 from leadline.store.documents import to_json
 
@@ -73,10 +73,9 @@ def tensors(
 
 
 def _checked(regex: str | None) -> str | None:
-    try:
-        re.compile(regex or "")
-    except re.error as error:
-        raise ConfigurationError(f"--regex {regex}: {error}") from error
+    error = pattern_error(regex or "")
+    if error is not None:
+        raise ConfigurationError(f"--regex {regex}: {error}")
     return regex
 
 

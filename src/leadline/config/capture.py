@@ -18,6 +18,7 @@ from leadline.records.names import (
     TREE_COLLECTIONS,
     is_module_collection,
 )
+from leadline.records.patterns import pattern_error
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.statistics.definitions import BASIC, find_statistic
 
@@ -32,6 +33,7 @@ CAPTURE_KEYS: Final = (
     "raw",
     "regex",
     "modules",
+    "custom",
 )
 
 TRAIN_ONLY: Final = TREE_COLLECTIONS | {
@@ -42,6 +44,7 @@ TRAIN_ONLY: Final = TREE_COLLECTIONS | {
     "optimizer_variables",
     "hyperparameters",
 }
+_CUSTOM: Final = re.compile(r"[\w-]+")
 _RAW: Final = frozenset({"full_shap", "trees"})
 """Collections that are stored as raw tensors by default."""
 
@@ -67,7 +70,7 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     for key in given:
         if key not in CAPTURE_KEYS:
             raise UnknownNameError("key", key, CAPTURE_KEYS)
-    raw = _flag(given.get("raw", collection in _RAW))
+    raw = _flag(given, "raw", default=collection in _RAW)
     statistics = tuple(find_statistic(name).name for name in _as_list(given.get("statistics", ())))
     if not statistics and not (raw and "statistics" not in given):
         statistics = default_statistics(collection)
@@ -93,6 +96,7 @@ def capture_table(item: CaptureItem) -> tuple[str, dict[str, Any]]:
     values = {key: value for key, value in {**asdict(item), **asdict(item.schedule)}.items() if key in CAPTURE_KEYS}
     table = {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
     table = {key: value for key, value in table.items() if value not in (None, [])}
+    table |= {"custom": True} if item.custom else {}
     for key in [*table]:
         smaller = {name: value for name, value in table.items() if name != key}
         with suppress(ConfigurationError):
@@ -102,10 +106,15 @@ def capture_table(item: CaptureItem) -> tuple[str, dict[str, Any]]:
 
 
 def is_custom_collection(name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a name is that of a custom collection: it has a selection, and is not similar to a built-in name."""
-    if name in COLLECTIONS or is_module_collection(name) or not name.replace("-", "_").isidentifier():
+    """Whether a name is that of a custom collection.
+
+    It has a selection, and is not similar to a built-in name: that is a typing error, unless ``custom`` denies it.
+    """
+    if name in COLLECTIONS or is_module_collection(name) or not ("regex" in given or "modules" in given):
         return False
-    return ("regex" in given or "modules" in given) and closest(name, COLLECTIONS, TYPO_SIMILARITY) is None
+    if _flag(given, "custom", default=False):
+        return _CUSTOM.fullmatch(name) is not None
+    return name.replace("-", "_").isidentifier() and closest(name, COLLECTIONS, TYPO_SIMILARITY) is None
 
 
 def _default_modes(collection: str) -> tuple[str, ...]:
@@ -163,12 +172,13 @@ def _seconds(given: Mapping[str, Any]) -> float | None:
     return number
 
 
-def _flag(value: Any) -> bool:
+def _flag(given: Mapping[str, Any], key: str, *, default: bool) -> bool:
+    value = given.get(key, default)
     if isinstance(value, bool):
         return value
     known = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
     if str(value).lower() not in known:
-        raise ConfigurationError(f"raw must be true or false, not {value!r}")
+        raise ConfigurationError(f"{key} must be true or false, not {value!r}")
     return known[str(value).lower()]
 
 
@@ -190,8 +200,7 @@ def _regex(given: Mapping[str, Any], key: str) -> str | None:
     regex = given.get(key)
     if regex is None:
         return None
-    try:
-        re.compile(str(regex))
-    except re.error as error:
-        raise ConfigurationError(f"{key} {regex!r} is not a valid regular expression: {error}") from None
+    error = pattern_error(str(regex))
+    if error is not None:
+        raise ConfigurationError(f"{key} {regex!r} is not a valid regular expression: {error}")
     return str(regex)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.names import COLLECTIONS, is_module_collection
 from leadline.records.needs import TensorNeed
+from leadline.records.patterns import pattern_error
 
 
 def select(
@@ -77,12 +77,9 @@ def check_pattern(rule: str, parameter: str, pattern: str) -> None:
     Raises:
         ConfigurationError: The pattern is invalid.
     """
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        raise ConfigurationError(
-            f"{rule}: {parameter} {pattern!r} is not a valid regular expression: {error}"
-        ) from error
+    error = pattern_error(pattern)
+    if error is not None:
+        raise ConfigurationError(f"{rule}: {parameter} {pattern!r} is not a valid regular expression: {error}")
 
 
 def format_number(number: float) -> str:

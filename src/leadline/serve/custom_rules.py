@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -10,9 +11,9 @@ from typing import Any, Final
 from leadline.process.interpreter import own_command, own_environment
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import configured_rules
-from leadline.serve.s3_files import S3Files
 from leadline.serve.training_job import CustomRuleResult
 from leadline.store import layout
+from leadline.store.documents import make_folder
 
 _GRACE_SECONDS: Final = 60.0
 """How long a rule may continue after the training has ended, as on SageMaker."""
@@ -22,6 +23,8 @@ _POLL_SECONDS: Final = 0.1
 class CustomRules:
     """The custom rules of one job, each in a process of its own that ends with this one.
 
+    What fails of a rule, its source included, is the result of the rule: the training goes on.
+
     Args:
         request: What CreateTrainingJob was given.
         end_with_parent: Called in a new process, so that the kernel ends it with this one.
@@ -29,22 +32,15 @@ class CustomRules:
 
     def __init__(self, folder: JobFolder, request: Mapping[str, Any], end_with_parent: Callable[[], None]) -> None:
         self._folder, self._end_with_parent = folder, end_with_parent
-        self._rules = {rule.name: rule for rule in configured_rules(request) if rule.source}
+        self._rules = [rule.name for rule in configured_rules(request) if rule.source]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
-    def download(self, s3: S3Files) -> None:
-        """Fetch the sources.
-
-        Raises:
-            LeadlineError: One cannot be read.
-        """
-        for name, rule in self._rules.items():
-            s3.download(str(rule.source), self._folder.rule_source(name))
-
     def start(self) -> None:
-        """Start the processes; they wait for the run."""
+        """Start the processes; they fetch the sources, and wait for the run."""
         for name in self._rules:
-            with open(self._folder.rule_log(name), "ab") as log:
+            path = self._folder.rule_log(name)
+            make_folder(os.path.dirname(path))
+            with open(path, "ab") as log:
                 self._processes[name] = subprocess.Popen(
                     own_command("leadline.serve.rule_process", self._folder.path, name),
                     env=own_environment(),

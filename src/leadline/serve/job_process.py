@@ -105,7 +105,7 @@ class JobProcess:
         self._folder.write_progress(JobProgress(transitions, status, scrub(failure)[:_MAX_FAILURE]))
 
     def _download(self) -> None:
-        """Fetch source, channels, checkpoints and custom rules.
+        """Fetch source, channels and checkpoints.
 
         Raises:
             LeadlineError, OSError, tarfile.TarError: Something is not there, or cannot be unpacked.
@@ -126,7 +126,6 @@ class JobProcess:
         if "CheckpointConfig" in self._request:
             uri = self._request["CheckpointConfig"]["S3Uri"]
             self._s3.download_prefix(uri.rstrip("/") + "/", self._folder.in_container("checkpoints"))
-        self._custom_rules.download(self._s3)
 
     def _train(self, environments: dict[str, dict[str, str]]) -> tuple[str, str]:
         """Run the training; return how it ended, and why if it failed.

@@ -19,6 +19,7 @@ from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.request import Stop
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import ConfiguredRule, configured_rules
+from leadline.serve.s3_files import S3Files
 from leadline.serve.training_job import CustomRuleResult, condition_met
 from leadline.store import control, layout
 
@@ -26,21 +27,22 @@ _POLL_SECONDS: Final = 0.2
 _MODULE: Final = "leadline_custom_rule"
 
 
-def evaluate(folder: JobFolder, rule: ConfiguredRule) -> CustomRuleResult:
-    """Evaluate a rule until its condition is met, or the training has ended.
+def evaluate(folder: JobFolder, rule: ConfiguredRule, s3: S3Files) -> CustomRuleResult:
+    """Fetch the source of a rule, and evaluate the rule until its condition is met, or the training has ended.
 
     A failure of the rule is its result.
     """
-    while not layout.is_run(folder.run):
-        time.sleep(_POLL_SECONDS)
     try:
+        s3.download(str(rule.source), folder.rule_source(rule.name))
+        while not layout.is_run(folder.run):
+            time.sleep(_POLL_SECONDS)
         instance = _create(folder, rule)
         invoke_rule(instance, raise_eval_cond=True)
     except RuleEvaluationConditionMet as met:
         return CustomRuleResult("IssuesFound", condition_met(rule.kind, met.step))
     except NoMoreData:
         return CustomRuleResult("NoIssuesFound", "")
-    except Exception as error:  # noqa: BLE001 - the rule is code of the user
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the rule is code of the user
         traceback.print_exc()
         return CustomRuleResult("Error", f"ClientError: {type(error).__name__}: {scrub(str(error))}")
     raise AssertionError("invoke_rule ends with an exception")
@@ -86,8 +88,9 @@ def main(path: str, name: str) -> None:
     """Evaluate a rule, and write its result into the job folder."""
     install(replace=True)
     folder = JobFolder.at(path)
-    rule = next(rule for rule in configured_rules(folder.specification().request) if rule.name == name)
-    result = evaluate(folder, rule)
+    specification = folder.specification()
+    rule = next(rule for rule in configured_rules(specification.request) if rule.name == name)
+    result = evaluate(folder, rule, S3Files(specification.region))
     folder.write_rule_result(name, result)
     if result.status == "IssuesFound" and rule.stops_training:
         _stop(folder, rule, result.details)

@@ -31,6 +31,7 @@ ADDRESS: Final = "{address}"
 """Stands for the recipient in a target of ``notify``."""
 _TRIAL_OF_JOB: Final = re.compile(r"s3://.*/([^/]+)/debug-output/?")
 _NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_S3: Final = "s3://"
 _STOP: Final = "stoptraining"
 _OPTION: Final = "option"
 
@@ -53,6 +54,8 @@ class ConfiguredRule:
             )
         if CLASS not in self._given:
             raise ConfigurationError(f"RuleParameters of {self.name} lack {CLASS}, the class of the rule")
+        if self.source is not None and not self.source.startswith(_S3):
+            raise ConfigurationError(f"RuleParameters of {self.name}: {SOURCE} must begin with {_S3}: {self.source!r}")
         try:
             parse_actions(self._given.get(ACTIONS, "[]"))
         except SMDebugError as error:

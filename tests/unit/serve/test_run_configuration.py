@@ -15,9 +15,10 @@ from leadline.config.capture import parse_capture
 from leadline.config.options import parse_rule
 from leadline.config.resolve import resolve
 from leadline.errors import ConfigurationError
-from leadline.records.manifest import Manifest
+from leadline.records.manifest import Manifest, RuleSpec
 from leadline.serve.run_configuration import (
     capture_items,
+    check,
     configured_rules,
     options,
     other_actions,
@@ -159,18 +160,80 @@ def test_profile_windows_as_the_sdk_writes_them(key: str, text: str, window: str
     assert len(resolved(ProfilerConfig={"ProfilingParameters": {key: text}}).profile) == 1
 
 
-def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
-    config = run_config(CREATE, TARGETS)
-    *words, last = options(config)
-    assert last == "--no-default-rules"
+def check_read_back(request: dict[str, Any]) -> list[RuleSpec]:
+    """Check that leadline run gets the same captures and profile windows from the options; return its rules."""
+    config = run_config(request, TARGETS)
+    words = options(config)
+    words.remove("--no-default-rules")
     given = list(zip(words[::2], words[1::2], strict=True))
     assert ("--preset", "sagemaker") in given
     assert tuple(parse_capture(text) for name, text in given if name == "--capture") == config.capture
-    rules = [parse_rule(text) for name, text in given if name == "--rule"]
+    assert tuple(text for name, text in given if name == "--profile") == config.profile
+    return [parse_rule(text) for name, text in given if name == "--rule"]
+
+
+def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
+    rules = check_read_back(CREATE)
     assert [(spec.alias, spec.rule, spec.parameters) for spec in rules] == [
         ("VanishingGradient", "vanishing_gradient", {"threshold": "0.001"}),
         ("ProfilerReport", "profiler_report", {}),
     ]
+
+
+@pytest.mark.parametrize("name", ["gradient", "weight", "1abc", "my coll", "relu-output", "relu_output", "for", "é"])
+def test_a_collection_has_any_name(name: str) -> None:
+    hook = {"S3OutputPath": "s3://b", "CollectionConfigurations": [collection(name, include_regex="a,[b,c]{1,2}")]}
+    check_read_back({"DebugHookConfig": hook})
+    (item,) = (item for item in capture_items(hook) if item.regex)
+    assert item.regex == "(?:a)|(?:[b,c]{1,2})"
+
+
+@pytest.mark.parametrize(
+    ("given", "steps"),
+    [
+        ({"end_step": "0"}, []),
+        ({"start_step": "10", "end_step": "5"}, []),
+        ({"end_step": "0", "save_steps": "3"}, [3]),
+        ({"save_interval": "2", "train.end_step": "0"}, []),
+        ({"end_step": "2", "save_interval": "1"}, [0, 1]),
+    ],
+)
+def test_a_collection_that_ends_before_it_begins_is_off(given: dict[str, str], steps: list[int]) -> None:
+    hook = {"S3OutputPath": "s3://b", "CollectionConfigurations": [collection("gradients", **given)]}
+    check_read_back({"DebugHookConfig": hook})
+    schedules = [item.schedule for item in capture_items(hook) if item.collection == "gradients"]
+    assert [step for step in range(20) if any(one.should_capture(step) for one in schedules)] == steps
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        (
+            {"DebugHookConfig": {"CollectionConfigurations": [collection("c", include_regex="((")]}},
+            "DebugHookConfig: collection c: include_regex '((' is not a valid regular expression",
+        ),
+        (
+            {"DebugHookConfig": {"CollectionConfigurations": [collection("losses", include_regex="a)(?:b,c")]}},
+            "collection losses: include_regex",
+        ),
+        (
+            {"DebugHookConfig": {"HookParameters": {"include_regex": "a{99999999999}"}}},
+            "DebugHookConfig: include_regex 'a{99999999999}' is not a valid regular expression",
+        ),
+        (
+            {"DebugRuleConfigurations": [rule("A", rule_to_invoke="ExplodingTensor", tensor_regex="a{99999999999}")]},
+            "tensor_regex 'a{99999999999}' is not a valid regular expression",
+        ),
+        (
+            {"DebugRuleConfigurations": [rule("A", rule_to_invoke="Mine", source_s3_uri="mine.py")]},
+            "RuleParameters of A: source_s3_uri must begin with s3://: 'mine.py'",
+        ),
+    ],
+)
+def test_what_the_run_would_refuse_is_refused_at_the_call(members: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        check(members, TARGETS, "/runs/job")
+    assert message in str(refused.value)
 
 
 TEXTS = st.one_of(
@@ -220,6 +283,7 @@ def test_no_texts_in_a_valid_structure_cause_another_error_than_a_typed_one(
     status, document = caller.answer("SageMaker.CreateTrainingJob", json.dumps(request).encode())
     assert status in (200, 400), document
     if status == 200:
+        check_read_back(request)
         caller.call("StopTrainingJob", TrainingJobName="first")
         caller.call("DeleteTrainingJob", TrainingJobName="first")
     else:

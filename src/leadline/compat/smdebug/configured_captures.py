@@ -39,7 +39,10 @@ def collection_items(
     for mode in ("train",) if entry.name in TRAIN_ONLY else _MODES:
         of_mode = saved.of_train_steps() if mode == "train" else saved.get_save_config(ModeKeys[mode.upper()])
         schedule = replace(of_mode.schedule(), has_last_round=True)  # what an option can say
-        groups.setdefault(schedule, []).append(mode)
+        if schedule.end is not None and schedule.end <= schedule.start:  # as end_step=0, which switches it off
+            schedule = replace(schedule, every=None, start=0, end=None)
+        if schedule.every is not None or schedule.steps:
+            groups.setdefault(schedule, []).append(mode)
     for schedule, modes in groups.items():
         yield CaptureItem(
             entry.name if is_known else None,
@@ -49,7 +52,7 @@ def collection_items(
             schedule=schedule,
             modes=tuple(modes),
             source="option",
-            custom=None if is_known else re.sub(r"\W", "_", entry.name),
+            custom=None if is_known else re.sub(r"[^\w-]", "_", entry.name),
         )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.compat.smdebug.core.collection import Collection
+from leadline.compat.smdebug.core.collection import Collection, check_pattern
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import SaveConfig
@@ -94,11 +93,9 @@ def _searched(collection: Collection, naming: Naming) -> list[TensorSelection]:
         return []
     for pattern in patterns:
         try:
-            re.compile(pattern)
-        except re.error as error:
-            raise SMDebugValueError(
-                f"collection {collection.name}: {pattern!r} is not a valid regular expression: {error}"
-            ) from None
+            check_pattern(pattern)
+        except SMDebugValueError as error:
+            raise SMDebugValueError(f"collection {collection.name}: {error}") from None
     regex = patterns[0] if len(patterns) == 1 else "|".join(f"(?:{pattern})" for pattern in patterns)
     return [TensorSelection(place.collection, regex, place.modes) for place in naming.searched]
 

@@ -10,6 +10,8 @@ from typing import Any, Self
 
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import SaveConfig
+from leadline.compat.smdebug.exceptions import SMDebugValueError
+from leadline.records.patterns import pattern_error
 
 
 class CollectionKeys:
@@ -35,6 +37,17 @@ class CollectionKeys:
     AVERAGE_SHAP = "average_shap"
     FULL_SHAP = "full_shap"
     TREES = "trees"
+
+
+def check_pattern(pattern: str) -> None:
+    """Reject an invalid regular expression.
+
+    Raises:
+        SMDebugValueError: The pattern is invalid.
+    """
+    error = pattern_error(pattern)
+    if error is not None:
+        raise SMDebugValueError(f"{pattern!r} is not a valid regular expression: {error}")
 
 
 @dataclass(eq=False)

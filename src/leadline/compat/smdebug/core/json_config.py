@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.compat.smdebug.core.collection import Collection
+from leadline.compat.smdebug.core.collection import Collection, check_pattern
 from leadline.compat.smdebug.core.collection_manager import CollectionManager
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
@@ -24,11 +24,12 @@ DEFAULT_SAGEMAKER_TENSORBOARD_PATH: Final = "/opt/ml/input/config/tensorboardout
 DEFAULT_RESOURCE_CONFIG_FILE: Final = "/opt/ml/input/config/resourceconfig.json"
 _NUMBERS: Final = ("save_interval", "start_step", "end_step")
 _REDUCTION: Final = ("reductions", "save_raw_tensor", "save_shape")
+_REGEX: Final = "include_regex"
 _STEPS: Final = (*_NUMBERS, "save_steps")
-_OF_COLLECTION: Final = {*_REDUCTION, "include_regex", "save_histogram"}
+_OF_COLLECTION: Final = {*_REDUCTION, _REGEX, "save_histogram"}
 _OF_HOOK: Final = {
     *_REDUCTION,
-    *("include_regex", "save_all", "include_workers", "export_tensorboard", "tensorboard_dir"),
+    *(_REGEX, "save_all", "include_workers", "export_tensorboard", "tensorboard_dir"),
 }
 _PREFIXED: Final = {*_STEPS, *(f"{mode.name.lower()}.{key}" for mode in ModeKeys for key in _STEPS)}
 HOOK_PARAMETERS: Final = frozenset(_OF_HOOK | _PREFIXED)
@@ -101,7 +102,7 @@ def parse_settings(document: Any, interval: int) -> HookSettings:
         "out_dir": document.get("LocalPath") or DEFAULT_SAGEMAKER_OUTDIR,
         "save_config": save_config,
         "reduction_config": _reduction_config(given),
-        "include_regex": _list(given.get("include_regex")) or None,
+        "include_regex": _patterns(given) or None,
         "save_all": _flag(given, "save_all", default=False),
         "include_workers": str(given.get("include_workers", "one")),
         "export_tensorboard": _flag(given, "export_tensorboard", default=False),
@@ -138,7 +139,7 @@ def _collection(entry: Any, default: SaveConfig) -> CollectionSettings:
         given = _table(entry.get("CollectionParameters"), "CollectionParameters")
         return CollectionSettings(
             name,
-            tuple(_list(given.get("include_regex"))),
+            tuple(_patterns(given)),
             _save_config(given, default),
             _reduction_config(given),
             _flag(given, "save_histogram", default=True),
@@ -193,6 +194,17 @@ def _flag(given: Mapping[str, Any], key: str, *, default: bool) -> bool:
     if str(value).lower() not in _TRUTH:
         raise SMDebugValueError(f"{key} must be true or false, not {value!r}")
     return _TRUTH[str(value).lower()]
+
+
+def _patterns(given: Mapping[str, Any]) -> list[str]:
+    """Return the regular expressions that select tensors."""
+    patterns = _list(given.get(_REGEX))
+    try:
+        for pattern in patterns:
+            check_pattern(pattern)
+    except SMDebugValueError as error:
+        raise SMDebugValueError(f"{_REGEX} {error}") from None
+    return patterns
 
 
 def _list(value: Any) -> list[str]:

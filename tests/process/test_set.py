@@ -65,7 +65,7 @@ def test_the_interval_changes_on_a_running_job_without_python(tmp_path: Path) ->
         ((), "nothing to set; for example: leadline set interval-ms=100"),
         (("interval-m=100",), "did you mean 'interval-ms'?"),
         (("interval-ms=150",), "leadline: interval-ms must be one of 100, 200, 500, 1000, 5000, 60000, not 150"),
-        (("interval-ms=fast",), "interval-ms must be an integer, not 'fast'"),
+        (("interval-ms=fast",), "interval-ms must be an integer or off, not 'fast'"),
         (("interval-ms=100",), "no run"),
     ],
 )

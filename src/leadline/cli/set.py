@@ -20,8 +20,8 @@ def set_(
     settings: Annotated[
         list[str] | None,
         typer.Argument(
-            help="[RUN] KEY=VALUE…; default: the latest run. Settings: interval-ms=100, rule=NAME[:key=value,…], "
-            "rule=-NAME, capture=COLLECTION:every=500, capture=-COLLECTION."
+            help="[RUN] KEY=VALUE…; default: the latest run. Settings: interval-ms=100 (or off), "
+            "rule=NAME[:key=value,…], rule=-NAME, capture=COLLECTION:every=500, capture=-COLLECTION."
         ),
     ] = None,
 ) -> int:

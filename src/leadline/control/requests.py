@@ -23,6 +23,7 @@ from leadline.reader.liveness import finished_workers
 from leadline.reader.run import Run
 from leadline.records.documents import RuleSummary
 from leadline.records.manifest import RuleSpec
+from leadline.records.metric import NOT_SAMPLED
 from leadline.records.names import JOB_ENDED, PRESETS
 from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow
@@ -45,6 +46,7 @@ from leadline.store.run_state import read_rule_summary, read_workers
 
 SETTINGS: Final = ("interval-ms", "rule", "capture")
 """The keys of ``leadline set``."""
+_OFF: Final = "off"
 _REMOVE: Final = "-"
 """Before the name of a rule or collection: no longer."""
 PYTHON: Final = ("cprofile", "pyinstrument")
@@ -93,14 +95,16 @@ def interval_request(text: str, *, reason: str, key: str = "interval-ms") -> Set
     """Request another sampling interval of the system metrics.
 
     Args:
-        text: Milliseconds.
+        text: Milliseconds, or ``off``.
         reason: Source of the request in a few words.
         key: The name of the setting, for errors.
     Raises:
         ConfigurationError: The monitor does not support that interval.
     """
+    if text == _OFF:
+        return SetInterval(**_by_user(reason), interval_ms=NOT_SAMPLED)
     if not text.isdecimal():
-        raise ConfigurationError(f"{key} must be an integer, not {text!r}")
+        raise ConfigurationError(f"{key} must be an integer or {_OFF}, not {text!r}")
     check_interval(int(text), key)
     return SetInterval(**_by_user(reason), interval_ms=int(text))
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from leadline.config.secrets import scrub
 from leadline.monitor.sampler import Sampler
 from leadline.records.documents import DroppedSamples
-from leadline.records.metric import INTERVALS_MS, Channel
+from leadline.records.metric import INTERVALS_MS, NOT_SAMPLED, Channel
 from leadline.records.request import Answer, SetInterval
 from leadline.store import layout
 from leadline.store.codec import SYSTEM, float64_buffer, int64_buffer, system_metadata
@@ -45,6 +45,7 @@ class Monitor:
     ) -> None:
         """
         Args:
+            interval_seconds: The sampling interval; infinite: nothing is sampled.
             first_sequence: The number of the first batch: an earlier incarnation of the run has written those before.
         """
         self._make_samplers, self._interval = make_samplers, interval_seconds
@@ -62,7 +63,7 @@ class Monitor:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take a last sample and stop; a hanging sampler is abandoned."""
+        """Take a last sample, unless nothing is sampled, and stop; a hanging sampler is abandoned."""
         self._ending.set()
         self._woken.set()
         if self._thread is not None:
@@ -74,33 +75,44 @@ class Monitor:
         return self._interval
 
     def set_interval(self, seconds: float) -> None:
-        """Change the sampling interval."""
+        """Change the sampling interval; infinite: no longer sample."""
         self._interval = seconds
         self._woken.set()
 
     def _loop(self) -> None:
         next_at = self._clock()
         while True:
-            if self._woken.wait(max(0.0, next_at - self._clock())) and not self._ending.is_set():
+            pause = max(0.0, next_at - self._clock())
+            if self._woken.wait(None if math.isinf(pause) else pause) and not self._ending.is_set():
                 self._woken.clear()
                 if self._ending.is_set():  # set between the two calls
                     self._woken.set()
-                next_at = min(next_at, self._clock() + self._interval)
+                if math.isinf(next_at) and not math.isinf(self._interval):  # the pause is in no rate
+                    self._try(lambda: self._read_all(self._clock()))
+                next_at = math.inf if math.isinf(self._interval) else min(next_at, self._clock() + self._interval)
                 continue
             is_last = self._ending.is_set()
-            try:
-                self.sample()
-            except Exception as error:  # noqa: BLE001 - the sampler loop reports every error and continues
-                self._fail("monitor", error)
+            if not math.isinf(self._interval):
+                self._try(self.sample)
             if is_last:
                 break
             # missed samples are not made up for
             next_at += self._interval * (1 + max(0, (self._clock() - next_at) // self._interval))
         self._store.close()
 
+    def _try(self, step: Callable[[], object]) -> None:
+        try:
+            step()
+        except Exception as error:  # noqa: BLE001 - the sampler loop reports every error and continues
+            self._fail("monitor", error)
+
     def sample(self) -> None:
         """Take and store one sample of all metrics."""
         now, time_ns = self._clock(), self._wall_clock()
+        channels, values = self._read_all(now)
+        self._store.append(channels, values, time_ns, now)
+
+    def _read_all(self, now: float) -> tuple[tuple[Channel, ...], list[float | None]]:
         channels: list[Channel] = []
         values: list[float | None] = []
         if self._samplers is None:
@@ -109,7 +121,7 @@ class Monitor:
             sample = self._read(sampler, now)
             channels += sampler.channels
             values += sample if sample is not None else [None] * len(sampler.channels)
-        self._store.append(tuple(channels), values, time_ns, now)
+        return tuple(channels), values
 
     def _read(self, sampler: Sampler, now: float) -> Sequence[float | None] | None:
         try:
@@ -146,10 +158,10 @@ class Monitor:
 def set_interval(monitor: Monitor, request: SetInterval) -> Answer:
     """Apply a ``leadline set`` request; return the answer for its acknowledgement."""
     interval_ms = request.interval_ms
-    if interval_ms not in INTERVALS_MS:
+    if interval_ms not in (NOT_SAMPLED, *INTERVALS_MS):
         accepted = ", ".join(map(str, INTERVALS_MS))
         return Answer("refused", f"interval-ms must be one of {accepted}, not {interval_ms}")
-    monitor.set_interval(interval_ms / 1000)
+    monitor.set_interval(math.inf if interval_ms == NOT_SAMPLED else interval_ms / 1000)
     return Answer()
 
 

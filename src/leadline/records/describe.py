@@ -19,6 +19,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import counted, duration, latency, listed, model, share, size, worker_label
 from leadline.records.incarnations import Interruption, ValueChange
+from leadline.records.metric import NOT_SAMPLED
 from leadline.records.names import OVERHEAD
 from leadline.records.plan import CaptureItem, Schedule
 from leadline.records.request import (
@@ -267,6 +268,8 @@ def announcement(line: Announcement) -> str:
 def request(request: ControlRequest) -> str:
     """Describe a request in a few words: ``sample the machine every 100 ms``."""
     match request:
+        case SetInterval() if request.interval_ms == NOT_SAMPLED:
+            return "no longer sample the machine"
         case SetInterval():
             return f"sample the machine every {interval(request.interval_ms)}"
         case Profile(off=True):
@@ -303,7 +306,9 @@ def schedule(when: Schedule) -> str:
 
 
 def interval(milliseconds: int) -> str:
-    """``100 ms``, ``5 s``, ``1 min``."""
+    """``100 ms``, ``5 s``, ``1 min``, ``off``."""
+    if milliseconds == NOT_SAMPLED:
+        return "off"
     if milliseconds < 1000:
         return f"{milliseconds} ms"
     seconds = milliseconds / 1000

@@ -7,6 +7,8 @@ from typing import Final
 
 INTERVALS_MS: Final = (100, 200, 500, 1000, 5000, 60000)
 """Allowed sampling intervals of system metrics."""
+NOT_SAMPLED: Final = 0
+"""The interval of a run whose metrics are not sampled any more."""
 
 
 @dataclass(frozen=True, slots=True)

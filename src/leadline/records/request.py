@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from leadline.records.decoding import Document, StrictDocument
 from leadline.records.manifest import RuleSpec
+from leadline.records.metric import NOT_SAMPLED
 from leadline.records.plan import CaptureItem
 from leadline.records.profile_window import ProfileWindow
 
@@ -51,11 +52,11 @@ class Stop(Request, StrictDocument):
 
 @dataclass(frozen=True, slots=True)
 class SetInterval(Request):
-    """Sample the system metrics at another interval; addressed to the agents."""
+    """Sample the system metrics at another interval, or no longer; addressed to the agents."""
 
     kind: ClassVar[str] = "set"
 
-    interval_ms: int = 0
+    interval_ms: int = NOT_SAMPLED
 
 
 @dataclass(frozen=True, slots=True)

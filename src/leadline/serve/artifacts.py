@@ -14,6 +14,7 @@ from leadline.rules.registry import find_rule
 from leadline.serve.container import hosts
 from leadline.serve.run_configuration import configured_rules
 from leadline.serve.s3_files import S3Files, join
+from leadline.serve.sampling import PROFILER, was_profiled
 from leadline.store import layout
 
 if TYPE_CHECKING:
@@ -80,10 +81,10 @@ def readable_member(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 def _upload_profile(folder: JobFolder, specification: JobSpecification, s3: S3Files) -> None:
     """Upload system metrics, timeline and Python profiles of the run as smdebug's readers expect them."""
-    profiler = specification.request.get("ProfilerConfig", {})
-    if "S3OutputPath" in profiler and not profiler.get("DisableProfiler", False):
+    profiler = specification.request.get(PROFILER, {})
+    run = leadline.open_run(folder.run)
+    if "S3OutputPath" in profiler and was_profiled(specification.request, run):
         local = folder.in_container("output", "profiler")
-        run = leadline.open_run(folder.run)
         export_system(run, local)
         export_profiles(run, local)
         s3.upload_folder(local, join(profiler["S3OutputPath"], specification.name, "profiler-output"))

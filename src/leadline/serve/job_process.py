@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final
 
+import leadline
 from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.serve import artifacts, container
@@ -20,6 +21,7 @@ from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
 from leadline.serve.log_times import LogTimes
 from leadline.serve.run_configuration import options, other_actions, run_config, unselected_collections
 from leadline.serve.s3_files import S3Files
+from leadline.serve.sampling import PROFILER, is_disabled, switch_off, was_changed
 from leadline.serve.sdk_drivers import place_drivers
 from leadline.serve.training_job import JobProgress, StatusTransition
 from leadline.serve.trial_upload import TrialUpload
@@ -64,6 +66,7 @@ class JobProcess:
         self._s3 = S3Files(self._specification.region)
         self._hosts = container.hosts(self._request)
         self._custom_rules = CustomRules(self._folder, self._request, end_with_parent)
+        self._has_run = False
         self._trial = TrialUpload(self._folder, self._specification, self._s3, _log)
 
     def run(self) -> None:
@@ -84,7 +87,7 @@ class JobProcess:
                 return end, ""
             self._enter("Uploading")
             self._trial.finish()
-            artifacts.upload(self._folder, self._specification, self._s3, has_model=end != "Failed")
+            artifacts.upload(self._folder, self._folder.specification(), self._s3, has_model=end != "Failed")
         except (LeadlineError, OSError, tarfile.TarError) as error:
             end, failure = "Failed", failure or f"ClientError: {error}"
             _log(failure)
@@ -176,6 +179,7 @@ class JobProcess:
         while (code := instances.poll()) is None:
             now = time.monotonic()
             self._custom_rules.poll()
+            self._begin_run()
             if not reason and (self._folder.is_stop_requested() or now - started > limit):
                 reason = "MaxRuntimeExceeded" if now - started > limit else "Stopped"
                 self._enter("Stopping")
@@ -190,6 +194,20 @@ class JobProcess:
                 instances.kill()
             time.sleep(_POLL_SECONDS)
         return code, reason
+
+    def _begin_run(self) -> None:
+        """Let a run that has begun not sample the machine if the profiler is disabled; both may have changed since."""
+        if self._has_run or not layout.is_run(self._folder.run):
+            return
+        self._has_run = True
+        if not is_disabled(self._folder.specification().request):
+            return
+        try:
+            run = leadline.open_run(self._folder.run)
+            if not was_changed(run):
+                switch_off(run, PROFILER)
+        except (LeadlineError, OSError) as error:
+            _log(f"the machine is sampled, though the profiler is disabled: {error}")
 
     def _outcome(self, code: int, reason: str) -> tuple[str, str]:
         if reason:

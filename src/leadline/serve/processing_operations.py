@@ -92,7 +92,7 @@ class ProcessingOperations:
         if found.rule.is_custom:
             folder.request_rule_stop(found.rule.name)
         else:
-            _remove_rule(folder.run, found.rule.name)
+            _remove_rule(folder.run, found.rule.name_in_run)
         stopped = replace(found.rule, status="Stopped")
         rules = tuple(stopped if rule is found.rule else rule for rule in found.job.rules)
         self._queue.change(replace(found.job, rules=rules))

@@ -26,7 +26,7 @@ def current_rules(job: TrainingJob, folder: JobFolder, now_ns: int) -> tuple[Rul
         return job.rules
     summary = read_rule_summary(folder.run) if layout.is_run(folder.run) else None
     findings = {rule.name: rule for rule in summary.rules} if summary else {}
-    return tuple(_current(rule, findings.get(rule.name), job, folder, now_ns) for rule in job.rules)
+    return tuple(_current(rule, findings.get(rule.name_in_run), job, folder, now_ns) for rule in job.rules)
 
 
 def _current(
@@ -38,7 +38,7 @@ def _current(
         result = folder.rule_result(rule.name)
         status, details = (result.status, result.details) if result else _without_document(job)
     else:
-        document = read_rule(folder.run, rule.name) if layout.is_run(folder.run) else None
+        document = read_rule(folder.run, rule.name_in_run) if layout.is_run(folder.run) else None
         status, details = _status(rule, document, finding, job, folder)
     if (status, details) == (rule.status, rule.details):
         return rule
@@ -80,7 +80,8 @@ def _status(
     if document.status == "InProgress":
         return "Error", f"InternalServerError: {ENDED_EARLY}"
     if state == "undecided":
-        return "NoIssuesFound", f"{_UNDECIDED}{document.why or 'too little data was saved'}{_saving(folder, rule.name)}"
+        why = document.why or "too little data was saved"
+        return "NoIssuesFound", f"{_UNDECIDED}{why}{_saving(folder, rule.name_in_run)}"
     return "NoIssuesFound", document.why if state == "not_applicable" else ""
 
 

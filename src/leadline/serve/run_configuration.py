@@ -23,6 +23,7 @@ from leadline.records.manifest import RuleSpec
 from leadline.records.names import JOB
 from leadline.records.plan import CaptureItem
 from leadline.rules.registry import canonical
+from leadline.serve.sampling import INTERVAL, PROFILER, is_disabled
 
 SOURCE: Final = "source_s3_uri"
 CLASS: Final = "rule_to_invoke"
@@ -93,7 +94,7 @@ class ConfiguredRule:
 
     def is_off(self, request: Mapping[str, Any]) -> bool:
         """Whether it is a profiler rule of a job without profiling."""
-        return self.is_profiler_rule and bool(request.get("ProfilerConfig", {}).get("DisableProfiler"))
+        return self.is_profiler_rule and is_disabled(request)
 
     @property
     def parameters(self) -> dict[str, str]:
@@ -145,15 +146,15 @@ def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunCon
         ConfigurationError: A part of the request is invalid.
     """
     rules = [rule for rule in configured_rules(request) if not rule.source and not rule.is_off(request)]
-    profiler = request.get("ProfilerConfig", {})
+    profiler = request.get(PROFILER, {})
     return RunConfig(
         preset="sagemaker",
         default_rules=False,
-        interval_ms=profiler.get("ProfilingIntervalInMilliseconds"),
+        interval_ms=profiler.get(INTERVAL),
         capture=capture_items(request.get("DebugHookConfig")),
         rules=tuple(rule.specification() for rule in rules),
         on=tuple(entry for rule in rules for entry in _action_entries(rule, targets)),
-        profile=tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
+        profile=() if is_disabled(request) else tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
     )
 
 

@@ -57,7 +57,7 @@ class RuleEvaluation(StrictDocument):
     """A rule of a job; AWS evaluates each in a processing job of its own."""
 
     name: str
-    """The ``RuleConfigurationName``, which is also the name of the rule in the run."""
+    """The ``RuleConfigurationName``."""
     kind: str
     """The class of the rule, as the request names it."""
     processing_job: str
@@ -66,6 +66,13 @@ class RuleEvaluation(StrictDocument):
     modified_ns: int
     status: str = "InProgress"
     details: str = ""
+    run_name: str = ""
+    """Its name in the run where that is another one: a rule that is evaluated again after it was stopped."""
+
+    @property
+    def name_in_run(self) -> str:
+        """The name of the rule in the run."""
+        return self.run_name or self.name
 
 
 @dataclass(frozen=True, slots=True)

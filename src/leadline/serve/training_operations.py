@@ -14,7 +14,7 @@ from leadline.serve.job_folder import JobFolder
 from leadline.serve.job_queue import JobQueue, ServerSettings, created
 from leadline.serve.listing import Entry, listed
 from leadline.serve.processing_operations import new_evaluation
-from leadline.serve.profiler_updates import update
+from leadline.serve.profiler_updates import disabled, update
 from leadline.serve.request_check import job_violations
 from leadline.serve.run_configuration import check, configured_rules
 from leadline.serve.service_model import refuse
@@ -47,8 +47,9 @@ class TrainingOperations:
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
         now = time.time_ns()
         rules = tuple(
-            replace(new_evaluation(name, rule, now), status="Stopped" if rule.is_off(request) else "InProgress")
+            disabled(evaluation) if rule.is_off(request) else evaluation
             for rule in configured_rules(request)
+            for evaluation in (new_evaluation(name, rule, now),)
         )
         job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
         self._queue.add(job)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
+import threading
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +15,10 @@ from typing import Any
 import pyarrow.ipc
 import pytest
 
-from leadline.monitor.monitor import Monitor
+from leadline.monitor.monitor import Monitor, set_interval
 from leadline.records.documents import DroppedSamples
-from leadline.records.metric import Channel
+from leadline.records.metric import NOT_SAMPLED, Channel
+from leadline.records.request import SetInterval
 from leadline.store import layout
 from leadline.store.segments import Segment
 
@@ -183,6 +186,29 @@ def test_the_thread_takes_a_last_sample(run: Path) -> None:
     running.start()
     running.stop()
     assert len(rows(run)) >= 1
+
+
+def test_nothing_is_sampled_while_it_is_off_and_the_pause_is_in_no_rate(run: Path) -> None:
+    read = threading.Semaphore(0)
+
+    class Reading(Scripted):
+        def sample(self, now: float) -> Sequence[float | None]:
+            read.release()
+            return super().sample(now)
+
+    running = Monitor(str(run), "n", lambda: [Reading("a", 1.0)], interval_seconds=math.inf)
+    running.start()
+    assert set_interval(running, SetInterval("1", interval_ms=60000)).is_accepted
+    read.acquire()  # where rates begin
+    assert not list((run / layout.SYSTEM).iterdir())
+    set_interval(running, SetInterval("2", interval_ms=100))
+    read.acquire()
+    read.acquire()
+    set_interval(running, SetInterval("3", interval_ms=NOT_SAMPLED))
+    running.stop()
+    stored = len(rows(run))
+    assert stored >= 2
+    assert read._value == stored - 2  # no last sample
 
 
 def test_an_error_elsewhere_in_the_loop_is_reported_too(run: Path) -> None:

@@ -241,7 +241,7 @@ class HookMode:
 
     def __exit__(self, *exc: object) -> None:
         assert self._previous in MODES
-        api.mode(self._previous)
+        api.restore_mode(self._previous)
         self._hook._mode = self._previous
 
 

@@ -181,6 +181,9 @@ def test_a_script_for_mxnet_saves_what_its_blocks_computed(tmp_path: Path) -> No
     for step in loss.steps():
         assert loss.value(step).item() == pytest.approx(truth[f"{step}|{loss.name}"].item(), rel=1e-5)
     np.testing.assert_array_equal(trial.tensor("dense0_input_0").value(2), truth["2|dense0_input_0"])
+    np.testing.assert_array_equal(trial.tensor("early").value(0), [1, 2, 3])
+    seen = trial.tensor("scalar/seen")
+    assert {step: seen.value(step).item() for step in seen.steps()} == {step: 4 * (step + 1) for step in range(5)}
     assert trial.tensor_names(collection="first") == ["dense0_input_0"]
     assert trial.tensor_names(collection="outputs_of_relu") == ["dense0_relu_output_0"]
     assert all(name.startswith("gradient/") for name in trial.tensor_names(regex="^gradient"))

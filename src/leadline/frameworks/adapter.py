@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
@@ -13,6 +13,9 @@ from leadline.training.guard import Facts, Guard
 from leadline.training.timeline.deferred_calls import DeferredCalls, OverheadSpans
 from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
+
+if TYPE_CHECKING:
+    from leadline.frameworks.array_capture import CapturedArrays
 
 # --- data that is still being copied off an accelerator ------------------------------------------------------
 
@@ -77,6 +80,10 @@ class StepCallbacks(Protocol):
     def evaluation(self) -> EvalCallbacks:
         """The calls about eval steps."""
 
+    @property
+    def given(self) -> GivenCallbacks:
+        """The calls about what the script itself gives."""
+
     def defer_quiet_steps(self) -> None:
         """Allow the next steps to be deferred, as long as nothing but losses is captured."""
 
@@ -121,8 +128,8 @@ class StepCallbacks(Protocol):
             marks: Collections that the loss belongs to beside ``losses``.
         """
 
-    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
-        """Record numbers of the current step by name.
+    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> int:
+        """Record numbers that the script gives by name; return the global step to which they belong.
 
         Args:
             collection: ``scalars`` or ``metrics``.
@@ -166,6 +173,20 @@ class StepCallbacks(Protocol):
             is_skipped: Whether a gradient scaler skipped the step; a device scalar where only the device knows.
             is_part: Whether this optimizer is part of another, whose own call follows and ends the step.
         """
+
+
+class GivenCallbacks(Protocol):
+    """The calls about what the script itself gives: before the end of a step it belongs to that step, after it to the
+    one that ended, until the next begins; see ``leadline.training.recorder.last_step.LastStep``."""
+
+    def follow(self, name: str, value: float, mode: str, *, is_loss: bool) -> bool:
+        """Record a number by name if it belongs to the step that ended; return whether it does."""
+
+    def arrays(self, name: str, mode: str) -> CapturedArrays | None:
+        """Return where an array is captured that belongs to the step that ended; None: it is of the current step."""
+
+    def close_step(self) -> None:
+        """Give nothing more to the step that ended: the script itself ends its steps."""
 
 
 class EvalCallbacks(Protocol):
@@ -286,7 +307,7 @@ class Captures(Protocol):
         """Return whether an item may select data that is captured between the beginning and the end of a step."""
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
-        """Capture the items in the forward pass of the step that begins."""
+        """Capture the items in the forward pass of the step that begins; called again within it, others in its rest."""
 
     def end_forward(self) -> Forward | None:
         """Stop the capture; return what was captured."""

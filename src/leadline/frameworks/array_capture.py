@@ -84,6 +84,10 @@ class CapturedArrays:
         self._items, self._mode, self.own_ns, self.begun_ns = items, mode, 0, 0
         self._blocks, self._raw = [], []
 
+    def extend(self, items: Sequence[CaptureItem]) -> None:
+        """Capture other items from now on, beside what was captured."""
+        self._items = items
+
     def requested(self, name: str, collections: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
         """Return the statistics of an array that the items select, and whether they select the array itself."""
         members = frozenset(collections)

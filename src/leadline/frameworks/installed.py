@@ -247,6 +247,11 @@ class Frameworks:
         for adapter in self._adapters:
             self._watch(adapter, items, by_all=by_all)
 
+    def given_items(self, items: Sequence[CaptureItem]) -> tuple[CaptureItem, ...]:
+        """Return those items that may select arrays which the script itself passes."""
+        hooks = [adapter for adapter in self._adapters if adapter.family == "arrays"] if items else ()
+        return tuple(item for item in items if any(_may_capture(hook, item) for hook in hooks))
+
     @staticmethod
     def _watch(adapter: Adapter, items: Sequence[CaptureItem], *, by_all: bool = False) -> None:
         selected = tuple(item for item in items if _may_capture(adapter, item))

@@ -73,10 +73,10 @@ class Driver:
         before = self._traces()
         original = StepOutput.end_step
 
-        def fail(output: StepOutput, stamp: StepStamp, *args: Any) -> None:
+        def fail(output: StepOutput, stamp: StepStamp, *args: Any, **options: Any) -> None:
             if stamp.mode == "train" and stamp.mode_step == FAIL_AT:
                 raise RuntimeError("planted")
-            original(output, stamp, *args)
+            original(output, stamp, *args, **options)
 
         setattr(StepOutput, "end_step", fail)  # noqa: B010 - a method of a class, which mypy would not have replaced
         standalone = self._begin()

@@ -76,6 +76,16 @@ class Guard:
             finally:
                 self.lock.release()
 
+    def run_if_free(self, function: Callable[[], object]) -> None:
+        """Call a function of ours unless another thread is in one, or calls are deferred."""
+        deferred = self.deferred
+        if self.lock.acquire(blocking=False):
+            try:
+                if deferred is None or not deferred.calls:
+                    self.call(function)
+            finally:
+                self.lock.release()
+
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """Call a function of ours like ``run``, but do not wait for other threads."""
         if self.failure is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from torch import nn
 
 import leadline
 import leadline.compat.smdebug.pytorch as smd
-from leadline.compat.smdebug import Trial
+from leadline.compat.smdebug import Trial, create_trial
 from leadline.compat.smdebug.core.access_layer import has_training_ended
 from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.core.reader import FileReader
@@ -208,6 +208,49 @@ def test_module_tensors_numbers_and_arrays(tmp_path: Path) -> None:
     own, usual = trial.tensor("own_output_0"), trial.tensor("CrossEntropyLoss_output_0")
     assert own.steps() == usual.steps() == [0, 2, 3, 5]
     assert [own.value(step).item() for step in (0, 2)] == [usual.value(step).item() for step in (0, 2)]
+
+
+def loop(hook: smd.Hook, saves: Callable[[int], None], *, is_after: bool, steps: int = 5) -> None:
+    """Train, and call ``saves`` before or after each update."""
+    model, loss_of = nn.Sequential(nn.Linear(4, 2)), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    hook.register_module(model)
+    for step in range(steps):
+        loss_of(model(torch.randn(8, 4)), torch.randint(0, 2, (8,))).backward()
+        if is_after:
+            optimizer.step()
+        saves(step)
+        if not is_after:
+            optimizer.step()
+    hook.close()
+
+
+def saved(folder: Path, name: str) -> dict[int, float]:
+    tensor = create_trial(folder).tensor(name)
+    return {step: float(np.ravel(tensor.value(step))[0]) for step in tensor.steps()}
+
+
+@pytest.mark.parametrize("is_after", [False, True])
+def test_a_first_save_into_a_collection_discards_nothing(tmp_path: Path, is_after: bool) -> None:
+    hook = smd.Hook(out_dir=tmp_path / "t", save_config=smd.SaveConfig(save_interval=2), include_regex="_input_")
+
+    def saves(step: int) -> None:
+        hook.save_tensor("mine", np.full(2, step))
+        for name in ("a", "b", "c"):
+            hook.save_tensor(name, np.full(2, step), collections_to_write=name)
+        if step == 3:
+            hook.save_tensor("late", np.full(2, step), collections_to_write="late")
+        hook.save_scalar("number", step)
+
+    loop(hook, saves, is_after=is_after)
+    for name in ("mine", "a", "b", "c"):
+        assert saved(tmp_path / "t", name) == {0: 0, 2: 2, 4: 4}
+    assert saved(tmp_path / "t", "scalar/number") == {step: step for step in range(5)}
+    trial = create_trial(tmp_path / "t")
+    assert trial.steps() == list(range(5))
+    assert "late" not in trial.tensor_names()
+    assert trial.tensor("CrossEntropyLoss_output_0").steps() == [0, 2, 4]  # a new collection captures nothing else
+    assert trial.tensor("0_input_0").steps() == [0, 2, 4]
 
 
 def test_numbers_keep_the_time_that_the_script_gives_them(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import StepStamp
-from leadline.training.guard import Guard
+from leadline.training.guard import Fact, Guard
 
 NAME: Final = "generic"
 _KINDS: Final = "biufc"
@@ -68,6 +68,7 @@ class GenericAdapter:
     def __init__(self, loop: Loop, note: Callable[[str], None]) -> None:
         self._loop, self._note = loop, note
         self._callbacks: StepCallbacks | None = None
+        self._arrays: Fact | None = None
         self._training = CapturedArrays(note)
         self._evaluation = CapturedArrays(note)
         self._is_watched = False
@@ -78,11 +79,13 @@ class GenericAdapter:
 
     def save(self, name: str, array: Any, collections: tuple[str, ...], mode: str) -> None:
         """Capture an array of the current step, if that is scheduled; it is read at once."""
-        captured = self._captured(mode)
+        if self._callbacks is None:
+            return
+        captured = self._callbacks.given.arrays(name, mode) or self._captured(mode)
         if captured is None:
             return
         begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
-        values = _as_array(array)
+        values = self._arrays.call(_as_array, array) if self._arrays is not None else None
         if values is None:
             self._note(f"{name} is not captured: not a numeric array: {type(array).__name__}")
         else:
@@ -94,17 +97,23 @@ class GenericAdapter:
         """Record numbers of the current step; names with the word loss are losses."""
         if self._callbacks is None:
             return
-        self._captured(mode)
         for name, value in values.items():
-            number = _as_number(value)
+            number, is_loss = _as_number(value), _LOSS.search(name) is not None
             if number is None:
                 self._note(f"{name} is not captured: not a number: {type(value).__name__}")
-            elif not _LOSS.search(name):
-                self._callbacks.log({name: number})
-            elif mode != "train":
-                self._callbacks.evaluation.record_loss(name, number)
-            elif self._callbacks.wants_loss():
-                self._callbacks.record_loss(name, number, name)
+            elif not self._callbacks.given.follow(name, number, mode, is_loss=is_loss):
+                self._captured(mode)
+                self._log(name, number, mode, is_loss=is_loss)
+
+    def _log(self, name: str, number: float, mode: str, *, is_loss: bool) -> None:
+        """Record a number of the current step."""
+        assert self._callbacks is not None
+        if not is_loss:
+            self._callbacks.log({name: number})
+        elif mode != "train":
+            self._callbacks.evaluation.record_loss(name, number)
+        elif self._callbacks.wants_loss():
+            self._callbacks.record_loss(name, number, name)
 
     def step(self, mode: str) -> None:
         """End the current step.
@@ -117,18 +126,23 @@ class GenericAdapter:
         if mode != "train":
             self._captured(mode)
             self.end_evaluation()
-            return
-        self._callbacks.before_update(self._loop)
-        self._callbacks.after_update(self._loop, is_skipped=False)
+        else:
+            self._callbacks.before_update(self._loop)
+            self._callbacks.after_update(self._loop, is_skipped=False)
+        self._callbacks.given.close_step()
 
     def _captured(self, mode: str) -> CapturedArrays | None:
         """Return the capture of a mode; None if nothing is scheduled."""
         if mode == "train" or self._callbacks is None:
             return self._training if self._is_watched else None
         evaluation = self._callbacks.evaluation
-        if evaluation.stamp is None or evaluation.stamp is not self._evaluated:
-            self._evaluation.begin(evaluation.join_step(self._evaluation, mode), mode)
+        is_new = evaluation.stamp is None or evaluation.stamp is not self._evaluated
+        items = evaluation.join_step(self._evaluation, mode)
+        if is_new:
+            self._evaluation.begin(items, mode)
             self._evaluated = evaluation.stamp
+        else:
+            self._evaluation.extend(items)
         return self._evaluation
 
     # --- Adapter and Evaluates ----------------------------------------------------------------------------
@@ -138,6 +152,7 @@ class GenericAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         self._callbacks = callbacks
+        self._arrays = callbacks.facts.of("arrays that the script passes are", is_vital=True)
 
     def uninstall(self) -> None:
         self._callbacks = None
@@ -155,6 +170,9 @@ class GenericAdapter:
         return item.collection not in SCALAR_COLLECTIONS
 
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
+        if self._is_watched:
+            self._training.extend(items)
+            return
         self._is_watched = bool(items)
         self._training.begin(items, "train")
 
@@ -186,7 +204,9 @@ def _as_number(value: Any) -> float | None:
 
 def _as_array(array: Any) -> Any | None:
     """Return the values as a numpy array; None if they are not numbers."""
-    if hasattr(array, "detach"):
+    if hasattr(array, "asnumpy"):
+        array = array.asnumpy()  # an array of MXNet
+    elif hasattr(array, "detach"):
         array = array.detach().cpu()  # a tensor of PyTorch
     try:
         values = np.asarray(array)

@@ -83,8 +83,8 @@ class ScalarSink(Protocol):
     def cost(self) -> OverheadMeter:
         """The overhead meter."""
 
-    def log(self, values: Mapping[str, Any], collection: str) -> None:
-        """Record scalars for the current step."""
+    def log(self, values: Mapping[str, Any], collection: str) -> object:
+        """Record scalars."""
 
 
 class _ThreadState(threading.local):

@@ -53,9 +53,14 @@ class BlockCapture:
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Begin a step."""
         self.captured.begin(items, mode)
-        self.has_items, self.names_layers = bool(items), asks_by_name(items)
+        self.extend(items)
         self.called.clear()
         self._numbers.clear()
+
+    def extend(self, items: Sequence[CaptureItem]) -> None:
+        """Capture other items from now on, beside what was captured."""
+        self.captured.extend(items)
+        self.has_items, self.names_layers = bool(items), asks_by_name(items)
 
     def keep(self, stem: str, collections: Sequence[tuple[str, ...]], values: Any) -> None:
         """Capture the arrays among some inputs or outputs; of further ones the collections are those of the last."""
@@ -140,7 +145,10 @@ class BlockHooks:
         return root if share else None
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
-        """Capture the items in the train step that begins."""
+        """Capture the items in the train step that begins, or in the rest of it."""
+        if self._is_watched:
+            self._training.extend(items)
+            return
         self._is_watched = True
         self._training.begin(items, "train")
 

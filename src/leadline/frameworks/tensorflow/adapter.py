@@ -153,7 +153,8 @@ class TensorFlowAdapter:
     def watch_forward(self, items: Sequence[CaptureItem]) -> None:
         if self._steps is not None and items:
             self._steps.forward_items = tuple(dict.fromkeys((*self._steps.forward_items, *items)))
-            self._steps.eager_taps = EagerTaps(self._steps.forward_items)
+            self._steps.eager_taps = self._steps.eager_taps or EagerTaps(())
+            self._steps.eager_taps.items = self._steps.forward_items
 
     def end_forward(self) -> CapturedArrays | None:
         steps = self._steps

@@ -77,7 +77,7 @@ class DoctorProbe:
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
         self.loss_facts_step, self.items_within = recorder.loss_facts_step, recorder.items_within
         self.log, self.record_event, self.note = recorder.log, recorder.record_event, recorder.note
-        self.capture_last_step = recorder.capture_last_step
+        self.capture_last_step, self.given = recorder.capture_last_step, recorder.given
         self.begin_another_training = recorder.begin_another_training
         self.begin_training, self.end_training = recorder.begin_training, recorder.end_training
 

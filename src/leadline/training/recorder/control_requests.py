@@ -114,7 +114,7 @@ class PlanChanges:
 
     Args:
         items: The items of the run's capture plan.
-        on_change: Called when the items have changed.
+        on_change: Called when the items have changed; with ``is_prompt=False`` if they keep to their schedules.
         captures_together: Returns whether all ranks must capture at the same steps. Each rank handles a request at a
             step of its own, so that none is taken then.
 
@@ -126,7 +126,7 @@ class PlanChanges:
         self,
         context: StepContext,
         items: tuple[CaptureItem, ...],
-        on_change: Callable[[], object],
+        on_change: Callable[..., object],
         captures_together: Callable[[], bool] = lambda: False,
     ) -> None:
         self.items = items
@@ -142,7 +142,7 @@ class PlanChanges:
         """Capture items in place of others from now on."""
         kept = tuple(item for item in self.items if item not in before)
         self.items = tuple(dict.fromkeys((*kept, *after)))
-        self._on_change()
+        self._on_change(is_prompt=False)
 
     def handle(self, request: PlanChange) -> None:
         """Capture the items after a request, and acknowledge it."""

@@ -56,6 +56,8 @@ class EvalRecorder:
         if self.stamp is not None and self._joined is not None:
             return self._items  # begun by what the script passed before
         begun = self._overhead.begin()
+        self._output.complete_step()
+        self._timeline.progress.compute()
         self._timeline.begin_eval()
         stamp = self.stamp = self._clock.stamp(self._clock.named or mode)
         if self._discarded != (stamp.mode, stamp.mode_step):
@@ -64,6 +66,15 @@ class EvalRecorder:
             self._items = schedules.forward.advance_to(stamp.mode_step)
         self._overhead.end(begun)
         return self._items
+
+    def change_plan(self) -> None:
+        """Capture in the rest of the current step what a changed plan schedules for it."""
+        if self.stamp is not None:
+            schedules = self._schedules.of(self.stamp.mode)
+            now = schedules.forward.advance_to(self.stamp.mode_step)
+            self._items = tuple(dict.fromkeys((*self._items, *now)))
+            wants_loss = bool(schedules.losses.advance_to(self.stamp.mode_step))
+            self._captures_losses = self._captures_losses or wants_loss
 
     def mode(self) -> str:
         return self.stamp.mode if self.stamp is not None else self._clock.named or "eval"
@@ -95,10 +106,9 @@ class EvalRecorder:
         if joined is not None and joined is not forward:
             self._output.put_forward(joined, stamp, self._items)
         scalars = self._scalars.losses_of(stamp.mode).take()
-        if self._scalars.has_logged():
-            logged = self._schedules.of(stamp.mode).scalars.advance_to(stamp.mode_step)
-            scalars |= self._scalars.take_logged(logged)
-        self._output.end_step(stamp, scalars)
+        captures_losses = self._captures_losses
+        self._output.end_step(stamp, scalars, items=self._items, wants_loss=lambda: captures_losses)
+        self._timeline.progress.on_computation = self._output.complete_step
         self._overhead.end(begun)
         if self.is_finished:
             return

@@ -16,7 +16,7 @@ from leadline.records.names import (
 )
 from leadline.records.plan import CaptureItem, CapturePlan, applies_to_mode
 from leadline.training.recorder.budget import Budget
-from leadline.training.recorder.capture_groups import split
+from leadline.training.recorder.capture_groups import count_scheduled, split
 from leadline.training.recorder.schedule import CaptureSchedule
 
 _WITH_NORMS: Final = frozenset({"gradients", GRADIENT_NORMS})
@@ -72,6 +72,11 @@ class PlanSchedules:
         self.non_finite_items = [item for item in self.tensor_items if _COUNTS & set(item.statistics)]
         self.has_norms = any(item.collection in _WITH_NORMS for item in plan.items)
         self._modes.clear()
+
+    def scheduled(self, mode: str, step: int) -> tuple[CaptureItem, ...]:
+        """Return the items whose schedules have a step, whether they were captured there or not."""
+        items = (item for item in self._items if applies_to_mode(item, mode))
+        return tuple(item for item in items if count_scheduled(item.schedule, step, step))
 
     def of(self, mode: str) -> ModeSchedules:
         """Return the schedules of a mode."""

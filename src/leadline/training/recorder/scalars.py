@@ -72,11 +72,12 @@ class LossBuffer:
         self.latest: dict[str, float] = {}
         """The last value of each loss."""
         self._sites: dict[object, _Loss] = {}
-        self._names: set[str] = set()
+        self.names: set[str] = set()
+        """The names of all losses so far."""
 
     def only_name(self) -> str | None:
         """Return the name of the only loss; None if there are several."""
-        return next(iter(self._names)) if len(self._names) == 1 else None
+        return next(iter(self.names)) if len(self.names) == 1 else None
 
     def add(self, site: object, value: Any, name: str | None, marks: tuple[str, ...] = ()) -> None:
         """Add a loss; the first loss of a place is named.
@@ -88,7 +89,7 @@ class LossBuffer:
         loss = self._sites.get(site)
         if loss is None:
             loss = self._sites[site] = _Loss(self._unused_name(name), marks=marks)
-            self._names.add(loss.name)
+            self.names.add(loss.name)
         if loss.count or isinstance(value, (int, float)):
             loss.total += value
         else:
@@ -149,9 +150,9 @@ class LossBuffer:
 
     def _unused_name(self, name: str | None) -> str:
         if name is None:
-            return "loss" if "loss" not in self._names else _numbered("loss", self._names)
+            return "loss" if "loss" not in self.names else _numbered("loss", self.names)
         stem, _, number = name.rpartition("_")
-        return name if name not in self._names else _numbered(stem if number.isdigit() else name, self._names)
+        return name if name not in self.names else _numbered(stem if number.isdigit() else name, self.names)
 
 
 def _numbered(stem: str, used: set[str]) -> str:
@@ -202,6 +203,8 @@ class ScalarBuffer:
         self._frameworks = frameworks
         self._losses = {"train": self.train_losses}
         self._logged: dict[str, Scalar] = {}
+        self._waiting: dict[str, Scalar] = {}
+        """Logged at earlier steps, and to be written at the next one that is due."""
         self._logged_names: set[str] = set()
         self._accuracies: dict[str, Scalar] = {}
         self._accuracy_names: set[str] = set()
@@ -219,11 +222,11 @@ class ScalarBuffer:
             self._losses[mode] = LossBuffer()
         return self._losses[mode]
 
-    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
-        """Record scalars of the current step; the last value of a name is kept."""
-        for name, value in values.items():
-            self._logged[name] = Scalar(collection, (self._frameworks.number(value),), marks)
-        self._logged_names.update(values)
+    def log(self, name: str, scalar: Scalar) -> None:
+        """Record a scalar of the current step; the last value of a name is kept."""
+        self._logged[name] = scalar
+        self._waiting.pop(name, None)
+        self._logged_names.add(name)
 
     def add_norms(self, values: Mapping[str, object]) -> None:
         """Add the norms that gradient clipping has computed."""
@@ -241,8 +244,8 @@ class ScalarBuffer:
                 self._accuracies[name] = Scalar("metrics", (value,))
 
     def has_logged(self) -> bool:
-        """Return whether the current step has logged values or accuracies."""
-        return bool(self._logged or self._accuracies)
+        """Return whether the current step has logged values or accuracies, or others wait."""
+        return bool(self._logged or self._accuracies or self._waiting)
 
     def take_train_step(self) -> dict[str, Scalar]:
         """Return losses, gradient norms and loop checks of the train step, and remove them."""
@@ -260,20 +263,41 @@ class ScalarBuffer:
         return norms
 
     def take_logged(self, items: Sequence[CaptureItem]) -> dict[str, Scalar]:
-        """Return accuracies and the logged values that ``items`` select, and remove them; others stay.
+        """Return accuracies and the logged values that ``items`` select, and remove them; others wait."""
+        logged, self._logged = self._logged, {}
+        if not items:
+            self._wait(logged)
+            return {}
+        accuracies, self._accuracies = self._accuracies, {}
+        return self.selected(logged, items) | accuracies
+
+    def take_waiting(self, items: Sequence[CaptureItem]) -> dict[str, Scalar]:
+        """Return the values of earlier steps that ``items`` select, by logged names, and remove them."""
+        if not items or not self._waiting:
+            return {}
+        due = {name: scalar for name, scalar in self._waiting.items() if _selects(items, name, scalar)}
+        self._waiting = {name: scalar for name, scalar in self._waiting.items() if name not in due}
+        return due
+
+    def selected(self, logged: Mapping[str, Scalar], items: Sequence[CaptureItem]) -> dict[str, Scalar]:
+        """Return the logged values that ``items`` select; others wait.
 
         A logged name that is also the name of an accuracy or a loss is prefixed with its collection.
         """
-        if not items:
-            return {}
-        logged, self._logged = self._logged, {}
-        accuracies, self._accuracies = self._accuracies, {}
-        used = self._accuracy_names.union(*(losses.latest for losses in self._losses.values()))
+        used = self._accuracy_names.union(*(losses.names for losses in self._losses.values()))
         named: dict[str, Scalar] = {}
         for name, scalar in dict(logged).items():  # copied: a thread that logs may still hold the dict
-            members = frozenset({scalar.collection})
-            if any(item.selects(name, members) for item in items):
-                named[f"{scalar.collection}/{name}" if name in used else name] = scalar
+            if scalar.collection == "losses" or _selects(items, name, scalar):
+                is_other = name in used and scalar.collection != "losses"
+                named[f"{scalar.collection}/{name}" if is_other else name] = scalar
             else:
-                self._logged.setdefault(name, scalar)
-        return named | accuracies
+                self._wait({name: scalar})
+        return named
+
+    def _wait(self, scalars: Mapping[str, Scalar]) -> None:
+        self._waiting |= {name: scalar for name, scalar in scalars.items() if name not in self._logged}
+
+
+def _selects(items: Sequence[CaptureItem], name: str, scalar: Scalar) -> bool:
+    members = frozenset({scalar.collection})
+    return any(item.selects(name, members) for item in items)

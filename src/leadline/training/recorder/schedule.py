@@ -120,7 +120,15 @@ class StepDecision:
         self._should_capture = False
 
     def __call__(self) -> bool:
-        step = self._clock.train_step
+        return self.at(self._clock.train_step)
+
+    def renew(self) -> None:
+        """Follow another schedule, which must not ask again for what was decided at the current step."""
+        if self._step == self._clock.train_step:
+            self._should_capture = bool(self._schedule().advance_to(self._step)) or self._should_capture
+
+    def at(self, step: int) -> bool:
+        """Return whether it is captured at a train step: the current one, or the one before."""
         if step != self._step:
             self._step = step
             self._should_capture = bool(self._schedule().advance_to(step))

@@ -18,6 +18,7 @@ from leadline.records.series import SeriesLayout, StepStamp
 from leadline.store.tensors import CaptureForm, TensorCapture
 from leadline.store.writer import SKIPPED_LAYOUT, Writer
 from leadline.training.guard import Facts
+from leadline.training.recorder.last_step import LastStep
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import LossRow, Scalar, ScalarBuffer, ScalarRows
@@ -38,6 +39,7 @@ class StepOutput:
 
     Attributes:
         queue: The queue to the writer; None until the first step.
+        last: The step that ended last.
     """
 
     def __init__(
@@ -61,8 +63,7 @@ class StepOutput:
             facts.of("raw tensors of forward passes are"),
         )
         self._count_columns: dict[int, tuple[SeriesLayout, tuple[int, ...]]] = {}
-        self._last_stamp: StepStamp | None = None
-        self._last_names: frozenset[str] = frozenset()
+        self.last = LastStep(timeline.progress, context.note)
 
     def open(self) -> None:
         """Open the worker's streams, if they are not open yet."""
@@ -123,6 +124,13 @@ class StepOutput:
             return
         self._overhead.add(forward.own_ns, forward.begun_ns)
         begun = time.thread_time_ns()
+        self._put_arrays(forward, stamp)
+        budget = self._schedules.budget
+        if budget is not None:
+            groups = self._schedules.of(stamp.mode).forward.groups(items)
+            budget.charge(groups, "forward", time.thread_time_ns() - begun + forward.own_ns)
+
+    def _put_arrays(self, forward: Forward, stamp: StepStamp) -> None:
         statistics, raw = self._forward_facts
         row = statistics.call(forward.row)
         if row is not None and self.queue is not None:
@@ -135,17 +143,30 @@ class StepOutput:
             form = None
         if form is not None:
             raw.call(self.put_tensors, form, stamp, forward)
-        budget = self._schedules.budget
-        if budget is not None:
-            groups = self._schedules.of(stamp.mode).forward.groups(items)
-            budget.charge(groups, "forward", time.thread_time_ns() - begun + forward.own_ns)
 
-    def end_step(self, stamp: StepStamp, scalars: Mapping[str, Scalar], losses: LossRow | None = None) -> None:
-        """Write the scalars of a step and end it.
+    def end_step(
+        self,
+        stamp: StepStamp,
+        scalars: Mapping[str, Scalar],
+        losses: LossRow | None = None,
+        *,
+        items: Sequence[CaptureItem] = (),
+        wants_loss: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Write the scalars of a step and end it; it is complete when the next step has begun.
 
         Args:
             losses: The row of its losses, if it is not among the scalars.
+            items: The items that were captured between the beginning and the end of the step.
+            wants_loss: Returns whether its losses are captured.
         """
+        self.complete_step()
+        logged, scalar_items = self._scalars, None
+        waiting: dict[str, Scalar] = {}
+        if logged.has_logged():
+            scalar_items = self._schedules.of(stamp.mode).scalars.advance_to(stamp.mode_step)
+            waiting = logged.take_waiting(scalar_items)
+            scalars = {**scalars, **logged.take_logged(scalar_items)}
         if losses is not None and self.queue is not None:
             if isinstance(losses.values, bytes):
                 is_urgent = is_never_urgent if losses.is_finite else _is_always_urgent
@@ -154,30 +175,64 @@ class StepOutput:
                 self._put_losses(self.queue, stamp, losses.layout, losses.values)
         if scalars:
             self.put_scalars(stamp, scalars)
-        if self.queue is not None:
-            self.queue.finish_step(stamp)
-        self._last_stamp, self._last_names = stamp, losses.names if losses is not None else frozenset(scalars)
+        self.last.end(
+            stamp,
+            scalars=waiting,
+            scalar_items=scalar_items,
+            array_items=self._frameworks.given_items(items),
+            wants_loss=wants_loss,
+        )
         if self._schedules.budget is not None:
             self._schedules.budget.end_step()
         is_counted = stamp.mode == "train" or not self._frameworks.is_distributed()
         self._context.clock.tick(stamp.mode, is_counted=is_counted)
 
+    def complete_step(self) -> None:
+        """Write what followed the step that ended last, and mark all its data as queued."""
+        last = self.last
+        if last.stamp is None:
+            return
+        if last.scalars:
+            if last.scalar_items is None:
+                last.scalar_items = self._schedules.of(last.stamp.mode).scalars.advance_to(last.stamp.mode_step)
+            self._put_following(last.stamp, self._scalars.selected(last.take_scalars(), last.scalar_items))
+        if not last.arrays.is_empty:
+            self._put_arrays(last.arrays, last.stamp)
+        if not last.is_complete:
+            last.is_complete = True
+            if self.queue is not None:
+                self.queue.finish_step(last.stamp)
+
+    def extend_last_step(self) -> None:
+        """Capture of the step that ended last what a changed plan schedules for it."""
+        stamp = self.last.stamp
+        if stamp is not None:
+            items = self._schedules.scheduled(stamp.mode, stamp.mode_step)
+            self.last.extend(self._frameworks.given_items(items), items)
+
+    def complete_overdue_step(self) -> None:
+        """Complete the step that ended last if nothing has followed it for long; called in the writer's thread."""
+        if self.last.is_overdue and {float}.issuperset(type(s.values[0]) for s in list(self.last.scalars.values())):
+            self.complete_step()
+
+    def _put_following(self, stamp: StepStamp, scalars: Mapping[str, Scalar]) -> None:
+        """Write numbers that were logged after their step had ended."""
+        if scalars and self.queue is not None:
+            self._put_losses(self.queue, stamp, *self._row_of(scalars))
+
     def flush_logged(self) -> None:
         """Write values logged since the last step ended as values of that step: no step follows.
 
-        Names that the last step has already are written at the current step. Metrics that a process without any step
-        logs through other libraries open no stream: helper processes stay silent.
+        Metrics that a process without any step logs through other libraries open no stream: helper processes stay
+        silent.
         """
-        scalars = self._scalars.take_logged(_EVERYTHING)
+        self.complete_step()
+        logged = self._scalars
+        scalars = {**logged.selected(logged.take_waiting(_EVERYTHING), _EVERYTHING), **logged.take_logged(_EVERYTHING)}
         if self._context.writer is None and all(scalar.collection == "metrics" for scalar in scalars.values()):
             return
         self.open()
-        clock = self._context.clock
-        repeated = {name: scalar for name, scalar in scalars.items() if name in self._last_names}
-        first = {name: scalar for name, scalar in scalars.items() if name not in repeated}
-        for stamp, values in ((self._last_stamp or clock.last_stamp(), first), (clock.stamp(), repeated)):
-            if values:
-                self.put_scalars(stamp, values)
+        self._put_following(self.last.stamp or self._context.clock.last_stamp(), scalars)
 
     def has_non_finite(self, layout: SeriesLayout, values: Any) -> bool:
         """Return whether a row reports an element that is NaN or infinite."""

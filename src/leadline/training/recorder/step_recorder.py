@@ -11,10 +11,12 @@ from leadline.frameworks.installed import Frameworks
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
+from leadline.records.series import StepStamp
 from leadline.store.writer import Writer
 from leadline.training.recorder.budget import Budget
 from leadline.training.recorder.control_requests import ControlRequests
 from leadline.training.recorder.eval_recorder import EvalRecorder
+from leadline.training.recorder.given_values import GivenValues
 from leadline.training.recorder.mode_schedules import PlanSchedules
 from leadline.training.recorder.overhead import Overhead
 from leadline.training.recorder.scalars import Scalar, ScalarBuffer
@@ -100,6 +102,7 @@ class StepRecorder:
             timeline=self.timeline,
             listener=self.listener,
         )
+        self.given = GivenValues(self.clock, scalars, self._output, self.facts, frameworks.number)
         self._updates = UpdateCapture(context, self._output, self.cost, self.budget, plan.device_bytes)
         self.wants_loss = StepDecision(self.clock, lambda: schedules.of("train").losses)
         self.wants_gradient_norms = StepDecision(self.clock, lambda: schedules.of("train").norms)
@@ -126,20 +129,34 @@ class StepRecorder:
         """Return the live optimizers that have stepped."""
         return list(self._watched)
 
-    def change_plan(self, plan: CapturePlan) -> None:
-        """Capture another plan from now on: a framework was imported, or a rule was added."""
+    def change_plan(self, plan: CapturePlan, *, is_prompt: bool = True) -> None:
+        """Capture another plan from now on: a framework was imported, or a rule was added.
+
+        What was captured of the current step before is kept.
+
+        Args:
+            is_prompt: Whether everything is captured at once, and not when its schedule says so.
+        """
         was_watched, self._is_forward_watched = self._is_forward_watched, False
         self._schedules.change(plan)
+        if not is_prompt:
+            self._schedules.continue_from(dict(self.clock.finished))
+            for decision in (self.wants_loss, self.wants_gradient_norms, self.wants_checks):
+                decision.renew()
+        self._output.extend_last_step()
+        self.evaluation.change_plan()
         self._watched.clear()
         self._interesting_step = 0
+        before = self._forward_items
         self.begin_step()
         if was_watched and not self._is_forward_watched:
-            self._frameworks.end_forwards()  # else the loss calls of the current step remain known
+            self._forward_items = before
+            self._end_forwards(self.clock.stamp())
 
-    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> None:
+    def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> int:
         """See ``StepCallbacks.log``; trackers call it without the session's guard."""
         self.deferred.stop()
-        self._scalars.log(values, collection, marks)
+        return self.given.log(values, collection, marks)
 
     # --- callbacks ----------------------------------------------------------------------------------------
 
@@ -157,7 +174,7 @@ class StepRecorder:
         wants_loss = self.wants_loss()
         for name, value, is_loss, marks in scores:
             if not is_loss:
-                self._scalars.log({name: value}, "metrics", marks)
+                self._scalars.log(name, Scalar("metrics", (value,), marks))
             elif wants_loss:
                 self._add_loss(name, value, name, marks)
         self.cost.end(begun)
@@ -191,6 +208,8 @@ class StepRecorder:
         if self.evaluation.stamp is not None:
             self._frameworks.end_evaluation()
         begun = self.cost.begin()
+        if self.clock.is_owner(optimizer):
+            self._output.complete_step()
         if not self._has_trained:
             self._begin_training(optimizer)
         queue = self._output.queue
@@ -233,6 +252,7 @@ class StepRecorder:
         if is_part:
             self.cost.end(begun)
             return
+        self.timeline.progress.end()
         if skipped is not False and self._output.queue is not None:
             self._output.queue.put_skipped(type(optimizer).__name__, self.clock.stamp(), skipped)
         ends_step = self.clock.owns(optimizer)
@@ -257,6 +277,7 @@ class StepRecorder:
         self.deferred.allow(self._quiet_steps())
 
     def after_quiet_update(self, optimizer: Any) -> None:
+        self.timeline.progress.end()
         if self.clock.owns(optimizer):
             self._end_step()
 
@@ -273,10 +294,16 @@ class StepRecorder:
 
     # --- calls from the session ---------------------------------------------------------------------------
 
-    def name_mode(self, mode: str) -> str:
-        """Set the mode of the steps without an optimizer; return the previous one."""
+    def name_mode(self, mode: str, *, is_announced: bool = True) -> str:
+        """Set the mode of the steps without an optimizer; return the previous one.
+
+        Args:
+            is_announced: Whether steps of this mode follow, so that values that are logged now are of the next one.
+        """
         before, self.clock.named = self.clock.named or "train", None if mode == "train" else mode
         self._frameworks.name_mode(is_evaluation=mode != "train")
+        if is_announced and mode != before:
+            self.given.close_step()
         return before
 
     def open(self) -> None:
@@ -285,8 +312,13 @@ class StepRecorder:
 
     def drain(self) -> None:
         """Pass everything that was captured on to the writer."""
+        self._output.complete_step()
         if self._output.queue is not None:
             self._output.queue.drain()
+
+    def complete_overdue_step(self) -> None:
+        """Pass on what was captured of the last step if nothing has followed it for long; in the writer's thread."""
+        self._output.complete_overdue_step()
 
     def finish(self) -> None:
         """End the training: scalars that wait for the end of a step are written at the last step."""
@@ -318,24 +350,29 @@ class StepRecorder:
 
     def _end_step(self) -> None:
         stamp, output = self.clock.stamp(), self._output
+        items = self._forward_items if self._is_forward_watched else ()
         if self._is_forward_watched:
-            self._is_forward_watched = False
-            for forward in self._frameworks.end_forwards():
-                output.put_forward(forward, stamp, self._forward_items)
+            self._end_forwards(stamp)
         scalars: dict[str, Scalar] = {}
         is_interesting = stamp.mode_step >= self._interesting_step
         if is_interesting and self._schedules.of("train").settings.advance_to(stamp.mode_step):
             scalars |= self._hyperparameters()
-        if self._scalars.has_logged():
-            scalars |= self._scalars.take_logged(self._schedules.of("train").scalars.advance_to(stamp.mode_step))
-        losses = None if scalars else self._scalars.take_loss_row()
+        losses = None if scalars or self._scalars.has_logged() else self._scalars.take_loss_row()
         if losses is None:
             scalars = self._scalars.take_train_step() | scalars
-        output.end_step(stamp, scalars, losses)
+        output.end_step(stamp, scalars, losses, items=items, wants_loss=lambda: self.wants_loss.at(stamp.mode_step))
+        is_alone = len(self._watched) == 1 and self.clock.train_steps_here >= _LOSSES_NAMED_STEPS
+        self.timeline.progress.on_computation = output.complete_step if is_alone else None
         if is_interesting:
             self._interesting_step = self._next_interesting_step()
         self.begin_step()
         self.timeline.end_step(stamp.step, stamp.mode_step)
+
+    def _end_forwards(self, stamp: StepStamp) -> None:
+        """End the capture of forward passes, and write what was captured."""
+        self._is_forward_watched = False
+        for forward in self._frameworks.end_forwards():
+            self._output.put_forward(forward, stamp, self._forward_items)
 
     def _quiet_steps(self) -> int:
         """Return how many of the next steps capture nothing but losses, and need no time of the thread."""

@@ -122,8 +122,9 @@ os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def log(values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-    """Record scalars of the current step: ``leadline.log(accuracy=0.93)``; the last value of a name is kept.
+    """Record scalars by name: ``leadline.log(accuracy=0.93)``; of several values of a step the last one is kept.
 
+    What is logged before the end of a step belongs to that step, what is logged after it to the step that has ended.
     Without a session nothing happens. Reading a value on an accelerator waits for it.
 
     Args:
@@ -153,9 +154,16 @@ class mode:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._set(self._previous)
+        restore_mode(self._previous)
 
     @staticmethod
     def _set(name: str) -> str:
         previous = _current.guard.run(_current.recorder.name_mode, name) if _current is not None else None
         return previous or "train"
+
+
+def restore_mode(name: str) -> None:
+    """Return to a mode: what is logged next still belongs to the step that ended."""
+    session = _current
+    if session is not None:
+        session.guard.run(session.recorder.name_mode, name, is_announced=False)

@@ -227,8 +227,8 @@ class Session:
     def _worker_name(self) -> str:
         return _worker_name(_rank_number(self._frameworks.rank()), self.context.resumption.number)
 
-    def _update_plan(self) -> None:
-        self.recorder.change_plan(self._plan())
+    def _update_plan(self, *, is_prompt: bool = True) -> None:
+        self.recorder.change_plan(self._plan(), is_prompt=is_prompt)
 
     def _make_doctor_probe(self, control: ControlRequests) -> DoctorProbe | None:
         """Return the probe that records everything in a run of ``leadline doctor``."""
@@ -269,6 +269,7 @@ class Session:
         """Make the deferred calls, in the writer's thread."""
         self.recorder.cost.writer_ns = time.thread_time_ns()
         self.guard.make_deferred()
+        self.guard.run_if_free(self.recorder.complete_overdue_step)
 
     def _fix_worker(self) -> tuple[str, WorkerDocument | None]:
         """Name the worker for good; return the name, and the last document of the one that it continues."""

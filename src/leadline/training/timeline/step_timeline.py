@@ -11,6 +11,7 @@ from leadline.records import phases
 from leadline.training.timeline import step_sums
 from leadline.training.timeline.device_clock import DeviceClock, Marks
 from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
+from leadline.training.timeline.step_progress import StepProgress
 from leadline.training.timeline.step_rows import StepRows
 from leadline.training.timeline.step_sums import CallKey, PhaseSums
 from leadline.training.timeline.thread_clock import UNKNOWN, SampledSteps, ThreadClock
@@ -50,28 +51,24 @@ class StepTimeline:
         """Called when the first step begins: with its first batch, forward or backward pass."""
         self.on_exhausted: Callable[[], None] = lambda: None
         """Called when a loader has no batch left, after the first step."""
+        self.progress = StepProgress()
         self.own, self.is_in_past, self.is_loading = own, False, False
         """The overhead; whether deferred calls are made, by any thread; whether this one waits for data."""
         self._rows = StepRows(clock(), imported_ns, self._thread_clock)
-        self._thread, self._has_stepped = self._rows.thread, False
+        self._thread, self._has_stepped, self._is_in_model = self._rows.thread, False, False
         self._start_ns = 0
         """When the current step began; 0 before the first."""
         self._edge_ns = self._edge_own_ns = 0
         """When the last phase ended, and the overhead until then."""
-        self._step_own_ns = self._forward_own_ns = 0
-        self._sums = PhaseSums()
+        self._step_own_ns = self._forward_own_ns = self._compiled_ns = self._eval_end_ns = 0
+        self._sums, self.sampled = PhaseSums(), SampledSteps()
         self._backward_ns = self._backward_own_ns = self._backward_ready_ns = 0
-        self._update_ns = self._update_own_ns = self._update_ready_ns = 0
-        self._data_ns = self._data_ready_ns = 0
-        self.sampled = SampledSteps()
+        self._update_ns = self._update_own_ns = self._update_ready_ns = self._data_ns = self._data_ready_ns = 0
         self._is_ready_timed = self.sampled.begin(0, clock(), 1)
         self._edge_ready_ns = 0
         """The thread's ready time at the edge."""
-        self._is_in_model = False
         self._eval: tuple[PhaseSums, int] | None = None
-        self._eval_end_ns = 0
         self._loader: dict[str, int | None] = {}
-        self._compiled_ns = 0
         self._marks: Marks | None = None
         """The marks of the current step on its device; None if it is timed by the host's clock."""
         self._device: DeviceClock | None = None
@@ -98,11 +95,12 @@ class StepTimeline:
         self._loader = {"dataloader_workers": workers, "batch_size": batch_size}
         if not self._has_stepped and not self._sums.backwards and self._eval is None:
             self._sums, self._start_ns = PhaseSums(), 0  # data was read before the training
-        self.begin_data()
+        self.begin_data(is_batch=False)
 
-    def begin_data(self) -> None:
-        """Begin to wait for the next batch."""
+    def begin_data(self, *, is_batch: bool = True) -> None:
+        """Begin to wait for the next batch, or for the iterator over a loader."""
         now = self._data_ns = self.clock()
+        self.progress.expect_batch(is_expected=is_batch)
         self._begin(now)
         if self._is_ready_timed:
             self._data_ready_ns = self._thread_clock()
@@ -116,6 +114,7 @@ class StepTimeline:
         begun, self._data_ns = self._data_ns, 0
         if not begun:
             return
+        self.progress.arrive()
         now, sums = self.clock(), self._sums
         sums.data_at = sums.data_at or begun
         sums.data += now - begun
@@ -130,8 +129,10 @@ class StepTimeline:
 
     def exhaust(self) -> None:
         """Handle an exhausted loader: the training may end now."""
-        if self._has_stepped and self._eval is None:
-            self.on_exhausted()
+        if self._eval is None:
+            self.progress.exhaust(has_computed=self._sums.backwards > 0)
+            if self._has_stepped:
+                self.on_exhausted()
 
     def add_own(self, spent_ns: int) -> None:
         """Add time in the current step, between its phases, that is overhead although it is not measured as such."""
@@ -145,6 +146,7 @@ class StepTimeline:
         """Begin the model's forward pass: what lies between the edge and now was other work of the host."""
         if self._backward_ns or self._update_ns or self._eval is not None:
             return
+        self.progress.compute()
         now = self.clock()
         self._begin(now)
         self._end_host(now)
@@ -174,6 +176,7 @@ class StepTimeline:
         """
         if get_ident() != self._thread and not self._is_own_thread():
             return
+        self.progress.compute()
         now = self.clock()
         if not self._start_ns:
             self._begin(forward_begun_ns or self._compiled_ns or now)
@@ -227,6 +230,7 @@ class StepTimeline:
         """Begin the step of an optimizer, or of a gradient scaler around it."""
         if self._update_ns or (get_ident() != self._thread and not self._is_own_thread()):
             return
+        self.progress.compute()
         now = self.clock()
         if not self._start_ns:
             self._begin(self._compiled_ns or now)

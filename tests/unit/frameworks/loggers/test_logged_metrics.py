@@ -44,7 +44,7 @@ def test_a_value_of_every_step_and_one_after_the_last(tmp_path: Path) -> None:
         log({"last": 1.0})
 
     run = recorded(tmp_path, train)
-    assert steps_of(run, "logged") == {1: 0.0, 2: pytest.approx(0.1), 3: pytest.approx(0.2)}
+    assert steps_of(run, "logged") == {0: 0.0, 1: pytest.approx(0.1), 2: pytest.approx(0.2)}
     assert steps_of(run, "last") == {2: 1.0}
     assert set(steps_of(run, "metrics/accuracy").values()) == {0.75}
     assert set(steps_of(run, "metrics/cross_entropy_output_0").values()) == {9.0}

@@ -202,9 +202,9 @@ class BaseHook:
         session = self._begin()
         if session is not None:
             marks = (CollectionKeys.SM_METRICS,) if sm_metric else ()
-            session.guard.run(session.recorder.log, {SCALAR_PREFIX + name: number}, "scalars", marks)
-            if timestamp is not None:
-                self._timestamps.setdefault(SCALAR_PREFIX + name, {})[self.step] = float(timestamp)
+            step = session.guard.run(session.recorder.log, {SCALAR_PREFIX + name: number}, "scalars", marks)
+            if timestamp is not None and step is not None:
+                self._timestamps.setdefault(SCALAR_PREFIX + name, {})[step] = float(timestamp)
 
     def save_tensor(
         self, tensor_name: str, tensor_value: Any, collections_to_write: str | Iterable[str] = CollectionKeys.DEFAULT

@@ -80,15 +80,19 @@ class CapturedTensors:
 
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Discard all captured tensors, and start capturing these items."""
-        if tuple(items) != self._items or len(self._targets) > _MAX_TARGETS:
-            self._items, self._targets = tuple(items), {}
-            self._requests = Requests(self._items, may_select_module_tensors)
-            self.has_items = any(may_select_module_tensors(item) for item in self._items)
+        self.extend(items)
         self.own_ns, self.mode = 0, mode
         self.begun_ns = 0
         self._counts, self._raw = {}, []
         self._names = self._raw_bytes = 0
         self._row.begin(mode)
+
+    def extend(self, items: Sequence[CaptureItem]) -> None:
+        """Capture other items from now on, beside what was captured."""
+        if tuple(items) != self._items or len(self._targets) > _MAX_TARGETS:
+            self._items, self._targets = tuple(items), {}
+            self._requests = Requests(self._items, may_select_module_tensors)
+            self.has_items = any(may_select_module_tensors(item) for item in self._items)
 
     def next_name(self, stem: str) -> str | None:
         """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``.

@@ -72,9 +72,12 @@ class StepPasses:
     # --- train steps --------------------------------------------------------------------------------------
 
     def begin_train(self, items: Sequence[CaptureItem]) -> None:
-        """Begin to capture a train step."""
-        self._items, self.is_watched = items, True
-        self._begin_train_pass()
+        """Begin to capture a train step, or capture other items in the rest of it."""
+        was_watched, self._items, self.is_watched = self.is_watched, items, True
+        if not was_watched:
+            self._begin_train_pass()
+        for one in self._candidates or [self.train]:
+            one.captured.extend(items)
 
     def end_train(self) -> None:
         """End the capture of the train step, which is then in ``train``."""

@@ -190,7 +190,17 @@ def test_a_rule_stops_the_job_in_which_the_loss_explodes(jobs: dict[str, Any]) -
 def test_the_finding_is_mailed_to_the_address_of_the_action(jobs: dict[str, Any], mail: MailEndpoint) -> None:
     (message,) = mail.mails
     assert "me@example.org" in str(message["To"])
-    assert "ExplodingTensor" in str(message["Subject"])
+    assert message["Subject"] == "SMDebugRule:ExplodingTensor fired"
+    assert "Training job: exploding" in message.get_content()
+
+
+def test_the_address_of_the_action_has_subscribed_to_the_topic_of_debugger(
+    jobs: dict[str, Any], server: Server
+) -> None:
+    sns = server.client("sns")
+    topic = sns.create_topic(Name="SMDebugRules")["TopicArn"]  # as smdebug's own action does
+    (row,) = sns.list_subscriptions_by_topic(TopicArn=topic)["Subscriptions"]
+    assert (row["Protocol"], row["Endpoint"]) == ("email", "me@example.org")
 
 
 def test_custom_rules_of_smdebug_are_evaluated_and_stop_the_job(jobs: dict[str, Any], server: Server) -> None:

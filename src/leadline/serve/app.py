@@ -25,6 +25,8 @@ from leadline.serve.job_queue import JobQueue
 from leadline.serve.log_operations import LogOperations
 from leadline.serve.processing_operations import ProcessingOperations
 from leadline.serve.signature import Signature, SignedRequest, read_claim, verify
+from leadline.serve.topic_operations import TopicOperations
+from leadline.serve.topics import Topics
 from leadline.serve.training_operations import TrainingOperations
 from leadline.serve.used_signatures import UsedSignatures
 from leadline.serve.wire import JSON, HttpAnswer, decode, encode, encode_error, new_request_id, unknown_operation
@@ -46,17 +48,20 @@ class ApiService:
 
     Args:
         queue: The jobs.
+        topics: Where rules and clients publish messages.
         key_pairs: Secret keys by access key, of which one must have signed each request; None: no signature is
             needed, and only requests for ``access`` are answered.
         access: The address of the server, and the token that is the path of each request without keys.
     """
 
-    def __init__(self, queue: JobQueue, access: Access, key_pairs: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, queue: JobQueue, topics: Topics, access: Access, key_pairs: Mapping[str, str] | None = None
+    ) -> None:
         self.queue = queue
         self.lock = threading.Lock()
         """Held while the jobs are read or changed."""
         self._access, self._key_pairs = access, key_pairs
-        self._operations = _operations(queue)
+        self._operations = _operations(queue, topics)
         self._used = UsedSignatures(time.time())
 
     @property
@@ -132,9 +137,9 @@ class ApiService:
             raise
 
 
-def _operations(queue: JobQueue) -> dict[str, _Operation]:
-    training, processing = TrainingOperations(queue), ProcessingOperations(queue)
-    logs, identity = LogOperations(queue), IdentityOperations(queue.settings)
+def _operations(queue: JobQueue, topics: Topics) -> dict[str, _Operation]:
+    training, processing = TrainingOperations(queue, topics), ProcessingOperations(queue)
+    logs, identity, messages = LogOperations(queue), IdentityOperations(queue.settings), TopicOperations(topics)
     return {
         "CreateTrainingJob": training.create,
         "DescribeTrainingJob": training.describe,
@@ -152,6 +157,14 @@ def _operations(queue: JobQueue) -> dict[str, _Operation]:
         "GetCallerIdentity": identity.get_caller_identity,
         "GetRole": identity.get_role,
         "SimulatePrincipalPolicy": identity.simulate_principal_policy,
+        "CreateTopic": messages.create,
+        "ListTopics": messages.list_,
+        "DeleteTopic": messages.delete,
+        "Subscribe": messages.subscribe,
+        "Unsubscribe": messages.unsubscribe,
+        "ListSubscriptions": messages.list_subscriptions,
+        "ListSubscriptionsByTopic": messages.list_subscriptions_by_topic,
+        "Publish": messages.publish,
     }
 
 

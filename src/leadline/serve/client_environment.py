@@ -9,7 +9,7 @@ from leadline.serve.identity_operations import role_arn
 from leadline.serve.job_queue import ServerSettings
 from leadline.store.documents import make_folder, replace_file
 
-_SERVICES: Final = ("SAGEMAKER", "CLOUDWATCH_LOGS", "STS", "IAM")
+_SERVICES: Final = ("SAGEMAKER", "CLOUDWATCH_LOGS", "STS", "IAM", "SNS")
 _DEFAULTS_FILE: Final = "sagemaker.yaml"
 _ANY_KEY: Final = "leadline"
 

@@ -143,7 +143,7 @@ class JobProcess:
             _log(f"action {action}: not performed; see leadline serve --help")
         for collection in unselected_collections(self._request):
             _log(f"collection {collection}: it has no include_regex; only what the script adds to it is saved")
-        words = options(run_config(self._request, self._specification.targets))
+        words = options(run_config(self._request))
         instances = Instances(self._engine(), self._folder, self._request, environments, words)
         self._enter("Training")
         self._custom_rules.start()

@@ -32,7 +32,7 @@ class ServerSettings:
     region: str
     account: str
     targets: dict[str, str]
-    """The targets of ``notify`` for the actions ``email`` and ``sms``, with ``{address}`` for the recipient."""
+    """The URLs of Apprise for the actions ``email`` and ``sms``, with ``{address}`` for the recipient."""
     ray: dict[str, float] | None = None
     """What Ray reserves for each instance of a job, such as ``num_gpus``; None: jobs run on this machine."""
 

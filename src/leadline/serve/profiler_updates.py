@@ -47,7 +47,7 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     path = queue.folder(job).run
     refuse(update_violations(request, [rule.name for rule in job.rules], queue.folder(job).runs))
     try:
-        check(changed, queue.settings.targets, path)
+        check(changed, path)
         added = [ConfiguredRule(entry, True) for entry in entries]
         if any(rule.source for rule in added):
             raise invalid("A custom rule cannot be added to a training job; give it to CreateTrainingJob.")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
 
 from leadline.compat.smdebug.configured_captures import collection_items
 from leadline.compat.smdebug.core.json_config import CollectionSettings, parse_settings
@@ -137,11 +136,9 @@ def configured_rules(request: Mapping[str, Any]) -> list[ConfiguredRule]:
     return rules
 
 
-def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunConfig:
+def run_config(request: Mapping[str, Any]) -> RunConfig:
     """Return the configuration of the run of a job, without custom rules, and without profiler rules that are off.
 
-    Args:
-        targets: The targets of ``notify`` with ``ADDRESS`` in them, by the action: ``email``, ``sms``.
     Raises:
         ConfigurationError: A part of the request is invalid.
     """
@@ -153,41 +150,31 @@ def run_config(request: Mapping[str, Any], targets: Mapping[str, str]) -> RunCon
         interval_ms=profiler.get(INTERVAL),
         capture=capture_items(request.get("DebugHookConfig")),
         rules=tuple(rule.specification() for rule in rules),
-        on=tuple(entry for rule in rules for entry in _action_entries(rule, targets)),
+        on=tuple(ActionEntry(rule.name, "", "stop_training") for rule in rules if rule.stops_training),
         profile=() if is_disabled(request) else tuple(profile_windows(profiler.get("ProfilingParameters", {}))),
     )
 
 
-def _action_entries(rule: ConfiguredRule, targets: Mapping[str, str]) -> Iterator[ActionEntry]:
-    """Yield the actions of a built-in rule; a mail server that is away does not keep the training from its start."""
-    if rule.stops_training:
-        yield ActionEntry(rule.name, "", "stop_training")
-    for action in rule.actions:
-        target = targets.get(action["name"].lower())
-        if target is not None:
-            url = target.replace(ADDRESS, quote(str(action.get("endpoint", "")), safe="@"))
-            yield ActionEntry(rule.name, "", "notify", {"url": url, "probe": False})
-
-
-def check(request: Mapping[str, Any], targets: Mapping[str, str], run: str) -> None:
+def check(request: Mapping[str, Any], run: str) -> None:
     """Check rules, collections and profile windows of a request, except custom rules, whose files are not here yet.
 
     Args:
-        targets: As for ``run_config``.
         run: The run directory of the job, beside those of the jobs that rules compare with.
     Raises:
         LeadlineError: One is invalid, or a rule compares with a job that there is not.
     """
-    resolve(run_config(request, targets), run)
+    resolve(run_config(request), run)
 
 
-def other_actions(request: Mapping[str, Any], targets: Mapping[str, str]) -> list[str]:
-    """Return the actions of the rules that are not performed, as ``RULE: NAME``; custom rules can only stop."""
+def other_actions(request: Mapping[str, Any], targets: Iterable[str]) -> list[str]:
+    """Return the actions of the rules that are not performed, as ``RULE: NAME``.
+
+    Args:
+        targets: The actions beside StopTraining that the server can perform.
+    """
     pairs = [(rule, action["name"]) for rule in configured_rules(request) for action in rule.actions]
     performed = {_STOP, *targets}
-    return [
-        f"{rule.name}: {name}" for rule, name in pairs if name.lower() not in ({_STOP} if rule.source else performed)
-    ]
+    return [f"{rule.name}: {name}" for rule, name in pairs if name.lower() not in performed]
 
 
 def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:

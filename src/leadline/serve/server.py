@@ -14,6 +14,7 @@ from leadline.dashboard.security import Access, is_loopback
 from leadline.dashboard.server import share_arenas
 from leadline.errors import ConfigurationError
 from leadline.reader.pandas_import import skip_pandas_import
+from leadline.serve import rule_messages
 from leadline.serve.app import ApiService, create_app
 from leadline.serve.job_folder import PRIVATE_UMASK
 from leadline.serve.job_queue import JobQueue, ServerSettings
@@ -21,6 +22,8 @@ from leadline.serve.run_configuration import ADDRESS
 from leadline.serve.signature import read_key_pairs
 from leadline.serve.state_events import StateEvents
 from leadline.serve.state_file import StateFile
+from leadline.serve.topics import Topics
+from leadline.serve.training_job import TrainingJob
 from leadline.store.documents import make_folder
 
 STATE: Final = "state.sqlite"
@@ -83,8 +86,15 @@ def serve(
     except OSError as error:
         raise ConfigurationError(f"--folder {settings.folder}: {(error.strerror or str(error)).lower()}") from None
     state = StateFile(os.path.join(settings.folder, STATE))
-    queue = JobQueue(state, settings) if events is None else JobQueue(state, settings, on_change=events.changed)
-    service = ApiService(queue, access, keys)
+    topics = Topics(settings, os.environ)
+    topics.check()
+
+    def changed(before: TrainingJob | None, job: TrainingJob) -> None:
+        rule_messages.publish(topics, before, job)
+        if events is not None:
+            events.changed(before, job)
+
+    service = ApiService(JobQueue(state, settings, on_change=changed), topics, access, keys)
     has_ended = threading.Event()
 
     follower = threading.Thread(target=service.follow, args=(has_ended,), name="jobs", daemon=True)
@@ -108,5 +118,6 @@ def serve(
         has_ended.set()
         follower.join()
         state.close()
+        topics.close()
         if events is not None:
             events.close()

@@ -27,6 +27,7 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "list": (list,),
     "string": (str,),
     "boolean": (bool,),
+    "blob": (str,),
     "integer": (int,),
     "long": (int,),
     "timestamp": (int, float),
@@ -115,7 +116,7 @@ def _number(shape: Any, value: float, path: str) -> Iterator[str]:
         yield broken(value, path, f"Member must have value less than or equal to {min(most, size - 1)}")
 
 
-def _boolean(shape: Any, value: bool, path: str) -> Iterator[str]:
+def _any(shape: Any, value: Any, path: str) -> Iterator[str]:
     yield from ()
 
 
@@ -132,7 +133,8 @@ _CHECKS: Final[Mapping[str, Callable[[Any, Any, str], Iterator[str]]]] = {
     "map": _map,
     "list": _list,
     "string": _string,
-    "boolean": _boolean,
+    "boolean": _any,
+    "blob": _any,
     "integer": _number,
     "long": _number,
     "timestamp": _number,

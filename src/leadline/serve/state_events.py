@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import json
-import logging
-import queue
-import threading
-import time
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
-from leadline.actions.action import RejectedError, RetryLaterError
 from leadline.actions.webhook import Webhook
 from leadline.config.variables import resolve
 from leadline.serve.job_queue import ServerSettings
+from leadline.serve.outbox import Outbox
 from leadline.serve.training_description import describe
 from leadline.serve.training_job import TrainingJob
 
-logger: Final = logging.getLogger(__name__)
-_ATTEMPTS: Final = 4
-_MAX_WAITING: Final = 1000
 _TIMEOUT_SECONDS: Final = 10.0
 
 
 class StateEvents:
     """Posts an event when a job or one of its rules changes its status, in the order of the changes.
-
-    **Never blocks** - events wait in memory, at most 1,000; more are dropped, with a warning. One that was not accepted
-    after 4 attempts is dropped as well.
 
     Args:
         url: Where to post; ``$NAME`` stands for a variable of the environment.
@@ -43,39 +34,21 @@ class StateEvents:
         self._webhook = Webhook(**parameters, probe=False, timeout=_TIMEOUT_SECONDS)
         self._webhook.check()
         self._settings = settings
-        self._events: queue.Queue[dict[str, Any] | None] = queue.Queue(_MAX_WAITING)
-        self._thread = threading.Thread(target=self._deliver, name="state events", daemon=True)
-        self._thread.start()
+        self._outbox = Outbox("state events")
 
     def changed(self, before: TrainingJob | None, job: TrainingJob) -> None:
         """Post an event if a status has changed."""
         if before is None or _statuses(before) != _statuses(job):
-            try:
-                self._events.put_nowait(event_of(job, self._settings))
-            except queue.Full:
-                logger.warning("an event of %s was dropped: %d are waiting", job.name, _MAX_WAITING)
+            event = event_of(job, self._settings)
+            self._outbox.add(f"an event of {job.name}", partial(self._post, event))
 
     def close(self) -> None:
         """Post what waits, each event once, and end."""
-        self._events.put(None)
-        self._thread.join()
+        self._outbox.close()
 
-    def _deliver(self) -> None:
-        while (event := self._events.get()) is not None:
-            data = json.dumps(event).encode()
-            headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": event["id"]}
-            for attempt in range(_ATTEMPTS):
-                try:
-                    self._webhook.send(data, headers)
-                    break
-                except RejectedError as error:
-                    logger.warning("an event was refused: %s", error)
-                    break
-                except RetryLaterError as error:
-                    if attempt == _ATTEMPTS - 1:
-                        logger.warning("an event was dropped: %s", error)
-                    else:
-                        time.sleep(2.0**attempt)
+    def _post(self, event: dict[str, Any]) -> None:
+        headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": event["id"]}
+        self._webhook.send(json.dumps(event).encode(), headers)
 
 
 def _statuses(job: TrainingJob) -> tuple[object, ...]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
-from leadline.serve import container
+from leadline.serve import container, rule_messages
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.job_queue import JobQueue, ServerSettings, created
@@ -18,6 +18,7 @@ from leadline.serve.profiler_updates import disabled, update
 from leadline.serve.request_check import job_violations
 from leadline.serve.run_configuration import check, configured_rules
 from leadline.serve.service_model import refuse
+from leadline.serve.topics import Topics
 from leadline.serve.training_description import describe
 from leadline.serve.training_job import TrainingJob, seconds
 
@@ -35,8 +36,8 @@ class TrainingOperations:
         ApiError: The request cannot be fulfilled.
     """
 
-    def __init__(self, queue: JobQueue) -> None:
-        self._queue = queue
+    def __init__(self, queue: JobQueue, topics: Topics) -> None:
+        self._queue, self._topics = queue, topics
 
     def create(self, request: dict[str, Any]) -> dict[str, Any]:
         """Append a job to the queue."""
@@ -51,6 +52,7 @@ class TrainingOperations:
             for rule in configured_rules(request)
             for evaluation in (new_evaluation(name, rule, now),)
         )
+        rule_messages.subscribe(self._topics, configured_rules(request))
         job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
         self._queue.add(job)
         self._queue.advance()
@@ -160,6 +162,6 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
         if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith(_S3):
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
-        check(request, settings.targets, folder.run)
+        check(request, folder.run)
     except LeadlineError as error:
         raise invalid(str(error)) from None

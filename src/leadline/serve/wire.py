@@ -1,4 +1,4 @@
-"""The wire protocols: awsJson1.1 of SageMaker and CloudWatch Logs, and the query protocol of STS and IAM."""
+"""The wire protocols: awsJson1.1 of SageMaker and CloudWatch Logs, and the query protocol of STS, IAM and SNS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JSON: Final = "application/x-amz-json-1.1"
 _FORM: Final = "application/x-www-form-urlencoded"
 _XML: Final = "text/xml"
 _TARGETS: Final = {"SageMaker": "sagemaker", "Logs_20140328": "logs"}
-_QUERY_SERVICES: Final = ("sts", "iam")
+_QUERY_SERVICES: Final = ("sts", "iam", "sns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _refuse_constant(text: str) -> None:
 
 
 def _decode_query(body: bytes) -> Call:
-    """Decode a request of the query protocol, of an operation that takes texts, numbers, and lists of texts."""
+    """Decode a request of the query protocol."""
     try:
         fields = {name: values[-1] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
     except ValueError:
@@ -118,18 +118,44 @@ def _decode_query(body: bytes) -> Call:
 
 
 def _of_form(fields: Mapping[str, str], shape: Shape | None) -> dict[str, Any]:
-    """Return the members of a request; those of a list are ``<Name>.member.<N>``."""
-    members = shape.members if shape is not None else {}
-    request: dict[str, Any] = {}
-    lists: dict[str, dict[int, str]] = {}
-    for key, text in fields.items():
-        name, _, number = key.partition(".member.")
-        kind = members[name].type_name if name in members else ""
-        if kind == "list" and number.isdecimal():
-            lists.setdefault(name, {})[int(number)] = text
-        else:
-            request[key] = int(text) if kind in ("integer", "long") and text.isdecimal() else text
-    return request | {name: [text for _, text in sorted(texts.items())] for name, texts in lists.items()}
+    """Return the members of a request, whose keys are paths: ``Name.member.N`` in a list, ``Name.entry.N`` in a map."""
+    tree: dict[str, Any] = {}
+    for path, text in fields.items():
+        *above, last = path.split(".")
+        place = tree
+        for part in above:
+            inner = place.setdefault(part, {})
+            if not isinstance(inner, dict):
+                raise ApiError("MalformedQueryString", f"{path[:100]} is given beside {part}")
+            place = inner
+        place[last] = text
+    request = _of_tree(tree, shape) if shape is not None else tree
+    return request if isinstance(request, dict) else {}
+
+
+def _of_tree(value: Any, shape: Shape) -> Any:
+    """Return a value of the model; one of another form stays as it is, and is refused by its validation."""
+    if isinstance(value, str):
+        if shape.type_name in ("integer", "long") and value.isdecimal():
+            return int(value)
+        return value == "true" if shape.type_name == "boolean" and value in ("true", "false") else value
+    if shape.type_name == "structure":
+        return {
+            name: _of_tree(part, shape.members[name]) if name in shape.members else part for name, part in value.items()
+        }
+    wrapper = {"list": "member", "map": "entry"}.get(shape.type_name, "")
+    numbered = value.get(wrapper)
+    if not isinstance(numbered, dict) or not all(number.isdecimal() for number in numbered):
+        return value
+    parts = [numbered[number] for number in sorted(numbered, key=int)]
+    if shape.type_name == "list":
+        return [_of_tree(part, shape.member) for part in parts]
+    key, name = (
+        each.serialization.get("name", default) for each, default in ((shape.key, "key"), (shape.value, "value"))
+    )
+    if not all(isinstance(part, dict) and isinstance(part.get(key), str) and name in part for part in parts):
+        return value
+    return {part[key]: _of_tree(part[name], shape.value) for part in parts}
 
 
 def encode(call: Call, result: dict[str, Any] | None) -> HttpAnswer:
@@ -165,9 +191,9 @@ def new_request_id() -> str:
 def _encode_query(operation: OperationModel, result: Mapping[str, Any]) -> bytes:
     root = ElementTree.Element(f"{operation.name}Response", xmlns=operation.service_model.metadata["xmlNamespace"])
     shape = operation.output_shape
-    _add(
-        ElementTree.SubElement(root, shape.serialization.get("resultWrapper", f"{operation.name}Result")), shape, result
-    )
+    if shape is not None:
+        wrapper = shape.serialization.get("resultWrapper", f"{operation.name}Result")
+        _add(ElementTree.SubElement(root, wrapper), shape, result)
     ElementTree.SubElement(ElementTree.SubElement(root, "ResponseMetadata"), "RequestId").text = new_request_id()
     return ElementTree.tostring(root)
 

@@ -10,6 +10,7 @@ from typing import Any
 from leadline.serve.app import ApiService
 from leadline.serve.job_queue import JobQueue, ServerSettings
 from leadline.serve.signature import SignedRequest
+from leadline.serve.topics import Topics
 from leadline.serve.wire import JSON
 
 HEADERS = {"host": "127.0.0.1:5156", "content-type": JSON}
@@ -60,6 +61,7 @@ class Caller:
 
     service: ApiService
     queue: JobQueue
+    topics: Topics
 
     def answer(self, target: str, body: bytes) -> tuple[int, Any]:
         headers = HEADERS | {"x-amz-target": target}

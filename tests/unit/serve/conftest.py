@@ -12,11 +12,14 @@ from leadline.dashboard.security import Access
 from leadline.serve.app import ApiService
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.state_file import StateFile
+from leadline.serve.topics import Topics
 
 
 @pytest.fixture
 def caller(tmp_path: Path) -> Iterator[Caller]:
     state = StateFile(str(tmp_path / "state.sqlite"))
     queue = JobQueue(state, server_settings(tmp_path))
-    yield Caller(ApiService(queue, Access()), queue)
+    topics = Topics(queue.settings, {})
+    yield Caller(ApiService(queue, topics, Access()), queue, topics)
+    topics.close()
     state.close()

@@ -24,7 +24,7 @@ TOKEN = "of-the-tests-of-servers"
 
 @pytest.mark.parametrize("path", ["/", "", f"/{TOKEN}x", f"/{TOKEN[:-1]}", f"/?{TOKEN}", f"/x/{TOKEN}", "/\u00e9"])
 def test_nothing_is_done_for_a_request_without_the_token(caller: Caller, path: str) -> None:
-    service = ApiService(caller.queue, Access(token=TOKEN))
+    service = ApiService(caller.queue, caller.topics, Access(token=TOKEN))
     headers = HEADERS | {"x-amz-target": "SageMaker.CreateTrainingJob"}
     answer = service.answer(SignedRequest("POST", path, headers, json.dumps(CREATE).encode()))
     assert (answer.status, json.loads(answer.body)["__type"]) == (403, "AccessDeniedException")
@@ -34,7 +34,7 @@ def test_nothing_is_done_for_a_request_without_the_token(caller: Caller, path: s
 
 @pytest.mark.parametrize("path", [f"/{TOKEN}", f"/{TOKEN}/", f"/{TOKEN}?a=1"])
 def test_a_request_with_the_token_is_answered(caller: Caller, path: str) -> None:
-    service = ApiService(caller.queue, Access(token=TOKEN))
+    service = ApiService(caller.queue, caller.topics, Access(token=TOKEN))
     headers = HEADERS | {"x-amz-target": "SageMaker.ListTrainingJobs"}
     assert service.answer(SignedRequest("POST", path, headers, b"{}")).status == 200
     page = headers | {"origin": "http://127.0.0.1:5156"}
@@ -42,7 +42,9 @@ def test_a_request_with_the_token_is_answered(caller: Caller, path: str) -> None
 
 
 def test_a_token_is_the_path_over_http(caller: Caller) -> None:
-    client = TestClient(create_app(ApiService(caller.queue, Access(token=TOKEN))), base_url="http://127.0.0.1:5156")
+    client = TestClient(
+        create_app(ApiService(caller.queue, caller.topics, Access(token=TOKEN))), base_url="http://127.0.0.1:5156"
+    )
     headers = {"content-type": HEADERS["content-type"], "x-amz-target": "SageMaker.ListTrainingJobs"}
     answers = {path: client.post(path, headers=headers, content=b"{}") for path in ("/", "/x/y", f"/{TOKEN}")}
     assert [answer.status_code for answer in answers.values()] == [403, 403, 200]
@@ -52,7 +54,7 @@ def test_a_token_is_the_path_over_http(caller: Caller) -> None:
 @pytest.mark.parametrize("keys", [None, {"AKIAEXAMPLE": "a-secret-of-some-length"}], ids=["token", "keys"])
 def test_a_body_is_not_read_from_strangers(caller: Caller, keys: dict[str, str] | None) -> None:
     """Otherwise each of them could fill the memory with 4 MB."""
-    app = create_app(ApiService(caller.queue, Access(token=None if keys else TOKEN), keys))
+    app = create_app(ApiService(caller.queue, caller.topics, Access(token=None if keys else TOKEN), keys))
     sent = list[Message]()
 
     async def receive() -> Message:

@@ -127,7 +127,7 @@ def test_a_signature_expires_after_a_quarter_of_an_hour(minutes: int) -> None:
 
 
 def test_nothing_is_done_for_a_request_without_a_signature(caller: Caller) -> None:
-    service = ApiService(caller.queue, Access("0.0.0.0"), PAIRS)
+    service = ApiService(caller.queue, caller.topics, Access("0.0.0.0"), PAIRS)
     headers = HEADERS | {"x-amz-target": "SageMaker.ListTrainingJobs"}
     assert service.answer(SignedRequest("POST", "/", headers, b"{}")).status == 403
     request = signed()
@@ -135,7 +135,7 @@ def test_nothing_is_done_for_a_request_without_a_signature(caller: Caller) -> No
 
 
 def test_a_large_body_is_told_to_be_too_large(caller: Caller) -> None:
-    service = ApiService(caller.queue, Access("0.0.0.0"), PAIRS)
+    service = ApiService(caller.queue, caller.topics, Access("0.0.0.0"), PAIRS)
     assert service.answer(replace(signed(), body=b" " * (5 << 20))).status == 413
 
 

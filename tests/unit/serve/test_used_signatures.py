@@ -35,7 +35,7 @@ def signed(operation: str, **members: Any) -> SignedRequest:
 
 @pytest.fixture
 def service(caller: Caller) -> ApiService:
-    return ApiService(caller.queue, Access("0.0.0.0"), {KEY: SECRET})
+    return ApiService(caller.queue, caller.topics, Access("0.0.0.0"), {KEY: SECRET})
 
 
 def refusal(service: ApiService, request: SignedRequest) -> str:
@@ -86,11 +86,11 @@ def test_what_failed_in_the_server_may_be_repeated(service: ApiService, monkeypa
     assert len(service.queue.jobs()) == 1
 
 
-def test_a_request_to_an_earlier_server_is_refused(service: ApiService, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_to_an_earlier_server_is_refused(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     create = signed("CreateTrainingJob", **CREATE)
     now = time.time()
     monkeypatch.setattr("leadline.serve.app.time.time", lambda: now + 2)
-    restarted = ApiService(service.queue, Access("0.0.0.0"), {KEY: SECRET})
+    restarted = ApiService(caller.queue, caller.topics, Access("0.0.0.0"), {KEY: SECRET})
     assert "signed before this server started; sign it again" in refusal(restarted, create)
 
 

@@ -166,6 +166,12 @@ def test_charts_of_notebooks_draw_the_run(profiles: Path) -> None:
     before = lines(timeline)
     timeline.update_data(0)
     assert lines(timeline) == before != []
+    histogram.plot()
+    drawn = lines(histogram)
+    histogram.update_data(0)
+    assert lines(histogram) == drawn != []
+    histogram.clear()
+    assert histogram.figures == []
 
 
 def test_what_ran_in_a_selected_interval(profiles: Path, capsys: pytest.CaptureFixture[str]) -> None:

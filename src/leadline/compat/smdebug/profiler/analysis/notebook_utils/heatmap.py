@@ -32,4 +32,4 @@ class Heatmap(ReaderChart):
 
         super().__init__(metrics_reader)
         start, end = self._moment(starttime), self._moment(endtime)
-        self._show([heat_map(self.metrics_reader.run, start=start, end=end)])
+        self._show(lambda: [heat_map(self.metrics_reader.run, start=start, end=end)])

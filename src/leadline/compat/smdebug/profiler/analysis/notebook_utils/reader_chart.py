@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from leadline.compat.smdebug.profiler.metrics_reader_base import MetricsReaderBase
@@ -23,10 +23,20 @@ class ReaderChart:
     def __init__(self, metrics_reader: MetricsReaderBase[Any]) -> None:
         self.metrics_reader = metrics_reader
         self.figures: list[Any] = []
+        self._make: Callable[[], Iterable[Any]] = list
 
-    def _show(self, figures: Iterable[Any]) -> None:
-        """Keep figures, and display them in a notebook."""
-        self.figures = list(figures)
+    def update_data(self, current_timestamp: float | None = None) -> None:
+        """Draw it again, with what has been added."""
+        self.metrics_reader.refresh_event_file_list()
+        self._show(self._make)
+
+    def clear(self) -> None:
+        """Forget what was drawn."""
+        self._make, self.figures = list, []
+
+    def _show(self, make: Callable[[], Iterable[Any]]) -> None:
+        """Make figures of what is there now, keep them, and display them in a notebook."""
+        self._make, self.figures = make, list(make())
         if "IPython" in sys.modules:
             from IPython.display import display
 

@@ -28,4 +28,4 @@ class StepHistogram(ReaderChart):
         """Draw the figure of all steps; the arguments change nothing."""
         from leadline.charts import step_histogram
 
-        self._show([step_histogram(self.metrics_reader.run)])
+        self._show(lambda: [step_histogram(self.metrics_reader.run)])

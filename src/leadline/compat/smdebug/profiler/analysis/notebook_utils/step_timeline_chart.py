@@ -21,9 +21,4 @@ class StepTimelineChart(ReaderChart):
         """Draw the figure."""
         from leadline.charts import step_durations
 
-        self._show([step_durations(self.metrics_reader.run)])
-
-    def update_data(self, current_timestamp: float | None = None) -> None:
-        """Draw it again, with what has been added."""
-        self.metrics_reader.refresh_event_file_list()
-        self.plot()
+        self._show(lambda: [step_durations(self.metrics_reader.run)])

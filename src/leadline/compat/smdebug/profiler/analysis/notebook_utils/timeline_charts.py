@@ -39,11 +39,6 @@ class TimelineCharts(ReaderChart):
         self._bounds = starttime, endtime
         self._plot()
 
-    def update_data(self, current_timestamp: float | None = None) -> None:
-        """Draw it again, with what has been added."""
-        self.metrics_reader.refresh_event_file_list()
-        self._plot()
-
     def find_time_annotations(self, indexes: Sequence[int]) -> dict[str, float]:
         """Print what ran in a selected interval, and return it.
 
@@ -80,7 +75,8 @@ class TimelineCharts(ReaderChart):
             times = {"start_ns": int(event.start_time * 1000), "duration_ns": int(event.duration * 1000)}
             (loading if is_loading else other).append(row | times)
         titles = {"Data loading over time": loading, "Training phases over time": other}
-        self._show([tracks(pa.Table.from_pylist(rows), title=title) for title, rows in titles.items() if rows])
+        figures = [tracks(pa.Table.from_pylist(rows), title=title) for title, rows in titles.items() if rows]
+        self._show(lambda: figures)
 
     def _interval(self, indexes: Sequence[int]) -> tuple[float, float]:
         """Return the bounds of a selection in microseconds since the epoch."""
@@ -106,7 +102,7 @@ class TimelineCharts(ReaderChart):
         from leadline.charts import timeline_charts
 
         start, end = map(self._moment, self._bounds)
-        self._show([timeline_charts(self.metrics_reader.run, start=start, end=end)])
+        self._show(lambda: [timeline_charts(self.metrics_reader.run, start=start, end=end)])
 
 
 def _say(line: str) -> None:

@@ -249,7 +249,9 @@ class Frameworks:
 
     def given_items(self, items: Sequence[CaptureItem]) -> tuple[CaptureItem, ...]:
         """Return those items that may select arrays which the script itself passes."""
-        hooks = [adapter for adapter in self._adapters if adapter.family == "arrays"] if items else ()
+        if not items:
+            return ()
+        hooks = [adapter for adapter in self._adapters if adapter.family == "arrays"]
         return tuple(item for item in items if any(_may_capture(hook, item) for hook in hooks))
 
     @staticmethod

@@ -16,6 +16,7 @@ from leadline.process.stall import StuckWatch
 from leadline.records.formatting import size
 from leadline.store.upload_state import read_upload
 
+_LOOK_SECONDS: Final = 1.0
 _RESTART_SECONDS: Final = 10.0
 _PATIENCE_SECONDS: Final = 60.0
 """How long the prompt waits for an upload that makes no progress although it could."""
@@ -43,18 +44,24 @@ class UploadProcess:
         self._run, self._gate, self._warn, self._clock = run, gate, warn, clock
         self._environment = own_environment(environment) | {"LEADLINE_DISABLED": "1"}
         self._child: Child | None = None
-        self._start_at = 0.0
+        self._start_at = self._look_at = 0.0
+        self._is_wanted = False
+        """Whether the run has a destination; a hook of smdebug's interface may give it one when the training begins."""
 
     def poll(self, now: float) -> None:
         """Start the upload, again if it has ended."""
         if self._child is not None and self._child.code is not None:
             self._child = None
+        if not self._is_wanted and now >= self._look_at:
+            self._look_at = now + _LOOK_SECONDS
+            self._is_wanted = bool(read_upload(self._run).uri)
         if self._is_wanted and self._child is None and now >= self._start_at:
             self._start_at = now + _RESTART_SECONDS
             self._start()
 
     def finish(self) -> None:
         """Wait until everything is uploaded, as long as it makes progress; a signal to end skips the wait."""
+        self._is_wanted = bool(read_upload(self._run).uri)
         if not self._is_wanted:
             return
         if self._child is None or self._child.code is not None:
@@ -89,10 +96,6 @@ class UploadProcess:
         """Whether the agent of each node uploads, as the nodes share only the store."""
         return read_upload(self._run).is_joint
 
-    @cached_property
-    def _is_wanted(self) -> bool:
-        return bool(read_upload(self._run).uri)
-
     @property
     def _name(self) -> str:
         return os.path.basename(self._run)
@@ -105,5 +108,5 @@ class UploadProcess:
                 command, self._environment, streams=TO_STDERR, has_own_session=True, blocked=(signal.SIGTERM,)
             )
         except OSError as error:
-            self._is_wanted = False
+            self._is_wanted, self._look_at = False, float("inf")
             self._warn(f"cannot start the upload: {error.strerror}; complete it with: leadline upload {self._name}")

@@ -13,6 +13,7 @@ from leadline.records.decoding import Document
 from leadline.remote.fetching import safe_path
 from leadline.remote.mirror import exclusive
 from leadline.remote.object_store import ObjectStore, StoredObject
+from leadline.store import layout
 from leadline.store.cache import cache_folder
 from leadline.store.documents import make_folder, read_document, replace_file, write_document
 from leadline.trials.folder import COLLECTIONS, END, EVENTS, FRAMEWORK, INDEX, SYSTEM, TENSORS_OF_JOB
@@ -65,6 +66,8 @@ def is_remote_trial(uri: str) -> bool:
         StoreError: The store cannot be read.
     """
     store = ObjectStore(uri)
+    if any(stored.name == layout.MANIFEST for stored in store.folder()[1]):
+        return False  # a run, which has a folder system as well
     places = (None, *_OF_JOB)
     return any(name.rpartition("/")[2] in _ORDER for place in places for name in store.folder(place)[0])
 

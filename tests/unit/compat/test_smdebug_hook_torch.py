@@ -22,12 +22,12 @@ from leadline.compat.smdebug.core.reader import FileReader
 from leadline.compat.smdebug.exceptions import (
     InvalidCollectionConfiguration,
     SMDebugError,
-    SMDebugNotImplementedError,
     SMDebugRuntimeError,
     SMDebugTypeError,
     SMDebugValueError,
 )
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
+from leadline.errors import ConfigurationError
 from leadline.exports.smdebug import export_trial
 from leadline.exports.span import Span
 
@@ -396,8 +396,8 @@ def test_invalid_configuration_files_are_named(tmp_path: Path) -> None:
 def test_wrong_use_raises(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="out_dir is a required argument"):
         smd.Hook()
-    with pytest.raises(SMDebugNotImplementedError, match="leadline upload"):
-        smd.Hook("s3://bucket/prefix")
+    with pytest.raises(ConfigurationError, match="unknown scheme"):
+        smd.Hook("ftp://bucket/prefix")
     with pytest.raises(SMDebugValueError, match="include_workers"):
         smd.Hook(tmp_path / "a", include_workers="some")
     with pytest.raises(SMDebugTypeError, match="save_config"):

@@ -16,9 +16,11 @@ from leadline.compat.smdebug.core.json_config import HookSettings, read_settings
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
+from leadline.compat.smdebug.core.stored_out_dir import local_folder
 from leadline.compat.smdebug.core.tensorboard_files import write_tensorboard_files
 from leadline.compat.smdebug.core.trace_events import TraceEvents
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
+from leadline.config.store_uri import is_uri
 from leadline.hook import Hook as ArrayHook
 from leadline.records.event import Event
 from leadline.records.names import SCALAR_COLLECTIONS
@@ -34,7 +36,8 @@ class BaseHook:
     A failure of the capture never reaches the training; wrong arguments raise.
 
     Args:
-        out_dir: The folder to write; ``create_trial`` and every command of Leadline read it.
+        out_dir: The folder to write, or a URI of an object store; ``create_trial`` and every command of Leadline read
+            it.
         export_tensorboard, tensorboard_dir: Whether and where another process writes everything that is a number as
             TensorBoard files; default: ``tensorboard`` in ``out_dir``.
         dry_run: Save nothing.
@@ -48,7 +51,6 @@ class BaseHook:
         RuntimeError: ``out_dir`` is missing.
         SMDebugTypeError, SMDebugValueError: An argument is not allowed.
         SMDebugRuntimeError: ``out_dir`` holds an earlier training.
-        SMDebugNotImplementedError: ``out_dir`` is in an object store.
     """
 
     naming: ClassVar[Naming]
@@ -332,7 +334,8 @@ class BaseHook:
 def _tensorboard_dir(out_dir: str, is_exported: bool, given: str | None) -> str | None:
     if given is not None:
         return os.path.expanduser(given)
-    return os.path.join(out_dir, "tensorboard") if is_exported else None
+    folder = local_folder(out_dir) if is_uri(out_dir) else out_dir
+    return os.path.join(folder, "tensorboard") if is_exported else None
 
 
 def _put_event(session: Session, event: Event) -> None:

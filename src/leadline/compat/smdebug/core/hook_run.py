@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leadline.compat.smdebug import unwritten
 from leadline.compat.smdebug.core.access_layer.utils import has_training_ended
-from leadline.compat.smdebug.exceptions import SMDebugNotImplementedError, SMDebugRuntimeError
+from leadline.compat.smdebug.core.stored_out_dir import HookUpload, check_unused, lead_to, local_folder
+from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.compat.smdebug.profiler_settings import config_path, read_profiler_settings
 from leadline.config.presets import merge
 from leadline.config.profile_windows import parse_windows
+from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import LeadlineError
 from leadline.hook import manifest_of
 from leadline.records.plan import CaptureItem
@@ -34,20 +36,20 @@ _latest: HookRun | None = None
 
 
 def check_out_dir(out_dir: object) -> str:
-    """Return the folder of a hook as an absolute path.
+    """Return the folder of a hook as an absolute path, or the URI of one in an object store.
 
     Raises:
         RuntimeError: None is given.
-        SMDebugNotImplementedError: It is in an object store.
+        ConfigurationError: It is a URI that cannot be used.
+        MissingExtraError: It is in an object store, and obstore is not installed.
         SMDebugRuntimeError: A run that has ended, or a trial, is there already.
     """
     if out_dir is None:
         raise RuntimeError("out_dir is a required argument")
-    text = str(out_dir)
-    if "://" in text:
-        raise SMDebugNotImplementedError(
-            f"out_dir {text}: a hook writes to a local folder; use leadline run --smdebug --out URI, or leadline upload"
-        )
+    text = parse_place(str(out_dir))
+    if is_uri(text):
+        check_unused(text)
+        return text
     path = os.path.abspath(os.path.expanduser(text))
     if not os.path.islink(path) and has_training_ended(path):
         raise SMDebugRuntimeError(f"out_dir {path}: an earlier training was saved there; choose another folder")
@@ -70,7 +72,7 @@ class HookRun:
     """Captures into a folder of its own; under ``leadline run`` into the launcher's run, to which the folder links.
 
     Args:
-        path: The run directory. Several processes of a job may give the same.
+        path: The run directory, or the URI to which it is uploaded. Several processes of a job may give the same.
         items: What is captured.
     Raises:
         RunNotWritableError: The run cannot be written there.
@@ -80,8 +82,10 @@ class HookRun:
     """
 
     def __init__(self, path: str, items: tuple[CaptureItem, ...]) -> None:
-        self._items, self._path = items, path
+        self._items, self._uri = items, path if is_uri(path) else ""
+        self._path = local_folder(path) if self._uri else path
         self._is_own = False
+        self._upload: HookUpload | None = None
         session = api.current()
         if _latest is not None:
             _latest.close()
@@ -90,18 +94,22 @@ class HookRun:
             session = api.join()
         if session is not None:
             session.replace_items((), items)
-            _link(path, session.run)
+            if self._uri:
+                lead_to(session.run, self._uri)
+            else:
+                _link(path, session.run)
         elif not api.is_disabled():
             session = self._start()
         self.session: Session | None = session
         if session is not None:
-            unwritten.register(session.run, session.flush)
+            unwritten.register(session.run, session.flush, self._uri)
         _remember(self)
 
     def _start(self) -> Session | None:
         manifest = manifest_of(self._path, merge((), self._items, (), root=os.path.dirname(self._path)))
         manifest = replace(manifest, profile=_profile_windows())
-        join_run(self._path, manifest)
+        if join_run(self._path, manifest) and self._uri:
+            self._upload = HookUpload(self._path, self._uri)
         if read_status(self._path).status == "Starting":
             write_status(self._path, "InProgress", manifest.started_ns)
         self._is_own = True
@@ -138,6 +146,8 @@ class HookRun:
         if read_status(self._path).job_pid == os.getpid():
             now = time.time_ns()
             write_status(self._path, "Completed", now, ended_ns=now)
+        if self._upload is not None:
+            self._upload.finish()
 
 
 def _profile_windows() -> tuple[ProfileWindow, ...]:

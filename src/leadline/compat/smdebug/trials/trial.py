@@ -233,8 +233,7 @@ class Trial:
                 time.sleep(_POLL_SECONDS)
 
     def _read(self) -> SavedSteps | TrialSteps:
-        flush(self.path)
-        return _open(self.path)
+        return _open(flush(self.path))
 
     def _is_in_range(self, step: int) -> bool:
         return self._start <= step and (self._end is None or step < self._end)

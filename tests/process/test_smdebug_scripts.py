@@ -160,6 +160,17 @@ def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
     assert trial.tensor("loss").steps(modes.EVAL) == [0, 2, 4, 6]
 
 
+def test_a_script_without_a_hook_has_the_names_of_one_with_a_hook(tmp_path: Path) -> None:
+    capture = ("--capture", "gradients:every=1", "--capture", "optimizer_variables:every=1", "--capture", "weights")
+    ended = watched(["--smdebug", "--no-default-rules", *capture], script("without_hook.py"), folder=tmp_path)
+    assert ended.status == 0, ended.err
+    trial = create_trial(ended.run.path)
+    names = [f"Net_{layer}.{part}" for layer in ("conv1", "fc") for part in ("bias", "weight")]
+    assert trial.tensor_names(collection="gradients") == [f"gradient/{name}" for name in names]
+    assert trial.tensor_names(collection="weights") == names[1::2]
+    assert trial.workers() == ["worker_0"]
+
+
 @needs_mxnet
 def test_a_script_for_mxnet_saves_what_its_blocks_computed(tmp_path: Path) -> None:
     out, stored = tmp_path / "tensors", tmp_path / "truth.npz"

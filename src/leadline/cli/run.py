@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
+from leadline.compat.smdebug.keras_names import name_as_hooks_do
 from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
 from leadline.config.join import prepare_found, prepare_joint
 from leadline.config.joint_resume import resume_joint
@@ -154,7 +155,10 @@ def run(
         become_agent(run, ["--", *launched])
     if resume_step is not None or resume_stopped:
         raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
-    become_agent(_prepared(options, launched, join, is_alone=no_join), ["--", *launched])
+    run = _prepared(options, launched, join, is_alone=no_join)
+    if smdebug:
+        name_as_hooks_do(run)
+    become_agent(run, ["--", *launched])
 
 
 def _prepared(options: RunConfig, command: list[str], join: str | None, *, is_alone: bool) -> str:

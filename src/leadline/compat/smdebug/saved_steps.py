@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
-from leadline.compat.smdebug.keras_names import KERAS, XGBOOST, smdebug_name
+from leadline.compat.smdebug.keras_names import KERAS, MEAN_LOSS, OF_FRAMEWORK, XGBOOST, naming_of, smdebug_name
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
-from leadline.records.names import FULL_SHAP, GRADIENT_NORMS, JOB_ENDED, rank_of
+from leadline.records.names import FULL_SHAP, GRADIENT_NORMS, JOB_ENDED, OPTIMIZER_VARIABLES, rank_of
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
@@ -27,6 +27,8 @@ REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1
 _POLL_SECONDS: Final = 0.5
 HYPERPARAMETERS: Final = "hyperparameters"
 SCALAR_PREFIX: Final = "scalar/"
+_OF_MODEL: Final = frozenset({"weights", "biases", "gradients", "losses"})
+"""The collections whose usual patterns match the names of an optimizer's state as well."""
 _DEVICE: Final = "_job-"
 _WITHOUT_MODE: Final = "train"
 
@@ -55,10 +57,17 @@ class SavedSteps:
         hook = read_document(os.path.join(run.path, layout.HOOK_COLLECTIONS))
         self.hook: dict[str, Any] = hook if isinstance(hook, dict) else {}
         """What a hook of this interface recorded of itself: ``collections`` and ``names``."""
+        workers = run.worker_documents().values()
+        self._names = self.hook.get("names")
+        if self._names == OF_FRAMEWORK:
+            self._names = naming_of(worker.framework for worker in workers)
+        self._features = self.hook.get("features") or next((w.features for w in workers if w.features), ())
         given = self.hook.get(HYPERPARAMETERS) or {}
         self._given = {f"{HYPERPARAMETERS}/{name}": value for name, value in given.items()}
         """The hyperparameters that a script gave to its hook."""
         self._hidden = frozenset(run.collections().get(GRADIENT_NORMS, ())) if self.hook else frozenset()
+        if self._names == KERAS:
+            self._hidden |= {MEAN_LOSS}
         """What no hook saves, but has a name that its collection of gradients would match."""
         self._shown: dict[str, str] = {}
         self._originals: dict[str, str] = {}
@@ -88,15 +97,15 @@ class SavedSteps:
         """Return smdebug's names of a tensor of the run: of all SHAP values one for each feature, of some none."""
         if name in self._hidden:
             return []
-        if self.hook.get("names") == XGBOOST and name == FULL_SHAP:
-            shown = [f"{FULL_SHAP}/{feature}" for feature in self.hook.get("features", ())]
+        if self._names == XGBOOST and name == FULL_SHAP:
+            shown = [f"{FULL_SHAP}/{feature}" for feature in self._features]
             self._originals |= dict.fromkeys(shown, name)
             return shown
         return [self.shown_name(name)]
 
     def shown_name(self, name: str) -> str:
         """Return smdebug's name of a tensor of the run."""
-        if self.hook.get("names") != KERAS:
+        if self._names != KERAS:
             return name
         if name not in self._shown:
             shown = smdebug_name(name)
@@ -118,7 +127,7 @@ class SavedSteps:
             return np.array([self._given[name]])
         mode, mode_step = self.stamps[step]
         values = self.tensor(name).value(mode_step, worker=self.run_worker(worker), mode=self.run_mode(mode))
-        is_number = self.hook.get("names") == XGBOOST or name.startswith(SCALAR_PREFIX)
+        is_number = self._names == XGBOOST or name.startswith(SCALAR_PREFIX)
         return values.reshape(1) if is_number and values.ndim == 0 else values
 
     def reduction(self, name: str, step: int, worker: str, reduction: str) -> float:
@@ -149,11 +158,17 @@ class SavedSteps:
         entries |= {str(name): dict(entry) for name, entry in self.hook.get("collections", {}).items()}
         for name, members in self.members().items():
             entries[name] = entries.get(name, {}) | {"tensor_names": members}
-        for entry in entries.values():
+        for name, entry in entries.items():
             patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]
-            found = {name for name in self.tensors if any(pattern.search(name) for pattern in patterns)}
+            found = {tensor for tensor in self.tensors if any(pattern.search(tensor) for pattern in patterns)}
+            found -= self.strangers(name)
             entry["tensor_names"] = found.union(entry.get("tensor_names") or ()) & self.tensors.keys()
         return entries
+
+    def strangers(self, collection: str) -> frozenset[str]:
+        """Return what only the patterns of a collection match: an optimizer's moment of a bias is no bias."""
+        states = self.run.collections().get(OPTIMIZER_VARIABLES, ()) if collection in _OF_MODEL else ()
+        return frozenset(shown for name in states for shown in self.shown_names(name))
 
     def tensor(self, name: str) -> Tensor:
         """Return the tensor of the run by smdebug's name."""

@@ -123,6 +123,10 @@ class TrialSteps:
         """Return the saved shape of a tensor; None: none was saved beside its elements."""
         return self._index[step, worker].shapes.get(name)
 
+    def strangers(self, collection: str) -> frozenset[str]:
+        """Return nothing: smdebug's patterns decide over what smdebug wrote."""
+        return frozenset()
+
     def collection_entries(self) -> dict[str, dict[str, Any]]:
         """Return the entries of the collections files, with all tensors that they select."""
         entries = {name: dict(entry) for name, entry in self._collections.entries.items()}

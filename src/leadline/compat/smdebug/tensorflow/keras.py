@@ -9,7 +9,7 @@ from tensorflow import keras
 from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.singleton import set_hook
-from leadline.compat.smdebug.keras_names import KERAS
+from leadline.compat.smdebug.keras_names import KERAS, MEAN_LOSS
 
 __all__ = ["KerasHook"]
 
@@ -21,7 +21,7 @@ _GRADIENTS: Final = TensorSelection("gradients", None, _TRAIN)
 _OPTIMIZER: Final = TensorSelection("optimizer_variables", None, _TRAIN)
 _LAYERS: Final = TensorSelection("layers")
 _LOSSES: Final = TensorSelection("losses")
-_METRICS: Final = TensorSelection("metrics", "^(?!loss$)")
+_METRICS: Final = TensorSelection("metrics", f"^(?!{MEAN_LOSS}$)")
 """Keras counts the mean loss of the epoch as a metric too."""
 _NAMING: Final = Naming(
     defaults={

@@ -159,7 +159,8 @@ class Trial:
         names = sorted(self._names_at(step, mode))
         if collection is not None:
             members = collection if isinstance(collection, Collection) else self.collection(collection)
-            return [name for name in names if members.matches(name)]
+            others = self.saved.strangers(members.name)
+            return [name for name in names if members.matches(name) and name not in others]
         patterns = [regex] if isinstance(regex, str) else regex
         return [name for name in names if patterns is None or any(re.search(pattern, name) for pattern in patterns)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import torch
 from torch.nn.modules import module as torch_module
 
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.records.names import SMDEBUG
 
 # --- names of parameters -------------------------------------------------------------------------------------
 
@@ -142,7 +144,8 @@ class ParameterNames:
     def _parameter_prefix(self, root: torch.nn.Module) -> str:
         """Return the prefix of the names of a model's parameters."""
         prefix = self.prefix(root)
-        is_with_class = root in _named_with_class or unwrap(root) in _named_with_class
+        is_registered = root in _named_with_class or unwrap(root) in _named_with_class
+        is_with_class = is_registered or bool(os.environ.get(SMDEBUG))
         return prefix or f"{type(unwrap(root)).__name__}_" if is_with_class else prefix
 
     def prefix(self, root: torch.nn.Module) -> str:

@@ -25,6 +25,13 @@ def keras() -> None:
             leadline.log(after=self.count)
             self.count += 1
 
+        def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
+            leadline.log(begun=epoch)
+
+        def on_train_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if self.count == 4:
+                leadline.log(ahead=self.count)
+
         def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
             leadline.log(epoch=epoch)
 

@@ -105,6 +105,7 @@ class JaxAdapter:
         self._patches.replace(jax, "grad", lambda original: marks.make_grad(original, value_and_grad))
         self._libraries = Libraries(marks, Layers(watch), guard)
         steps.other_losses = self._libraries.keras.losses_of
+        self._libraries.keras.progress = callbacks.timeline.progress
         self._libraries.install()
 
     def uninstall(self) -> None:

@@ -13,7 +13,9 @@ import jax
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.marks import TrainingTaps
 from leadline.frameworks.jax.scalars import LateMean, LateNumber
+from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.patches import Patches
+from leadline.training.timeline.step_progress import StepProgress
 
 Original = Callable[..., Any]
 
@@ -35,6 +37,8 @@ class KerasOnJax:
         self._patches, self._local = Patches(), _Local()
         self._mean: tuple[Any, int] | None = None
         """The mean loss of the batches of this epoch so far, and the number of their samples."""
+        self.progress: StepProgress | None = None
+        """Tells whether the current step has begun."""
         self.fitted: list[Any] = []
         """The models whose ``fit`` is running."""
         self.modules: dict[str, Callable[[ModuleType], None]] = {
@@ -133,6 +137,8 @@ class KerasOnJax:
             return on_epoch_begin
 
         self._patches.replace(module.CallbackList, "on_epoch_begin", make)
+        if self.progress is not None:
+            follow_announced_steps(self._patches, module.CallbackList, self.progress)
 
 
 def _make_jit(original: Original) -> Original:

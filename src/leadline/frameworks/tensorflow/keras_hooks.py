@@ -11,6 +11,7 @@ from typing import Any, Final
 import tensorflow as tf
 
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
 from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.patches import Patches
@@ -258,6 +259,7 @@ class KerasHooks:
 
     def _patch_callbacks(self, module: ModuleType) -> None:
         replace, steps = self._patches.replace, self._steps
+        follow_announced_steps(self._patches, module.CallbackList, steps.progress)
         replace(module.CallbackList, "on_train_batch_end", self._before(steps.end_batch, steps.quiet.end_batch))
         for mode in ("test", "predict"):
             replace(module.CallbackList, f"on_{mode}_batch_begin", self._before(steps.begin_eval_batch))

@@ -67,6 +67,7 @@ class Steps:
         note: Callable[[str], None],
     ) -> None:
         self._callbacks, self._guard, self._note = callbacks, guard, note
+        self.progress = callbacks.timeline.progress
         self.layers = callbacks.facts.of("layers and gradients within functions are")
         self._losses = callbacks.facts.of("losses are", is_vital=True)
         self._results = callbacks.facts.of("results of batches are", is_vital=True)

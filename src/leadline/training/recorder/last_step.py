@@ -90,9 +90,9 @@ class LastStep:
             name: Identifies it.
             mode: Its mode; None: any.
         """
-        stamp = self.stamp
-        is_after = stamp is not None and not self._is_closed and not self._progress.has_begun
-        if is_after and name not in self._given and stamp is not None and mode in (None, stamp.mode):
+        stamp, progress = self.stamp, self._progress
+        is_over = self._is_closed or progress.has_begun or progress.is_announced
+        if stamp is not None and not is_over and name not in self._given and mode in (None, stamp.mode):
             return True
         self._given_next.add(name)
         return False

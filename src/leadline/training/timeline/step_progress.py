@@ -13,13 +13,14 @@ class StepProgress:
 
     Attributes:
         has_begun: Whether the current step has begun.
+        is_announced: Whether the script is told now that a step begins.
         on_computation: Called once, when the computation of the current step begins.
     """
 
-    __slots__ = ("_is_batch_expected", "has_begun", "on_computation")
+    __slots__ = ("_is_batch_expected", "has_begun", "is_announced", "on_computation")
 
     def __init__(self) -> None:
-        self.has_begun = self._is_batch_expected = False
+        self.has_begun = self.is_announced = self._is_batch_expected = False
         self.on_computation: Callable[[], None] | None = None
 
     def expect_batch(self, *, is_expected: bool) -> None:

@@ -66,7 +66,8 @@ class LastStep:
             scalars: Numbers that were logged at earlier steps and are written at this one, unless others follow it.
         """
         self.stamp, self.is_complete, self._is_closed = stamp, False, False
-        self.scalars, self.scalar_items = dict(scalars), scalar_items
+        self.scalars |= scalars
+        self.scalar_items = scalar_items
         self.array_items, self.wants_loss = array_items, wants_loss
         self.arrays.begin(array_items, stamp.mode)
         self._given, self._given_next = self._given_next, set()
@@ -103,6 +104,5 @@ class LastStep:
         return not self.is_complete and time.monotonic() - self._ended_at > _LONGEST_SECONDS
 
     def take_scalars(self) -> dict[str, Scalar]:
-        """Return the numbers, and remove them."""
-        scalars, self.scalars = self.scalars, {}
-        return scalars
+        """Return the numbers, and remove them; another thread may log meanwhile."""
+        return {name: self.scalars.pop(name) for name in list(self.scalars)}

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.records.names import COLLECTIONS, is_module_collection
 from leadline.records.needs import TensorNeed
 from leadline.records.patterns import pattern_error
+
+_BESIDES: Final = {"biases": "weights", "metrics": "losses"}
+"""Collections that may be missing where another one is selected, too."""
 
 
 def select(
@@ -22,7 +26,8 @@ def select(
     """Return the needs for tensors of collections, and for tensors whose names match patterns.
 
     A pattern such as ``.*relu_output`` also selects the collection of that name, whatever its modules are called.
-    Collections are required, except such ones (patterns are alternatives) and biases besides weights.
+    Collections are required, except such ones (patterns are alternatives), biases besides weights, and metrics besides
+    losses: boosted trees have no other metrics where all that is evaluated is a loss.
     """
     patterns, collections = tuple(patterns or ()), tuple(collections or ())
     names = dict.fromkeys((*collections, *(kind for pattern in patterns for kind in kinds(pattern))))
@@ -33,7 +38,7 @@ def select(
             modes=modes,
             history=history,
             end=end,
-            is_optional=collection not in collections or (collection == "biases" and "weights" in collections),
+            is_optional=collection not in collections or _BESIDES.get(collection) in collections,
         )
         for collection in names
     ]

@@ -88,3 +88,11 @@ def test_selections() -> None:
         LossNotDecreasing(use_losses_collection=False)
     with pytest.raises(ConfigurationError, match="mode must be none or one of"):
         LossNotDecreasing(mode="training")
+
+
+def test_metrics_are_not_required_beside_losses() -> None:
+    """Boosted trees have no metrics in Leadline's sense where all that is evaluated is a loss."""
+    needs = LossNotDecreasing(collection_names=("metrics",)).needs().tensors
+    assert {need.collection: need.is_optional for need in needs} == {"losses": False, "metrics": True}
+    needs = LossNotDecreasing(collection_names=("metrics",), use_losses_collection=False).needs().tensors
+    assert {need.collection: need.is_optional for need in needs} == {"metrics": False}

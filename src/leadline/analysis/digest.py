@@ -15,7 +15,7 @@ from leadline.analysis.digest_system import SYSTEM_BUCKETS, Names, StoredSamples
 from leadline.analysis.job import JobPhases, job_of
 from leadline.analysis.stored_rows import Edges, Series, Stream
 from leadline.analysis.train_axis import layers_on_axis, steps_on_axis, values_on_axis
-from leadline.analysis.usage import is_summary_metric, usage_row
+from leadline.analysis.usage import is_rate, is_summary_metric, transferred, usage_row
 from leadline.reader.compacted import DamagedPartError
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
@@ -172,7 +172,13 @@ class Digest:
 
         def rows() -> list[dict[str, Any]]:
             found = self._samples.values(sensors, start_ns, end_ns)
-            return [usage_row(sensor, values) for sensor, values in found if len(values)]
+            rates = [sensor for sensor in sensors if is_rate(sensor.metric)]
+            times = dict(self._samples.values(rates, start_ns, end_ns, "time_ns"))
+            return [
+                usage_row(sensor, values) | transferred(sensor.metric, times.get(sensor, values), values)
+                for sensor, values in found
+                if len(values)
+            ]
 
         return self._cached(("usage", start_ns, end_ns), rows)
 

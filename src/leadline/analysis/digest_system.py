@@ -62,14 +62,16 @@ class StoredSamples(StoredRows[SegmentSamples]):
             tables.append(with_text_columns(pa.table(columns), SYSTEM_BUCKETS, node))
         return pa.concat_tables(tables).combine_chunks()
 
-    def values(self, sensors: Collection[Sensor], low: int | None, high: int | None) -> Iterator[tuple[Sensor, Floats]]:
-        """Yield the single samples of some sensors, sorted by sensor."""
+    def values(
+        self, sensors: Collection[Sensor], low: int | None, high: int | None, column: str = "total"
+    ) -> Iterator[tuple[Sensor, Floats]]:
+        """Yield the single samples of some sensors, sorted by sensor, or with ``time_ns`` their times."""
         for node, chosen in groupby(sorted(sensors), key=lambda sensor: sensor.node):
             of_node = list(chosen)
             for first in range(0, len(of_node), _SENSORS_AT_ONCE):
                 some = of_node[first : first + _SENSORS_AT_ONCE]
                 keys = [key_of(sensor) for sensor in some]
-                yield from zip(some, self.streams[node].columns(keys, "total", low, high), strict=True)
+                yield from zip(some, self.streams[node].columns(keys, column, low, high), strict=True)
 
 
 def key_of(sensor: Sensor) -> Key:

@@ -22,6 +22,8 @@ _EVEN_PERCENT: Final = 10.0
 _KEYS: Final = ("node", "kind", "device", "metric")
 _ALL: Final = ("total", "mean")
 
+_GAP: Final = 3
+"""So many times longer than the next interval, one is a gap."""
 ALL_NODES: Final = "all nodes"
 
 PERCENTILES: Final = {"min": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
@@ -46,7 +48,10 @@ def usage(system: pa.Table) -> list[dict[str, Any]]:
         system: As returned by ``Run.system_metrics``.
     """
     chosen = system.filter(reduce(pc.or_, (_matches(system, *sensor) for sensor in SUMMARY_METRICS)))
-    return [usage_row(labels, values) for labels, (_, values) in sorted(_series(chosen).items())]
+    return [
+        usage_row(labels, values) | transferred(labels[-1], times, values)
+        for labels, (times, values) in sorted(_series(chosen).items())
+    ]
 
 
 def usage_row(labels: tuple[str, ...], values: Floats) -> dict[str, Any]:
@@ -54,6 +59,28 @@ def usage_row(labels: tuple[str, ...], values: Floats) -> dict[str, Any]:
     percentiles = np.percentile(values, list(PERCENTILES.values())).tolist()
     row = {**dict(zip(_KEYS, labels, strict=True)), "samples": len(values)}
     return {**row, **dict(zip(PERCENTILES, percentiles, strict=True))}
+
+
+def transferred(metric: str, times_ns: Integers, values: Floats) -> dict[str, int]:
+    """Return under ``total_bytes`` what a rate adds up to; nothing for another metric.
+
+    A sample of a rate is the mean since the one before it. The first one, and one behind a gap in which nothing was
+    sampled, counts as long as the one after it.
+
+    Shape:
+        times_ns, values: ``(samples,)``, at least one, in ascending order of time.
+    """
+    if not is_rate(metric):
+        return {}
+    before = np.diff(times_ns, prepend=np.iinfo(np.int64).min // 2)
+    after = np.append(before[1:], np.median(before[1:]) if len(before) > 1 else 0)
+    lengths = np.where(before > _GAP * after, after, before)
+    return {"total_bytes": round(float((values * lengths).sum()) / 1e9)}
+
+
+def is_rate(metric: str) -> bool:
+    """Return whether a metric is a number of bytes per second."""
+    return metric.endswith("_bytes_per_second")
 
 
 def is_summary_metric(kind: str, device: str, metric: str) -> bool:

@@ -19,6 +19,8 @@ from leadline.store.run_state import read_nodes
 _MAX_BUCKETS: Final = 4000
 """Number of buckets requested for distributions."""
 _MAX_COLUMNS: Final = 500
+DATA_IO: Final = ("read_bytes_per_second", "write_bytes_per_second")
+"""What is read from disks and written to them."""
 _NOUNS: Final = {"cpu": "CPU", "gpu": "GPU", "process": "processes"}
 _LINKED_PROPERTIES: Final = ("range", "rangemode", "type", "ticksuffix")
 _SPACE = 0.06
@@ -81,9 +83,9 @@ def heat_map(view: ChartView, *, node: str | None = None, start: Moment = None, 
 
 @CatalogChart
 def system_metrics(view: ChartView, *, node: str | None = None, start: Moment = None, end: Moment = None) -> go.Figure:
-    """Draw CPU, memory, GPU and GPU memory of a node, each as one line."""
+    """Draw CPU, I/O wait, memory, GPU and GPU memory of a node, each as one line."""
     view = view.between(start, end)
-    totals = view.system(["cpu", "memory"], ["utilization_percent", "used_percent"], "total", node)
+    totals = view.system(["cpu", "memory"], ["utilization_percent", "iowait_percent", "used_percent"], "total", node)
     gpus = view.system("gpu", ["utilization_percent", "memory_used_percent"], None, node)
     means = usage.mean_over_devices(gpus).select(totals.column_names).cast(totals.schema)
     missing = why_missing(view.run, "cpu", node)
@@ -103,6 +105,7 @@ def timeline_charts(view: ChartView, *, node: str | None = None, start: Moment =
         usage.usage(view.system("cpu", "utilization_percent", "total", node)),
         usage.usage(gpus, is_mean=len(by_sensor(gpus)) > theme.MAX_BANDS, missing=missing),
         usage.usage(view.system("memory", "used_percent", "total", node)),
+        usage.usage(view.system("disk", DATA_IO, "total", node), title="Data I/O"),
         phases.over_time(view.at_most(300).steps()),
     ]
     return linked(parts, title="System metrics and training phases")

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 from timelines import CPU, MEMORY, MS, gpu, merge_by_time, sampled, training
 
+from leadline.analysis.digest import Digest
 from leadline.analysis.steps import read_steps
 from leadline.analysis.usage import mean_of, phases_between, usage, usage_by_phase
 from leadline.reader.run import open_run
+from leadline.records.metric import Channel
 from leadline.records.names import PARTS
-from leadline.testing.runs import START_NS, Part, RunWriter
+from leadline.testing.runs import START_NS, Part, RunWriter, SystemSample
 
 
 def opened(tmp_path, run_parts: list[Part]):
@@ -73,3 +75,27 @@ def test_phase_times_in_an_interval_equal_a_plain_loop(tmp_path) -> None:
                 expected[name] += steps.phases[place, at] * overlap / length
         found = phases_between(steps, np.array([start]), np.array([end]))[0]
         assert found == pytest.approx(list(expected.values()), abs=10.0)
+
+
+RECEIVED = Channel("network", "total", "received_bytes_per_second")
+
+
+@pytest.mark.parametrize(
+    ("times_ms", "total"),
+    [
+        ([0, 500, 1000, 1500], 2000),  # 4 intervals of 500 ms at 1,000 bytes per second
+        ([0, 500, 1000, 11_000, 11_500], 2500),  # nothing was sampled for 10 s
+        ([0, 100, 200, 5200, 10_200], 10_300),  # the interval was changed
+        ([0], 0),
+    ],
+)
+def test_the_total_of_a_rate_counts_what_was_sampled(tmp_path, times_ms: list[int], total: int) -> None:
+    samples = [SystemSample(START_NS + at * 1_000_000, 1000.0, RECEIVED) for at in times_ms]
+    run = opened(tmp_path, samples)
+    for (row,) in (usage(run.system_metrics()), Digest(run).usage()):
+        assert row["total_bytes"] == total
+
+
+def test_only_rates_have_a_total(tmp_path) -> None:
+    (row,) = usage(opened(tmp_path, list(sampled({MEMORY: [1.0, 2.0]}))).system_metrics())
+    assert "total_bytes" not in row

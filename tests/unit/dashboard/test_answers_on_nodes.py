@@ -39,6 +39,23 @@ def path(tmp_path: Path) -> Path:
     return tmp_path
 
 
+READ = Channel("disk", "total", "read_bytes_per_second")
+IO_WAIT = Channel("cpu", "total", "iowait_percent")
+
+
+def test_data_io_is_drawn_on_the_axis_above_the_phases(tmp_path: Path, open_dashboard: Open) -> None:
+    for name, sensors in (("first", {CPU: [40.0] * 4, IO_WAIT: [9.0] * 4, READ: [1e6] * 4}), ("second", {CPU: [1.0]})):
+        RunWriter(tmp_path / name).write_all(list(sampled(sensors))).end()
+    client = open_dashboard(tmp_path)
+    pages = [client.get(f"/runs/{name}/nodes").text for name in ("first", "second")]
+    card = pages[0].partition('aria-label="System and framework metrics"')[2].partition("</section>")[0]
+    charts = [line.partition('data-chart="')[2].partition('"')[0] for line in card.splitlines() if "data-chart" in line]
+    assert charts == ["system_metrics", "metrics_over_time", "training_phases"]
+    assert "kind=disk&metric=read_bytes_per_second,write_bytes_per_second" in card
+    assert ["chart-disk" in page for page in pages] == [True, False]
+    assert sorted(lines(chart(client, "system_metrics"))) == ["CPU", "I/O wait"]
+
+
 def chart(client: TestClient, name: str, **query: Any) -> dict[str, Any]:
     answer = client.get(f"/runs/first/charts/{name}.json", params=query)
     assert answer.status_code == 200, answer.text

@@ -21,6 +21,7 @@ from leadline.dashboard.rule_view import rule_views
 from leadline.reader.run import Run
 from leadline.records.incarnations import Incarnation, Incarnations, WorkerStart
 from leadline.records.manifest import RuleSpec
+from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
 from leadline.store.upload_state import UploadState, write_upload
@@ -170,6 +171,17 @@ def test_usage_has_units_and_natural_order() -> None:
     found = usage_rows(rows)
     assert [each.metric for each in found] == ["CPU", "GPU 2", "GPU 10", "job memory (RSS)"]
     assert (found[-1].unit, found[-1].values) == ("GiB", (0.0, 0.5, 1.0, 1.0, 1.0, 1.0))
+    assert {row.total_bytes for row in found} == {None}
+
+
+def test_the_network_has_a_total_in_bytes(tmp_path: Path, open_dashboard: Callable[..., TestClient]) -> None:
+    received = Channel("network", "total", "received_bytes_per_second")
+    parts = [part for node in ("a", "b") for part in sampled({received: [3e6] * 4}, every_ms=500.0, node=node)]
+    RunWriter(tmp_path / "first").write_all(sorted(parts, key=lambda part: part.time_ns)).end()
+    page = open_dashboard(tmp_path).get("/runs/first/overview").text
+    table = page.partition('id="usage-table"')[2].partition("</table>")[0]
+    assert [row.count(">6.0 MB<") for row in table.split("<tr>")[2:]] == [0, 1, 1]
+    assert table.count(">12 MB<") == 1
 
 
 def test_rules_with_findings_are_listed_first(tmp_path: Path) -> None:

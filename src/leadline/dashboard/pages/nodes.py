@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.analysis.digest import Digest
+from leadline.charts.system_charts import DATA_IO
 from leadline.dashboard.page import open_run, render
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
@@ -31,6 +32,7 @@ def nodes(request: Request) -> Response:
         context = {
             "nodes": views,
             "node": chosen(views, request.query_params.get("node")),
+            "data_io": DATA_IO,
             "last": _LAST_STEPS,
             "workers": opened.digest.workers(),
             "is_over": opened.run.status in JOB_ENDED,
@@ -62,7 +64,6 @@ CHARTS: Final = (
     UsageChart("gpu", "GPU", "gpu", ("utilization_percent",), noun="GPU"),
     UsageChart("gpu-memory", "GPU memory", "gpu", ("memory_used_percent",), noun="GPU"),
     UsageChart("memory", "Memory", "memory", ("used_percent",)),
-    UsageChart("disk", "Disk", "disk", ("read_bytes_per_second", "write_bytes_per_second")),
     UsageChart("iowait", "I/O wait", "cpu", ("iowait_percent",)),
     UsageChart("job", "Job CPU", "process", ("cpu_percent",)),
     UsageChart("job-memory", "Job memory (RSS)", "process", ("rss_bytes",)),
@@ -86,6 +87,11 @@ class NodeView:
     def has(self, kind: str, metric: str) -> bool:
         """Return whether the metric was sampled."""
         return (kind, metric) in self.metrics
+
+    @property
+    def has_data_io(self) -> bool:
+        """Whether it was sampled what is read from disks and written to them."""
+        return any(self.has("disk", metric) for metric in DATA_IO)
 
     @property
     def charts(self) -> list[UsageChart]:

@@ -90,7 +90,11 @@ def _cluster_usage(opened: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> lis
     """Return the utilization of all nodes together, if there are several."""
     if len({row["node"] for row in usage}) < 2:
         return []
-    return cluster_usage(opened.digest.system(kind=_SAMPLED_KINDS, points=_SAMPLES))
+    rows = cluster_usage(opened.digest.system(kind=_SAMPLED_KINDS, points=_SAMPLES))
+    for row in rows:
+        totals = [each["total_bytes"] for each in usage if each["metric"] == row["metric"] and "total_bytes" in each]
+        row |= {"total_bytes": sum(totals)} if totals else {}
+    return rows
 
 
 def bottleneck(run: Run, computed: Bottleneck | None) -> Bottleneck | None:
@@ -188,6 +192,8 @@ class Usage:
     samples: int
     values: tuple[float, ...]
     """Minimum, percentiles and maximum."""
+    total_bytes: int | None = None
+    """What a rate adds up to; None: it is no rate."""
 
 
 def usage_rows(rows: Sequence[dict[str, Any]]) -> list[Usage]:
@@ -200,7 +206,8 @@ def usage_rows(rows: Sequence[dict[str, Any]]) -> list[Usage]:
     for row in sorted(rows, key=_usage_order)[:_MAX_USAGE_ROWS]:
         unit = unit_of(row["metric"], max(row["max"], 1.0))
         values = tuple(row[name] * unit.factor for name in PERCENTILES)
-        usage.append(Usage(row["node"], _resource_label(row), unit.name, row["samples"], values))
+        total = row.get("total_bytes")
+        usage.append(Usage(row["node"], _resource_label(row), unit.name, row["samples"], values, total))
     return usage
 
 

@@ -32,9 +32,12 @@ export function nanoseconds(ms) {
 const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
 const DATE = { year: "numeric", month: "short", day: "numeric" };
 
-// A time of day, with 24 hours: 20:19:16; the date only where it is not today's, or on request.
-export function formatTime(ms, hasDate = new Date(ms).toDateString() !== new Date().toDateString()) {
-  return new Date(ms).toLocaleString(undefined, hasDate ? { ...TIME, month: "short", day: "numeric" } : TIME);
+// The date and the time of day, with 24 hours: Nov 20, 20:19:16; the year only where it is not this one.
+export function formatTime(ms, hasDate = true) {
+  const time = new Date(ms);
+  if (!hasDate) return time.toLocaleString(undefined, TIME);
+  const isThisYear = time.getFullYear() === new Date().getFullYear();
+  return time.toLocaleString(undefined, isThisYear ? { ...TIME, month: "short", day: "numeric" } : { ...DATE, ...TIME });
 }
 
 // The date, the time and the time zone.

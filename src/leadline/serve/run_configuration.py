@@ -34,6 +34,8 @@ _NAME: Final = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 _S3: Final = "s3://"
 _STOP: Final = "stoptraining"
 _OPTION: Final = "option"
+_ALWAYS: Final = ("losses", "metrics")
+"""The collections that a hook saves without being told, as often as it saves others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +196,8 @@ def capture_items(hook: Mapping[str, Any] | None) -> tuple[CaptureItem, ...]:
         raise ConfigurationError(f"DebugHookConfig: {error}") from None
     steps = settings.hook["save_config"]
     reductions = settings.hook["reduction_config"] or ReductionConfig(save_raw_tensor=True)
-    listed = [CollectionSettings("losses"), *settings.collections]
+    named = {entry.name for entry in settings.collections}
+    listed = [*(CollectionSettings(name) for name in _ALWAYS if name not in named), *settings.collections]
     if settings.hook["save_all"]:
         listed.append(CollectionSettings("all"))
     if settings.hook["include_regex"]:

@@ -115,12 +115,22 @@ def test_collections_with_schedules_of_modes() -> None:
     }
     items = {(item.custom or item.collection, *item.modes): item for item in capture_items(hook)}
     assert items["losses", "train", "eval", "predict"].schedule.every == 100
+    assert items["metrics", "train", "eval", "predict"].schedule.every == 100
     gradients = items["gradients", "train"]
     assert (gradients.schedule.every, gradients.schedule.end, gradients.raw) == (10, 50, True)
     assert items["relus", "train"].regex == "relu_output"
     assert (items["relus", "train"].schedule.every, items["relus", "eval"].schedule.steps) == (5, (1, 2))
     assert items["relus", "predict"].schedule.every == 100
     assert (items["weights", "train"].statistics, items["weights", "train"].raw) == (("mean", "max"), False)
+
+
+def test_what_is_said_of_a_collection_that_is_always_saved_counts() -> None:
+    hook = {
+        "HookParameters": {"save_interval": "4"},
+        "CollectionConfigurations": [collection("losses", save_steps="9")],
+    }
+    schedules = {item.collection: item.schedule for item in capture_items({"S3OutputPath": "s3://bucket/x", **hook})}
+    assert (schedules["losses"].steps, schedules["metrics"].every) == ((9,), 4)
 
 
 def test_steps_of_a_collection_that_is_listed_twice_are_all_captured_in_any_order() -> None:

@@ -16,6 +16,7 @@ from leadline.compat.smdebug import create_trial
 from leadline.compat.smdebug import trial_steps as steps_module
 from leadline.compat.smdebug.core.access_layer import has_training_ended, training_has_ended
 from leadline.compat.smdebug.core.collection_manager import CollectionManager
+from leadline.compat.smdebug.core.reader import FileReader
 from leadline.compat.smdebug.core.writer import FileWriter
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import S3AlgorithmMetricsReader
@@ -148,6 +149,8 @@ def test_a_trial_is_written_to_s3(bucket: str, tmp_path: Path) -> None:
     objects = boto3.resource("s3").Bucket("trials").objects.filter(Prefix="written/")
     stored = {entry.key.removeprefix("written/"): entry.get()["Body"].read() for entry in objects}
     assert stored == files(tmp_path / "written")
+    (tensor,) = FileReader(writer.name().replace(str(tmp_path), "s3://trials")).read_tensors()
+    assert (tensor[0], tensor[2].tolist()) == ("a", [0, 1, 2, 3])
     trial = create_trial("s3://trials/written")
     np.testing.assert_array_equal(trial.tensor("a").value(3), np.arange(4.0))
     assert (trial.tensor_names(collection="mine"), trial.loaded_all_steps) == (["a"], True)

@@ -10,14 +10,16 @@ from typing import Any, Self
 import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
-from leadline.trials.event_file import RecordedTensor, read_file
+from leadline.compat.smdebug.core.trial_files import read_file
+from leadline.trials.event_file import RecordedTensor
+from leadline.trials.event_file import read_file as read_records
 
 
 class FileReader:
     """Reads an event file of a trial.
 
     Args:
-        fname: The path of a local file.
+        fname: The path of a file, or its place in S3.
         wait: Changes nothing.
     """
 
@@ -60,8 +62,7 @@ class FileReader:
         return found
 
     def _records(self) -> list[RecordedTensor]:
-        with open(self._path, "rb") as file:
-            return list(read_file(file.read()))
+        return list(read_records(read_file(self._path)))
 
 
 def _stamp(tensor: RecordedTensor) -> tuple[ModeKeys, int]:

@@ -25,6 +25,19 @@ def write_file(path: str, content: bytes) -> None:
         file.write(content)
 
 
+def read_file(path: str) -> bytes:
+    """Return the content of a file.
+
+    Raises:
+        MissingExtraError: It is in S3, and boto3 is not installed.
+    """
+    is_remote, bucket, key = is_s3(path)
+    if is_remote:
+        return bytes(_client(path).get_object(Bucket=bucket, Key=key)["Body"].read())
+    with open(path, "rb") as file:
+        return file.read()
+
+
 def has_file(path: str) -> bool:
     """Return whether there is a file.
 

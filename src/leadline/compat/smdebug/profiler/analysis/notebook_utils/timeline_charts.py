@@ -82,7 +82,7 @@ class TimelineCharts(ReaderChart):
         """Return the bounds of a selection in microseconds since the epoch."""
         start, end = self._bounds
         if end is None:
-            end = self.metrics_reader.get_timestamp_of_latest_available_file()
+            end = self.metrics_reader.get_timestamp_of_latest_available_file() + 1  # it is a whole microsecond
         samples = self.metrics_reader.get_events(start, end, event_type="cpu")
         times = sorted({event.timestamp for event in samples if event.dimension == "CPUUtilization"})
         first, last = min(indexes, default=0), max(indexes, default=-1)

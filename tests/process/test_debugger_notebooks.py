@@ -23,7 +23,6 @@ from leadline.compat.smdebug.rules import Rule, invoke_rule
 from leadline.compat.smdebug.trials import Trial
 
 pytestmark = pytest.mark.slow
-TREES: Final = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 ROOT: Final = f"s3://{BUCKET}"
 SPOT: Final = {"CheckpointConfig": {"S3Uri": f"{ROOT}/checkpoints"}, "EnableManagedSpotTraining": True}
 ENDLESS: Final = {"epochs": "100000000", "pause": "0.02"}
@@ -109,7 +108,7 @@ class StoppingHandler:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     """The S3 server, which this process uses as well: trials are read from there."""
-    with s3_store("debugger_images.py", "debugger_trees.py") as store, pytest.MonkeyPatch.context() as patch:
+    with s3_store("debugger_images.py") as store, pytest.MonkeyPatch.context() as patch:
         variables = {"AWS_ENDPOINT_URL_S3": store.address, "LEADLINE_CACHE": str(tmp_path_factory.mktemp("cache"))}
         for name, value in (CREDENTIALS | variables).items():
             patch.setenv(name, value)
@@ -139,20 +138,9 @@ def server(store: Store, handler: StoppingHandler, tmp_path_factory: pytest.Temp
 def sagemaker(server: Server) -> Any:
     """A client; all jobs are created, and run one after the other."""
     sagemaker = server.client()
-    images, trees = "debugger_images.py", "debugger_trees.py"
-    entry = {"TrainingImage": "xgboost:1.5", "TrainingInputMode": "File", "ContainerEntrypoint": [TREES, trees]}
+    images = "debugger_images.py"
     source = f"{ROOT}/CustomGradientRule/custom_gradient_rule.py"
 
-    growing = f"--classes 4 --num_round 40 --until {server.folder / 'go-on'}"
-    live = hook(*(collection(name, save_interval="1") for name in ("predictions", "labels", "metrics")))
-    create(
-        sagemaker,
-        "trees-live",
-        trees,
-        {},
-        AlgorithmSpecification=entry | {"ContainerArguments": growing.split()},
-        **debugged(live, rule("Confusion")),
-    )
     steps = {"train__save_interval": "4", "eval__save_interval": "1"}
     saliency = collection("custom_collection", include_regex="CrossEntropyLoss_input|Net_input|gradient/", **steps)
     imbalance = rule(
@@ -204,32 +192,7 @@ def sagemaker(server: Server) -> Any:
     create(sagemaker, "good-init", images, {"epochs": "1"}, **debugged(everything))
     create(sagemaker, "bad-init", images, {"epochs": "1", "init": "uniform"}, **debugged(everything))
 
-    regression = entry | {"ContainerArguments": ["--eta", "0.00001"]}
-    metrics = hook(collection("metrics", save_interval="1"))
-    decreasing = rule("LossNotDecreasing", collection_names="metrics", num_steps="10")
-    create(
-        sagemaker, "trees", trees, {}, AlgorithmSpecification=regression, **debugged(metrics, decreasing), **profiled()
-    )
     return sagemaker
-
-
-def test_20_a_confusion_matrix_of_each_round_while_the_trees_grow(sagemaker: Any, server: Server) -> None:
-    trial, matrices, has_ended = trial_of("trees-live"), {}, False
-    while not has_ended:
-        has_ended = trial.loaded_all_steps
-        for step in trial.steps():
-            if step not in matrices and step in trial.tensor("predictions").steps():
-                labels = trial.tensor("labels").value(step).astype(int).reshape(-1)
-                predicted = trial.tensor("predictions").value(step)
-                predicted = predicted.argmax(1) if predicted.ndim > 1 else predicted
-                matrices[step] = np.zeros((4, 4), int)
-                np.add.at(matrices[step], (labels, predicted.astype(int).reshape(-1)), 1)
-        if len(matrices) > 10:  # round 20 waits for that: it is seen while the job runs
-            (server.folder / "go-on").touch()
-    assert sorted(matrices) == list(range(40))
-    assert all(matrix.sum() == 100 for matrix in matrices.values())
-    assert np.trace(matrices[39]) > np.trace(matrices[0])
-    assert ended(sagemaker, "trees-live")["TrainingJobStatus"] == "Completed"
 
 
 def test_12_saliency_maps_during_the_training(sagemaker: Any) -> None:
@@ -395,13 +358,3 @@ def test_18_and_30_a_job_made_by_hand_goes_on_from_the_checkpoints_of_another(
     assert trial.tensor(name).value(0, mode=modes.TRAIN) < first
     keys = store.keys("out/resumed/rule-output/ProfilerReport/profiler-output/")
     assert {key.rpartition("/")[2] for key in keys} == {"profiler-report.html", "profiler-report.ipynb"}
-
-
-def test_19_trees_that_do_not_learn(sagemaker: Any) -> None:
-    job = ended(sagemaker, "trees")
-    assert (job["TrainingJobStatus"], statuses(job)["LossNotDecreasing"]) == ("Completed", "IssuesFound")
-    trial = trial_of("trees")
-    assert trial.tensor_names(collection="metrics") == ["train-rmse", "validation-rmse"]
-    values = list(trial.tensor("train-rmse").values().values())
-    assert len(values) == 30
-    assert values[0] == pytest.approx(values[-1], rel=1e-3)

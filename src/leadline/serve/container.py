@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from leadline.process.interpreter import users_environment
+from leadline.serve.algorithms.images import PROGRAM, algorithm_of
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.store.documents import make_folder, write_document
 
 ROOT: Final = "/opt/ml"
 """The folder of a training in a container."""
-PROGRAM: Final = "sagemaker_program"
 SOURCE: Final = "sagemaker_submit_directory"
 _OWN: Final = "sagemaker_"
 _LOG_LEVEL: Final = "sagemaker_container_log_level"
@@ -57,6 +57,9 @@ def command(request: Mapping[str, Any], container: str) -> list[str]:
     if entrypoint:
         return [word.replace(f"{ROOT}/", f"{container}/") for word in entrypoint]
     program = str(hyperparameters(request)[PROGRAM])
+    builtin = algorithm_of(request)
+    if builtin is not None:
+        return builtin.command()
     interpreter = ["/bin/sh"] if program.endswith(".sh") else [sys.executable]
     return [*interpreter, os.path.join(container, "code", program), *arguments(request)]
 
@@ -140,6 +143,7 @@ def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variables(
+        **({"ContentType": channel["ContentType"]} if "ContentType" in channel else {}),
     folder: JobFolder, specification: JobSpecification, channels: list[str], resources: dict[str, Any]
 ) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets."""

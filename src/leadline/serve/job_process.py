@@ -14,6 +14,7 @@ import leadline
 from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.serve import artifacts, container
+from leadline.serve.algorithms.images import is_user_error
 from leadline.serve.custom_rules import CustomRules
 from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
@@ -217,7 +218,8 @@ class JobProcess:
             return "Stopped", ""
         if code == 0:
             return "Completed", ""
-        return "Failed", f"AlgorithmError: {failure_reason(self._folder, self._hosts)}, exit code: {code}"
+        kind = "ClientError" if is_user_error(self._request, code) else "AlgorithmError"
+        return "Failed", f"{kind}: {failure_reason(self._folder, self._hosts)}, exit code: {code}"
 
 
 def private_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
-from leadline.serve import container, rule_messages
+from leadline.serve import rule_messages
+from leadline.serve.algorithms.images import check_algorithm
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.job_queue import JobQueue, ServerSettings, created
@@ -147,12 +148,6 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
         raise ApiError(LIMIT, "leadline serve has no instance groups: give InstanceCount")
     if resources.get("InstanceCount", 1) > _MAX_INSTANCES:
         raise ApiError(LIMIT, f"leadline serve runs all instances on one machine: at most {_MAX_INSTANCES}")
-    algorithm = request.get("AlgorithmSpecification", {})
-    if container.PROGRAM not in request.get("HyperParameters", {}) and not algorithm.get("ContainerEntrypoint"):
-        raise invalid(
-            f"there is no program: set the hyperparameters {container.PROGRAM} and {container.SOURCE}, "
-            "or AlgorithmSpecification.ContainerEntrypoint"
-        )
     for member in ("OutputDataConfig", "DebugHookConfig", "ProfilerConfig", "TensorBoardOutputConfig"):
         path = request.get(member, {}).get("S3OutputPath", _S3)
         if not path.startswith(_S3):
@@ -162,6 +157,7 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
         if source.get("S3DataType") != "S3Prefix" or not source["S3Uri"].startswith(_S3):
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
+        check_algorithm(request)
         check(request, folder.run)
     except LeadlineError as error:
         raise invalid(str(error)) from None

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("leadline.compat.smdebug")
 _RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "HOROVOD_RANK")
+_PRESET: Final = "sagemaker"
+_PRESET_SOURCE: Final = "preset"
 _latest: HookRun | None = None
 
 
@@ -84,6 +86,8 @@ class HookRun:
     def __init__(self, path: str, items: tuple[CaptureItem, ...]) -> None:
         self._items, self._uri = items, path if is_uri(path) else ""
         self._path = local_folder(path) if self._uri else path
+        self._replaced: tuple[CaptureItem, ...] = ()
+        """What the hook captures instead of the run's preset."""
         self._is_own = False
         self._upload: HookUpload | None = None
         session = api.current()
@@ -93,7 +97,8 @@ class HookRun:
         if session is None and os.environ.get("LEADLINE_RUN") and not api.is_disabled():
             session = api.join()
         if session is not None:
-            session.replace_items((), items)
+            self._replaced = _defaults(session)
+            session.replace_items(self._replaced, items)
             if self._uri:
                 lead_to(session.run, self._uri)
             else:
@@ -138,7 +143,7 @@ class HookRun:
         unwritten.unregister(session.run)
         if not self._is_own:
             session.flush()
-            session.replace_items(self._items, ())
+            session.replace_items(self._items, self._replaced)
             return
         atexit.unregister(self.close)
         session.close()
@@ -148,6 +153,14 @@ class HookRun:
             write_status(self._path, "Completed", now, ended_ns=now)
         if self._upload is not None:
             self._upload.finish()
+
+
+def _defaults(session: Session) -> tuple[CaptureItem, ...]:
+    """Return what the preset ``sagemaker`` captures for scripts without a hook: a hook says itself what is saved."""
+    manifest = session.manifest
+    if manifest.preset != _PRESET:
+        return ()
+    return tuple(item for item in manifest.plan.items if item.source == _PRESET_SOURCE)
 
 
 def _profile_windows() -> tuple[ProfileWindow, ...]:

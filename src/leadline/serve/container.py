@@ -46,21 +46,22 @@ def _decoded(value: str) -> Any:
         return value
 
 
-def command(request: Mapping[str, Any], container: str) -> list[str]:
+def command(request: Mapping[str, Any], container: str, python: str = sys.executable) -> list[str]:
     """Return the command line of the training.
 
     Args:
         container: The folder that is ``/opt/ml`` in a container; paths of an entrypoint lead there.
+        python: The interpreter of programs in Python.
     """
     algorithm = request.get("AlgorithmSpecification", {})
     entrypoint = [*algorithm.get("ContainerEntrypoint", ()), *algorithm.get("ContainerArguments", ())]
     if entrypoint:
         return [word.replace(f"{ROOT}/", f"{container}/") for word in entrypoint]
-    program = str(hyperparameters(request)[PROGRAM])
     builtin = algorithm_of(request)
     if builtin is not None:
         return builtin.command()
-    interpreter = ["/bin/sh"] if program.endswith(".sh") else [sys.executable]
+    program = str(hyperparameters(request)[PROGRAM])
+    interpreter = ["/bin/sh"] if program.endswith(".sh") else [python]
     return [*interpreter, os.path.join(container, "code", program), *arguments(request)]
 
 
@@ -115,9 +116,12 @@ def prepare(folder: JobFolder, specification: JobSpecification, host: str) -> di
     for name, document in documents.items():
         write_document(os.path.join(config, name), document)
     inherited = {name: value for name, value in users_environment().items() if not name.startswith(_LEADLINE)}
-    # what calls itself python3 is the Python that runs this process
-    inherited["PATH"] = os.pathsep.join((os.path.dirname(sys.executable), inherited.get("PATH", os.defpath)))
     return inherited | variables | dict(request.get("Environment", {}))
+
+
+def with_python(environment: Mapping[str, str], python: str) -> dict[str, str]:
+    """Return an environment in which what calls itself ``python3`` is an interpreter."""
+    return {**environment, "PATH": os.pathsep.join((os.path.dirname(python), environment.get("PATH", os.defpath)))}
 
 
 def _resources(request: Mapping[str, Any], host: str) -> dict[str, Any]:
@@ -139,11 +143,11 @@ def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:
         "TrainingInputMode": "File",
         "S3DistributionType": source.get("S3DataDistributionType", "FullyReplicated"),
         "RecordWrapperType": channel.get("RecordWrapperType", "None"),
+        **({"ContentType": channel["ContentType"]} if "ContentType" in channel else {}),
     }
 
 
 def _variables(
-        **({"ContentType": channel["ContentType"]} if "ContentType" in channel else {}),
     folder: JobFolder, specification: JobSpecification, channels: list[str], resources: dict[str, Any]
 ) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets."""

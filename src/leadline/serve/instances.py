@@ -37,6 +37,7 @@ class Instances:
         request: What CreateTrainingJob was given.
         environments: The environment of each host.
         options: Options of ``leadline run``.
+        python: The interpreter of programs in Python.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Instances:
         request: Mapping[str, Any],
         environments: Mapping[str, Mapping[str, str]],
         options: Sequence[str],
+        python: str,
     ) -> None:
         name = "--name" if len(environments) == 1 else "--join"
         place = ("--out", folder.runs, name, os.path.basename(folder.run), "--smdebug")
@@ -53,11 +55,13 @@ class Instances:
         self._joined = folder.joined
         for host, environment in environments.items():
             code = folder.in_container("code", host=host)
-            command = container.command(request, folder.container_of(host))
+            command = container.command(request, folder.container_of(host), python)
             if len(environments) > 1:
                 command = [*_together(folder, host, len(environments)), *command]
             words = own_command("leadline", "run", *place, *options, "--", *command)
-            self._instances.append(engine.start(words, own_environment(environment), code))
+            words = own_command("leadline.serve.opt_ml", folder.container_of(host), *words)
+            own = own_environment(container.with_python(environment, python))
+            self._instances.append(engine.start(words, own, code))
 
     def poll(self) -> int | None:
         """Return the exit status when all have ended: that of a failure before those of signals; None before."""

@@ -20,6 +20,7 @@ from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
 from leadline.serve.log_times import LogTimes
+from leadline.serve.requirements import InstallationError, Packages
 from leadline.serve.run_configuration import options, other_actions, run_config, unselected_collections
 from leadline.serve.s3_files import S3Files
 from leadline.serve.sampling import PROFILER, is_disabled, switch_off, was_changed
@@ -83,12 +84,16 @@ class JobProcess:
             environments = {host: container.prepare(self._folder, self._specification, host) for host in self._hosts}
             self._enter("Downloading")
             self._download()
-            end, failure = self._train(environments)
+            python = Packages(self._folder, self._folder.is_stop_requested).install()
+            end, failure = self._train(environments, python)
             if end == "Stopped" and not self._has_entered("Training"):
                 return end, ""
             self._enter("Uploading")
             self._trial.finish()
             artifacts.upload(self._folder, self._folder.specification(), self._s3, has_model=end != "Failed")
+        except InstallationError as error:
+            end, failure = "Failed", f"AlgorithmError: {error}"
+            _log(failure)
         except (LeadlineError, OSError, tarfile.TarError) as error:
             end, failure = "Failed", failure or f"ClientError: {error}"
             _log(failure)
@@ -131,7 +136,7 @@ class JobProcess:
             uri = self._request["CheckpointConfig"]["S3Uri"]
             self._s3.download_prefix(uri.rstrip("/") + "/", self._folder.in_container("checkpoints"))
 
-    def _train(self, environments: dict[str, dict[str, str]]) -> tuple[str, str]:
+    def _train(self, environments: dict[str, dict[str, str]], python: str) -> tuple[str, str]:
         """Run the training; return how it ended, and why if it failed.
 
         Raises:
@@ -145,7 +150,7 @@ class JobProcess:
         for collection in unselected_collections(self._request):
             _log(f"collection {collection}: it has no include_regex; only what the script adds to it is saved")
         words = options(run_config(self._request))
-        instances = Instances(self._engine(), self._folder, self._request, environments, words)
+        instances = Instances(self._engine(), self._folder, self._request, environments, words, python)
         self._enter("Training")
         self._custom_rules.start()
         self._trial.start()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +43,8 @@ def test_each_host_has_drivers_for_its_own_folder(tmp_path: Path) -> None:
         resources = json.loads(Path(root, "input", "config", "resourceconfig.json").read_text())
         assert (resources["current_host"], resources["current_instance_type"]) == (host, "ml.m5.xlarge")
         assert resources["instance_groups"][0]["hosts"] == ["algo-1", "algo-2"]
-        assert environments[host]["PATH"].split(os.pathsep)[0] == os.path.dirname(sys.executable)
+        path = container.with_python(environments[host], "/opt/job/bin/python")["PATH"]
+        assert path.split(os.pathsep)[0] == "/opt/job/bin"
 
 
 def test_a_job_without_drivers_is_left_alone(tmp_path: Path) -> None:

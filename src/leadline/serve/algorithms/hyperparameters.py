@@ -37,8 +37,8 @@ class Number:
         return value
 
     def _interval(self) -> str:
-        low = "(-inf" if self.lowest == float("-inf") else f"{'(' if self.without_lowest else '['}{self.lowest:g}"
-        high = "inf)" if self.highest == float("inf") else f"{self.highest:g}{')' if self.without_highest else ']'}"
+        low = "(-inf" if self.lowest == float("-inf") else f"{'(' if self.without_lowest else '['}{self.lowest}"
+        high = "inf)" if self.highest == float("inf") else f"{self.highest}{')' if self.without_highest else ']'}"
         return f"{low}, {high}"
 
 

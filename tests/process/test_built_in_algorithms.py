@@ -1,4 +1,4 @@
-"""SageMaker's XGBoost in algorithm mode through ``leadline serve``: an image and hyperparameters, no script."""
+"""SageMaker's built-in algorithms through ``leadline serve``: an image and hyperparameters, no script."""
 
 from __future__ import annotations
 
@@ -38,6 +38,18 @@ model = xgboost.train(
 loaded = xgboost.Booster(model_file=sys.argv[3])
 same = [float(one.predict(xgboost.DMatrix(held[:, 1:])).sum()) for one in (model, loaded)]
 print(json.dumps({"rmse": seen["train"]["rmse"], "same": same, "rounds": loaded.num_boosted_rounds()}))
+"""
+
+LIGHT: Final = """
+import json, sys
+import lightgbm, numpy
+rows = numpy.loadtxt(sys.argv[1], delimiter=",", dtype=numpy.float32)
+data, seen = lightgbm.Dataset(rows[:, 1:], rows[:, 0]), {}
+model = lightgbm.train(
+    {"learning_rate": 0.2, "num_leaves": 7, "objective": "regression", "verbosity": -1}, data, 5,
+    valid_sets=[data], valid_names=["train"], callbacks=[lightgbm.record_evaluation(seen)],
+)
+print(json.dumps({"model": model.model_to_string(), "l2": seen["train"]["l2"]}))
 """
 
 
@@ -249,3 +261,20 @@ def test_what_the_user_can_correct_is_said_in_one_line(server: Server) -> None:
         assert (reason.startswith("ClientError: "), reason.endswith(", exit code: 1")) == (True, True), reason
         assert message in reason
         assert "\n" not in reason
+
+
+def test_the_image_of_lightgbm_trains_as_lightgbm_does(server: Server, store: Store, files: Path) -> None:
+    parameters = {"num_boost_round": "5", "learning_rate": "0.2", "num_leaves": "7", "objective": "regression"}
+    specification = {"TrainingImage": "lightgbm:4", "TrainingInputMode": "File"}
+    hook = {"S3OutputPath": ROOT, "CollectionConfigurations": [{"CollectionName": "feature_importance"}]}
+    start(server, "light", parameters, "csv", "csv", AlgorithmSpecification=specification, DebugHookConfig=hook)
+    start(server, "wrong", parameters | {"num_leaves": "1"}, "csv", "csv", AlgorithmSpecification=specification)
+    assert ended(server.client(), "light")["TrainingJobStatus"] == "Completed", log(server, "light")
+    model = store.archive("out/light/output/model.tar.gz")["model.txt"].decode()
+    words = [TREES, "-c", LIGHT, str(files / "train.csv")]
+    alone = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    assert model.partition("\nparameters:")[0] == alone["model"].partition("\nparameters:")[0]
+    assert [line[1] for line in rounds(log(server, "light"))] == [f"train-l2:{value:.5f}" for value in alone["l2"]]
+    assert create_trial(f"{ROOT}/light/debug-output").tensor_names(collection="feature_importance")
+    reason = ended(server.client(), "wrong")["FailureReason"]
+    assert reason == "ClientError: Hyperparameter num_leaves: 1 is not in [2, 131072], exit code: 1"

@@ -12,6 +12,7 @@ from leadline.agent.horovod import HorovodTimelines
 from leadline.agent.job import Job
 from leadline.agent.judge_supervisor import JudgeSupervisor
 from leadline.agent.raw_tensor_removal import RawTensorRemoval
+from leadline.agent.report_process import FinalReport
 from leadline.agent.request_handler import RequestHandler
 from leadline.agent.run_documents import RunDocuments
 from leadline.agent.signals import SignalGate
@@ -80,6 +81,7 @@ class AgentComponents:
         self.upload = UploadProcess(
             documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning"), clock=clock
         )
+        self.report = FinalReport(documents.run, os.environ, gate, choice=self.manifest.settings.get("report"))
         self.removal = RawTensorRemoval(documents.run, warn=lambda text: terminal.message(text, "warning"))
         self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 

@@ -127,6 +127,7 @@ class Shutdown:
             self._print_summary(status, final, ended - started)
             parts.compaction.finish()
             parts.removal.finish()
+            parts.report.start()
         elif parts.job.is_ours:
             node, primary = parts.documents.node, parts.election.primary
             place = "other nodes" if primary == node else primary
@@ -303,6 +304,7 @@ class Shutdown:
             actions=tuple(read_actions(parts.documents.run)) if parts.manifest.actions else (),
             dropped=tuple(dropped),
             unwatched=parts.unwatched,
+            report=parts.report.plan(seconds, workers),
         )
         parts.terminal.write(summary_lines(end, width=parts.terminal.width))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +12,7 @@ from typing import Final
 from leadline.agent.terminal import PREFIX
 from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
-from leadline.records.formatting import counted, duration, number, phase_label, share, signal_name
+from leadline.records.formatting import counted, duration, number, phase_label, share, short_path, signal_name
 from leadline.records.outcome import Problem, RunOutcome
 from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_behind, steps_by_mode
 
@@ -42,6 +43,8 @@ class JobEnd:
     """What was not written, one sentence for each worker."""
     actions: tuple[LoggedAction, ...] = ()
     """The last known state of each action that was triggered."""
+    report: str | None = None
+    """Where the report of the run will be; None: nobody renders one."""
     unwatched: str | None = None
     """Why Leadline could not be loaded into the job, where that was known before the start."""
 
@@ -69,6 +72,9 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     head += _time_lines(summary.time, end.outcome, width)
     head += _action_lines(end.actions, width)
     tail = ["  report: leadline report          dashboard: leadline ui"]
+    if end.report is not None:
+        place = short_path(end.report, os.getcwd())
+        tail = [f"  report: {place} (in a few seconds)", "  dashboard: leadline ui"]
     room = MAX_LINES - len(head) - len(tail)
     failed = [Problem(rule) for rule in summary.rules if describe.rule_state(rule) == "error"]
     return head[: MAX_LINES - 1] + _rule_paragraphs([*end.outcome.problems, *failed], width, room) + tail

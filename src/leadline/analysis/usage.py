@@ -61,7 +61,7 @@ def usage_row(labels: tuple[str, ...], values: Floats) -> dict[str, Any]:
     return {**row, **dict(zip(PERCENTILES, percentiles, strict=True))}
 
 
-def transferred(metric: str, times_ns: Integers, values: Floats) -> dict[str, int]:
+def transferred(metric: str, times_ns: Integers | Floats, values: Floats) -> dict[str, int]:
     """Return under ``total_bytes`` what a rate adds up to; nothing for another metric.
 
     A sample of a rate is the mean since the one before it. The first one, and one behind a gap in which nothing was

@@ -61,9 +61,9 @@ def report(
         complain(line)
     status, show_progress = _progress(opened.name)
     with status:
-        document = _build(opened, show_progress, is_judged=judge or _seconds(opened) <= MAX_SECONDS)
+        document = build_judged(opened, show_progress, must_judge=judge)
         show_progress("writing the file")
-        written = _write(document, path, opened, is_notebook=path.endswith(_NOTEBOOK), with_notebook=notebook)
+        written = write_files(document, path, opened, is_notebook=path.endswith(_NOTEBOOK), with_notebook=notebook)
     for line in written:
         console().print(line, markup=False, highlight=False, soft_wrap=True)
 
@@ -78,12 +78,20 @@ def _progress(name: str) -> tuple[AbstractContextManager[Any], Progress]:
     return status, lambda text: status.update(escape(f"report of {name}: {text}"))
 
 
-def _build(run: Run, show_progress: Progress, *, is_judged: bool) -> Report:
+def build_judged(run: Run, show_progress: Progress = lambda text: None, *, must_judge: bool = False) -> Report:
+    """Build the report of a run, with the results of the profiler rules.
+
+    Args:
+        must_judge: Whether they are evaluated for a long run, too.
+    Raises:
+        MissingExtraError: A library for rendering is not installed.
+    """
     try:
         from leadline.reports.report import build
     except ModuleNotFoundError as error:
         raise MissingExtraError(f"reports need {error.name}; install it with: pip install 'leadline[ui]'") from error
     show_progress("evaluating the profiler rules")
+    is_judged = must_judge or _seconds(run) <= MAX_SECONDS
     return build(run, judged=_profiler_results(run) if is_judged else None, on_progress=show_progress)
 
 
@@ -125,7 +133,7 @@ def _file_name(run: str) -> str:
     return re.sub(r"[^\w.-]+", "_", run).strip("._-")[:_MAX_CHARACTERS] or "run"
 
 
-def _write(document: Report, path: str, run: Run, *, is_notebook: bool, with_notebook: bool) -> list[str]:
+def write_files(document: Report, path: str, run: Run, *, is_notebook: bool, with_notebook: bool) -> list[str]:
     """Write the files, each completely or not at all; return a line for each.
 
     Raises:

@@ -47,6 +47,12 @@ def run(
         str | None,
         typer.Option(help="Bound of the run directory, such as 20GB: beyond it, the oldest raw tensors are removed."),
     ] = None,
+    report: Annotated[
+        bool | None,
+        typer.Option(
+            "--report/--no-report", help="Write a report into the run at its end; default: if it took a minute."
+        ),
+    ] = None,
     config: Annotated[
         str | None,
         typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),
@@ -133,6 +139,7 @@ def run(
         out=out,
         spool_max=spool_max,
         max_disk=max_disk,
+        report=report,
         config=config,
         preset=preset,
         capture=capture or (),

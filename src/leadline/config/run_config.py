@@ -42,6 +42,8 @@ class RunConfig:
     """The bound of the local copy of a run that is uploaded: ``2GB``."""
     max_disk: str | None = None
     """The bound of the run directory: ``20GB``."""
+    report: bool | None = None
+    """Whether the run gets a report at its end; None: if it took a minute."""
     preset: str | None = None
     """light, standard, full, sagemaker, or one of ``presets``."""
     interval_ms: int | None = None
@@ -131,6 +133,7 @@ class RunConfig:
             "interval_ms": self.interval_ms,
             "budget": self.budget,
             "max_disk": self.max_disk,
+            "report": self.report,
             "default_rules": self.default_rules,
             "no_rules": list(self.no_rules),
             "profile": list(self.profile),
@@ -156,6 +159,7 @@ class RunConfig:
             arguments += ["--rule", alias + format_spec(rule.rule, rule.parameters)]
         arguments += [part for entry in self.on for part in ("--on", f"{entry.trigger}={_format_action(entry)}")]
         arguments += [part for rule in self.no_rules for part in ("--no-rule", rule)]
+        arguments += [] if self.report is None else ["--report" if self.report else "--no-report"]
         return [*arguments, "--no-default-rules"] if self.default_rules is False else arguments
 
 

@@ -35,6 +35,7 @@ KEYS: Final[Mapping[str, Any]] = {
     "preset": str,
     "out": str,
     "max_disk": str,
+    "report": bool,
     "no_rules": tuple[str, ...],
     "on": dict[str, Any],
     "profile": tuple[str, ...],

@@ -138,6 +138,7 @@ class ManifestDocument(Document):
     folder: str = ""
     rules: tuple[dict[str, Any], ...] = ()
     actions: tuple[PlannedAction, ...] = ()
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

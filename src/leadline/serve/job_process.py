@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tarfile
 import time
@@ -16,6 +17,7 @@ from leadline.errors import ConfigurationError, LeadlineError
 from leadline.serve import artifacts, container
 from leadline.serve.algorithms.images import is_user_error
 from leadline.serve.custom_rules import CustomRules
+from leadline.serve.default_report import render_default_report
 from leadline.serve.engine import JobEngine, LocalJobEngine, end_with_parent
 from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
@@ -61,7 +63,7 @@ class JobProcess:
 
     def __init__(self, path: str) -> None:
         self._folder = JobFolder.at(path)
-        self._progress = JobProgress(())
+        self._progress, self._training_seconds = JobProgress(()), 0.0
         self._enter("Starting")
         self._specification = self._folder.specification()
         self._request = self._specification.request
@@ -76,6 +78,10 @@ class JobProcess:
         with LogTimes(self._folder.logs):
             end, failure = self._run()
         self._finish(end, failure)
+        try:
+            render_default_report(self._folder, self._specification, self._s3, self._training_seconds)
+        except (LeadlineError, OSError, subprocess.TimeoutExpired) as error:
+            _log(f"the job has no report: {error}")
 
     def _run(self) -> tuple[str, str]:
         """Run the job; return how it ended, and why if it failed."""
@@ -154,7 +160,9 @@ class JobProcess:
         self._enter("Training")
         self._custom_rules.start()
         self._trial.start()
+        began = time.monotonic()
         code, reason = self._wait(instances)
+        self._training_seconds = time.monotonic() - began
         self._custom_rules.finish()
         return self._outcome(code, reason)
 

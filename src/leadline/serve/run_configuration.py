@@ -149,6 +149,7 @@ def run_config(request: Mapping[str, Any]) -> RunConfig:
     return RunConfig(
         preset="sagemaker",
         default_rules=False,
+        report=False,  # the job process renders it where clients expect it
         interval_ms=profiler.get(INTERVAL),
         capture=capture_items(request.get("DebugHookConfig")),
         rules=tuple(rule.specification() for rule in rules),

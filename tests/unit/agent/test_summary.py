@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from typing import Any
@@ -265,6 +266,14 @@ def test_many_failures_leave_room_for_the_findings() -> None:
     assert "leadline  and 37 more failed actions" in shown
     assert any(line.startswith("  rule_0 ") for line in shown)
     assert shown[-1] == "  report: leadline report          dashboard: leadline ui"
+
+
+def test_the_report_that_is_being_rendered_is_named() -> None:
+    path = os.path.join(os.getcwd(), "runs", "r", "reports", "report.html")
+    assert lines(rule("a"), report=path)[-2:] == [
+        "  report: ./runs/r/reports/report.html (in a few seconds)",
+        "  dashboard: leadline ui",
+    ]
 
 
 def test_skipped_actions_have_no_line() -> None:

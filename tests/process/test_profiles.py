@@ -165,6 +165,34 @@ def test_each_rank_records_its_own_windows(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_operators_before_the_first_step(tmp_path: Path) -> None:
+    given = ("--profile", "detailed:at=start", "--profile", "detailed:at=5", "--rule", "operator_time")
+    ended = watched(given, script("profiled.py"), "watched", "20", "1000", folder=tmp_path)
+    assert ended.status == 0, ended.err
+    calls = ended.run.operators(("operator", "mode", "phase"), window="detailed-start").to_pylist()
+    assert {call["mode"] for call in calls} == {"start"}
+    assert "initialization" in {call["phase"] for call in calls}
+    assert any(call["operator"].startswith("aten::") for call in calls)  # such as the initialization of weights
+    assert {call["mode"] for call in ended.run.operators(("mode",), window="detailed-5").to_pylist()} == {"train"}
+
+
+@pytest.mark.slow
+def test_a_script_that_profiles_itself_comes_first(tmp_path: Path) -> None:
+    """PyTorch has one session, and crashes if a second one begins."""
+    given = ("--profile", "detailed:at=start", "--profile", "detailed:at=4,for=3")
+    ended = watched(given, script("own_profiler.py"), folder=tmp_path)
+    assert (ended.status, "trained" in ended.out) == (0, True), ended.err
+    told = "recorded until the script started torch.profiler"
+    assert {name: window["notes"] for name, window in windows(ended.run).items()} == {
+        "detailed-start": [told],
+        "detailed-4": [told],
+    }
+    calls = ended.run.operators(("operator", "phase"), window="detailed-start").to_pylist()
+    assert ("aten::normal_", "initialization") in {(call["operator"], call["phase"]) for call in calls}
+    assert "aten::sum" not in {call["operator"] for call in calls}
+
+
+@pytest.mark.slow
 def test_a_compiled_model_is_profiled_without_recompilation(tmp_path: Path) -> None:
     without = bare("profiled.py", "bare", STEPS, "1000", "--compile", folder=tmp_path)
     ended = watched(

@@ -10,10 +10,16 @@ from typing import Any, Final, get_args
 
 from leadline.config.options import parse_spec
 from leadline.errors import ConfigurationError, UnknownNameError
-from leadline.records.profile_window import KINDS, MAX_SECONDS, MAX_STEPS, TIMERS, Kind, ProfileWindow
+from leadline.records.formatting import listed
+from leadline.records.profile_window import KINDS, MAX_SECONDS, MAX_STEPS, TIMERS, Kind, Part, ProfileWindow
 
 NAMES: Final = (*KINDS, "python", "default")
 KEYS: Final = ("at", "for", "timer", "memory")
+_PARTS: Final[dict[Part, tuple[Kind, ...]]] = {
+    "start": ("detailed", "cprofile", "pyinstrument"),
+    "end": ("cprofile", "pyinstrument"),
+}
+"""The kinds that record what is before the first step or after the last one."""
 _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|sec|seconds|m|min|minutes)")
 _UNITS: Final = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "m": 60.0, "min": 60.0, "minutes": 60.0}
 
@@ -101,8 +107,9 @@ def make_window(
     fields |= {"with_memory": True} if memory == "true" else {}
     fields |= _begin(at, f"{option} {kind}: at") | _length(length, f"{option} {kind}: for")
     window = ProfileWindow(**fields)
-    if window.part != "loop" and (length is not None or kind not in ("cprofile", "pyinstrument")):
-        reason = "cannot be combined with for" if length is not None else "is valid for cprofile and pyinstrument only"
+    kinds = _PARTS.get(window.part, KINDS)
+    if window.part != "loop" and (length is not None or kind not in kinds):
+        reason = "cannot be combined with for" if length is not None else f"is valid for {listed(kinds)} only"
         raise ConfigurationError(f"{option} {kind}: at={window.part} {reason}")
     return window
 

@@ -73,6 +73,7 @@ class Frameworks:
         self._guard: Guard | None = None
         self._imports: ImportWatch | None = None
         self._connect_data_loading: Callable[[RecordsDataLoading], None] | None = None
+        self._on_profiles: Callable[[], None] | None = None
 
     @property
     def families(self) -> frozenset[Family]:
@@ -139,6 +140,10 @@ class Frameworks:
         if self._data_loading is not None:
             connect(self._data_loading)
 
+    def when_profiles(self, begin: Callable[[], None]) -> None:
+        """Call ``begin`` as soon as an adapter that records operators has been added."""
+        self._on_profiles = begin
+
     def _on_import(self, framework: str, module: ModuleType) -> None:
         self._load(framework)
 
@@ -164,6 +169,8 @@ class Frameworks:
             self._scalars.append(adapter)
         if isinstance(adapter, MeasuresMemory):
             self.memory = self.memory or adapter
+        if isinstance(adapter, RecordsProfiles) and self._on_profiles is not None:
+            self._on_profiles()
         if isinstance(adapter, RecordsDataLoading) and self._data_loading is None:
             self._data_loading = adapter
             if self._connect_data_loading is not None:

@@ -133,7 +133,7 @@ def bin_operator_times(rows: Iterable[Mapping[str, Any]], start_ns: int, end_ns:
 
 
 class DetailedWindows:
-    """Finds completely written windows; each is read only once, even after ``reset``.
+    """Finds completely written windows of steps; each is read only once, even after ``reset``.
 
     Args:
         run: The run's folder.
@@ -166,6 +166,6 @@ class DetailedWindows:
             document = read_document(os.path.join(folder, layout.WINDOW))
             if not is_window_document(document):
                 return False
-            is_detailed = document.get("kind") == "detailed"
+            is_detailed = document.get("kind") == "detailed" and document.get("part", "loop") == "loop"
             self._read[folder] = read_operator_times(folder, worker, document) if is_detailed else None
         return True

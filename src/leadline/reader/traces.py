@@ -15,6 +15,7 @@ from typing import Any, Final
 from leadline.errors import DamagedRunError
 from leadline.reader.space_calls import has_space, read_space_rows, read_space_slices
 from leadline.reader.trace_steps import TraceSlice, TraceSteps, content_of, read_steps
+from leadline.records.names import START
 from leadline.store import layout
 from leadline.store.run_files import read_regular
 
@@ -230,7 +231,8 @@ def _assign_module(call: _Call, module: str) -> None:
 def _row(call: _Call, device: str, base_ns: int, steps: TraceSteps) -> dict[str, Any]:
     start_ns = base_ns + round(call.start_us * 1000)
     step, mode = steps.at(start_ns)
-    phase = call.phase or ("forward" if call.module is not None or steps.is_before_backward(start_ns) else "other")
+    unmarked = "forward" if call.module is not None or steps.is_before_backward(start_ns) else "other"
+    phase = call.phase or ("initialization" if mode == START else unmarked)
     return {
         "step": step,
         "mode": mode,

@@ -80,6 +80,8 @@ PHASES: Final = ("data", "host", "copy", "forward", "backward", "optimizer", "co
 """The phases of a step in a worker's timeline; ``step`` is the whole step, ``other`` the remaining time.
 
 ``compute`` is a call of a function that does several of the others at once: of TensorFlow's, often also the input."""
+START: Final = "start"
+"""The mode of operators before the first step; their phase is ``initialization``."""
 OVERHEAD: Final = "watching"
 """The time that Leadline takes from a step; phases do not include it."""
 OTHER: Final = "other"

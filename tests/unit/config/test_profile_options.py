@@ -23,6 +23,7 @@ from leadline.records.profile_window import ProfileWindow
         ("pyinstrument:at=1.5min", ProfileWindow("pyinstrument", after_seconds=90, id="pyinstrument")),
         ("dataloader:for=1 min", ProfileWindow("dataloader", seconds=60, id="dataloader")),
         ("cprofile:at=start", ProfileWindow("cprofile", part="start", id="cprofile-total-start")),
+        ("detailed:at=start", ProfileWindow("detailed", part="start", id="detailed-start")),
         ("detailed:at=1970-01-01T00:00:02+00:00", ProfileWindow("detailed", time_ns=2_000_000_000, id="detailed")),
     ],
 )
@@ -62,7 +63,8 @@ def test_window_ids_are_unique() -> None:
         ("detailed:for=0", "a window lasts 1 to 100 steps"),
         ("detailed:for=101", "a window lasts 1 to 100 steps"),
         ("detailed:for=3h", "a window lasts 1 to 100 steps"),
-        ("detailed:at=start", "is valid for cprofile and pyinstrument only"),
+        ("detailed:at=end", "is valid for cprofile and pyinstrument only"),
+        ("dataloader:at=start", "is valid for detailed, cprofile and pyinstrument only"),
         ("cprofile:at=end,for=2", "cannot be combined with for"),
         ("default:at=5", "default takes no keys"),
     ],

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leadline.records.names import START
 from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS, Kind, ProfileWindow
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, write_document
@@ -111,9 +112,15 @@ class ProfileWindows:
                 self._begin(window, step)
         self._update_idle()
 
-    def begin_start(self) -> None:
-        """Open the windows of the process' start, which ends with the first step."""
+    def begin_start(self, *, has_framework: bool = False) -> None:
+        """Open the windows of the process' start, which ends with the first step.
+
+        Args:
+            has_framework: Whether a framework that records operators has been imported; until then, their windows wait.
+        """
         for window in [window for window in self._pending if window.part == "start"]:
+            if (window.kind == "detailed") != has_framework:
+                continue
             self._pending.remove(window)
             if _SLOTS[window.kind] not in self._open:
                 self._begin(window, 0)
@@ -124,7 +131,10 @@ class ProfileWindows:
         """Close the windows of the process' start: the first step begins."""
         for slot, opened in list(self._open.items()):
             if opened.window.part == "start":
-                self._close(slot, 0)
+                self._close(slot, 0, START if opened.window.kind == "detailed" else "train")
+        for window in [window for window in self._pending if window.part == "start"]:
+            self._pending.remove(window)
+            self._report(window.id, "not recorded: no framework that records operators was imported before the step")
         self._update_idle()
 
     def begin_end(self, step: int) -> None:

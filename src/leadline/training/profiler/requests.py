@@ -56,6 +56,10 @@ class ProfileRequests:
         timeline.on_exhausted = lambda: self._guard.run(self._windows.begin_end, self._context.step)
         self._guard.run(self._windows.begin_start)
 
+    def begin_operators(self) -> None:
+        """Open the windows of the process' start that record operators: a framework that does so was imported."""
+        self._guard.run(self._windows.begin_start, has_framework=True)
+
     def begin_step(self, step: int, ended: str = "train") -> None:
         self._guard.run(self._windows.begin_step, step, ended)
 

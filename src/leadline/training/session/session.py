@@ -119,6 +119,7 @@ class Session:
         tracker_guard = Guard(lambda error: context.note(f"rules are no longer logged to trackers: {error}"))
         self._trackers = TrackerLogging(context, self._loggers.trackers.find, tracker_guard.wrap)
         self._profiling.begin(manifest.profile, self.recorder.timeline)
+        frameworks.when_profiles(self._profiling.begin_operators)
         self._oom_report = OutOfMemoryReport(context, frameworks, self.recorder.optimizers)
         self._plan_changes.serve(control)
         control.serve(Track, self._trackers.wake)

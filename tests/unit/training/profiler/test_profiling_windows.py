@@ -209,6 +209,28 @@ def test_the_process_start_and_end_are_windows_of_their_own(profiling: WindowsFi
     ]
 
 
+def test_operators_of_the_start_wait_for_a_framework(profiling: WindowsFixture) -> None:
+    profiling.windows.add(ProfileWindow("detailed", part="start", id="d"), 0)
+    profiling.windows.add(ProfileWindow("detailed", step=0, id="first"), 0)
+    profiling.windows.begin_start()
+    assert profiling.log == []
+    profiling.windows.begin_start(has_framework=True)
+    profiling.windows.begin_start(has_framework=True)  # another framework
+    profiling.windows.end_start()
+    profiling.walk(0, 3)
+    begun = [line for line in profiling.log if "begins" in line or "ends" in line]
+    assert begun == ["d begins 0", "d ends 0", "first begins 1", "first ends 2"]
+
+
+def test_operators_of_the_start_without_a_framework(profiling: WindowsFixture) -> None:
+    profiling.windows.add(ProfileWindow("detailed", part="start", id="d"), 0)
+    profiling.windows.begin_start()
+    profiling.windows.end_start()
+    assert (profiling.log, profiling.windows.is_idle) == ([], True)
+    (outcome,) = profiling.outcomes
+    assert outcome.startswith("d: not recorded: no framework")
+
+
 def test_an_end_that_is_followed_by_a_step_is_discarded(profiling: WindowsFixture) -> None:
     profiling.windows.add(ProfileWindow("cprofile", part="end", id="e"), 0)
     profiling.walk(1, 3)

@@ -33,6 +33,8 @@ class OperatorRecording:
     Global forward hooks, installed only during the window, mark where each module's forward pass begins and ends; a
     backward operator belongs to the module of the forward operator with its sequence number. If ``torch.compile`` was
     used no hooks are installed: they would trigger recompilation.
+
+    A profiler that the script starts meanwhile ends the recording before: PyTorch has one session, and two crash it.
     """
 
     def __init__(self, window: ProfileWindow, module_names: ModuleNames, guard: Guard) -> None:
@@ -43,6 +45,8 @@ class OperatorRecording:
         self._handles: list[Any] = []
         self._steps: list[dict[str, Any]] = []
         self._local = threading.local()
+        self._has_stopped = False
+        self._restore: Callable[[], None] = lambda: None
 
     def begin(self, step: int) -> None:
         if torch.autograd._profiler_enabled():
@@ -54,6 +58,7 @@ class OperatorRecording:
         self._profile = torch.profiler.profile(activities=activities, profile_memory=self._has_memory, acc_events=False)
         with _silence_kineto_log():
             self._profile.start()
+        self._yield_to_script()
         if has_compiled():
             self.notes.append(_COMPILED)
         else:
@@ -74,25 +79,57 @@ class OperatorRecording:
         """Stop marking modules: code is about to be compiled."""
         if self._handles:
             self.notes.append(_COMPILED)
-        self._unhook()
+        self._remove_marks()
 
     def end(self, step: int, ended: str) -> Finish:
         self._unhook()
         self._end_step(ended)
-        profile, self._profile = self._profile, None
-        if os.getpid() != self._pid:
-            return lambda folder: ()  # a fork: the profiler is the parent's
+        profile, is_ours, self._profile = self._profile, os.getpid() == self._pid, None
+        if not is_ours or profile is None or not (self._has_stopped or self._stop(profile)):
+            return lambda folder: ()  # a fork, in which the profiler is the parent's, or the script has stopped it
+        profile.action_map.clear()  # refers to the profile: its events would be kept until a full garbage collection
+        steps = self._steps
+        return lambda folder: _write(profile, steps, folder)
+
+    def _stop(self, profile: Any) -> bool:
+        """Stop the profiler; return whether its events are there."""
         _end_annotations()
         try:
             profile.stop()
         except RuntimeError as error:  # the script stopped it
             self.notes.append(f"the script stopped the profiler: {error}")
-            return lambda folder: ()
-        profile.action_map.clear()  # refers to the profile: its events would be kept until a full garbage collection
-        steps = self._steps
-        return lambda folder: _write(profile, steps, folder)
+            return False
+        return True
+
+    def _yield_to_script(self) -> None:
+        """End the recording before the script starts a profiler of its own."""
+        kind = torch.autograd.profiler.profile
+        prepare = kind._prepare_trace
+
+        def prepare_trace(profiler: Any) -> Any:
+            self._guard.run(self._give_way)
+            return prepare(profiler)
+
+        kind._prepare_trace = prepare_trace
+
+        def restore() -> None:
+            if kind._prepare_trace is prepare_trace:
+                kind._prepare_trace = prepare
+
+        self._restore = restore
+
+    def _give_way(self) -> None:
+        profile, self._has_stopped = self._profile, True
+        self._unhook()
+        if profile is not None and os.getpid() == self._pid:
+            self.notes.append("recorded until the script started torch.profiler")
+            self._profile = profile if self._stop(profile) else None
 
     def _unhook(self) -> None:
+        self._restore()
+        self._remove_marks()
+
+    def _remove_marks(self) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []

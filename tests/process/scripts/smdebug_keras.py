@@ -37,9 +37,10 @@ def main():
     )
     hook = smd.KerasHook(
         out_dir=opt.out_dir,
-        include_collections=["weights", "biases", "gradients", "layers"],
+        include_collections=["weights", "biases", "gradients", "layers", "of_hidden"],
         save_config=smd.SaveConfig(save_interval=2),
     )
+    hook.get_collection("of_hidden").add_keras_layer(model.get_layer("hidden"), inputs=True, outputs=True)
     optimizer = hook.wrap_optimizer(tf.keras.optimizers.SGD(0.1))
     loss = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(loss=loss, optimizer=optimizer, metrics=["accuracy"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from tensorflow import keras
 
 from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
+from leadline.compat.smdebug.core.collection import Collection as AnyCollection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.keras_names import KERAS, MEAN_LOSS
+from leadline.compat.smdebug.tensorflow.collection import Collection
 
 __all__ = ["KerasHook"]
 
@@ -64,6 +66,7 @@ class KerasHook(BaseHook, keras.callbacks.Callback):  # type: ignore[misc] # ten
 
     naming = _NAMING
     names = KERAS
+    collection_class: ClassVar[type[AnyCollection]] = Collection
     default_collections = ("metrics", "losses", "sm_metrics")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -71,6 +71,7 @@ def test_only_where_smdebug_is_absent_or_to_be_replaced(
         ("trials.s3_trial.S3Trial", "__init__", ["name", "bucket_name", "prefix_name"]),
         ("rules.action.action.Actions", "__init__", ["actions_str", "rule_name"]),
         ("rules.rule.Rule", "__init__", ["base_trial", "action_str", "other_trials"]),
+        ("profiler.LocalAlgorithmMetricsReader", "get_events", ["start_time", "end_time", "unit", "event_type"]),
         ("exceptions.NoMoreProfilerData", "__init__", ["timestamp"]),
     ],
 )

@@ -43,14 +43,8 @@ _KINDS: Final[dict[Family, dict[str, str]]] = {
     "arrays": {"losses": "losses", "default": "statistics"},
 }
 """The label of each collection in the description of a plan."""
-_RANKS: Final = (
-    "RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "HOROVOD_RANK",
-    "SLURM_PROCID",
-    "JOB_COMPLETION_INDEX",
-)
+_OTHER_RANKS: Final = ("HOROVOD_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
+_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", *_OTHER_RANKS)
 """Where launchers tell the rank of a process: torchrun, Open MPI, MPICH, horovodrun, Slurm, Kubernetes."""
 _RAW: Final = "raw tensors"
 _ORDER: Final = ("losses", "statistics", "feature importance", "predictions", "SHAP", "trees", _RAW)

@@ -12,11 +12,11 @@ from typing import Final
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.config.run_config import spool_root
 from leadline.process.interpreter import own_command, own_environment
+from leadline.records.documents import RunStatus
 from leadline.records.names import JOB_ENDED
 from leadline.remote.fetching import stored_document
 from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.store import layout
-from leadline.store.run_state import RunStatus
 from leadline.store.upload_state import UploadState, read_upload, write_upload
 from leadline.trials.folder import END
 

@@ -157,6 +157,8 @@ def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
     np.testing.assert_allclose((truth[f"0|{name}"] - truth[f"1|{name}"]) / 0.1, gradient, rtol=1e-4, atol=1e-6)
     assert {"hidden/inputs", "hidden/outputs", "loss", "accuracy", "scalar/epochs"} <= set(trial.tensor_names())
     assert trial.tensor_names(collection="weights") == ["hidden/weights/hidden/kernel:0", "out/weights/out/kernel:0"]
+    sides = [f"{layer}/{side}" for layer in ("hidden", "out") for side in ("inputs", "outputs")]
+    assert trial.tensor_names(collection="layers") == sides  # neither those of the model nor those of the loss
     assert trial.tensor_names(collection="of_hidden") == ["hidden/inputs", "hidden/outputs"]
     assert trial.tensor("loss").steps(modes.EVAL) == [0, 2, 4, 6]
 

@@ -22,6 +22,7 @@ _BIASES: Final = TensorSelection("biases", None, _TRAIN)
 _GRADIENTS: Final = TensorSelection("gradients", None, _TRAIN)
 _OPTIMIZER: Final = TensorSelection("optimizer_variables", None, _TRAIN)
 _LAYERS: Final = TensorSelection("layers")
+"""Also what the model and the loss are given."""
 _LOSSES: Final = TensorSelection("losses")
 _METRICS: Final = TensorSelection("metrics", f"^(?!{MEAN_LOSS}$)")
 """Keras counts the mean loss of the epoch as a metric too."""
@@ -48,7 +49,7 @@ _NAMING: Final = Naming(
         "metrics": (_METRICS,),
         "inputs": (TensorSelection("inputs"),),
         "outputs": (TensorSelection("predictions"), TensorSelection("labels"), TensorSelection("outputs")),
-        "layers": (_LAYERS,),
+        "layers": (TensorSelection("layers", "/"),),
         "optimizer_variables": (_OPTIMIZER,),
         "all": (_WEIGHTS, _BIASES, _GRADIENTS, _OPTIMIZER, _LAYERS, _LOSSES, _METRICS),
     },

@@ -12,15 +12,11 @@ from typing import Final
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.config.run_config import spool_root
 from leadline.process.interpreter import own_command, own_environment
-from leadline.records.documents import RunStatus
-from leadline.records.names import JOB_ENDED
-from leadline.remote.fetching import stored_document
-from leadline.remote.object_store import ObjectStore, StoreError
-from leadline.store import layout
 from leadline.store.upload_state import UploadState, read_upload, write_upload
-from leadline.trials.folder import END
 
 logger: Final = logging.getLogger("leadline.compat.smdebug")
+_TAKEN, _UNREADABLE = 3, 4
+"""Exit statuses of ``leadline.remote.earlier_training``, which the training does not import."""
 _PATIENCE_SECONDS: Final = 60.0
 """How long the end of the training waits for an upload that makes no progress."""
 
@@ -35,18 +31,18 @@ def check_unused(uri: str) -> None:
     """Raise an error if an earlier training was saved at a URI; a store that cannot be read now is tried again later.
 
     Raises:
-        SMDebugRuntimeError: One was.
-        MissingExtraError: obstore is not installed.
+        SMDebugRuntimeError: One was, or the store can never be read.
     """
-    try:
-        store = ObjectStore(uri)
-        names = [stored.name for stored in store.folder()[1]]
-        status = RunStatus.from_dict(stored_document(store, layout.STATUS)).status if layout.STATUS in names else ""
-    except StoreError as error:
-        logger.warning("what the hook saves may be uploaded later: %s", error)
-        return
-    if END in names or status in JOB_ENDED:
+    command = own_command("leadline.remote.earlier_training", uri)
+    environment = own_environment() | {"LEADLINE_DISABLED": "1"}
+    asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    reason = asked.stderr.strip().rpartition("\n")[2]
+    if asked.returncode == _TAKEN:
         raise SMDebugRuntimeError(f"out_dir {uri}: an earlier training was saved there; choose another place")
+    if asked.returncode == _UNREADABLE:
+        logger.warning("what the hook saves may be uploaded later: %s", reason)
+    elif asked.returncode:
+        raise SMDebugRuntimeError(f"out_dir {uri}: {reason}")
 
 
 def lead_to(run: str, uri: str) -> None:

@@ -114,7 +114,7 @@ def _server_packages() -> Iterator[str]:
 
 
 def _installer(python: str) -> list[str]:
-    """Return the begin of an installer's command: pip, which leaves what the server has, or else uv.
+    """Return the beginning of an installer's command: pip, which leaves what the server has, or else uv.
 
     Raises:
         InstallationError: There is neither.

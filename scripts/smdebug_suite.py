@@ -1,9 +1,12 @@
-"""What smdebug's own tests have around them in scripts/smdebug-conformance: fixtures, simulated jobs, a bare AWS."""
+"""What smdebug's own tests have around them in scripts/smdebug-conformance: fixtures, simulated jobs, buckets."""
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import shutil
+import signal
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -23,9 +26,8 @@ from leadline.compat.smdebug.core.config_constants import (
 from leadline.compat.smdebug.profiler.profiler_config_parser import ProfilerConfigParser
 
 leadline.compat.smdebug.install(replace=True)
-pytest_plugins = ["tests.fixtures.error_handling_agent"]
+pytest_plugins = ["tests.fixtures.error_handling_agent", "tests.fixtures.tf2_training"]
 TRACES = "/tmp/test"
-_REGIONS = ({"RegionName": "us-east-1"}, {"RegionName": "cn-north-1"})
 
 
 class SagemakerSimulator:
@@ -71,29 +73,32 @@ class ScriptSimulator:
 utils.SagemakerSimulator, utils.ScriptSimulator = SagemakerSimulator, ScriptSimulator  # type: ignore[attr-defined]
 
 
-ACCOUNT = "needs an AWS account"
 INNER = "inner part of smdebug: "
 """The beginning of the reason why a test is skipped that uses one."""
+DATA = "Amazon's own data: "
+"""The beginning of the reason why a test is skipped that reads it."""
+REQUESTS = f"{INNER}the requests of its client of S3"
 STAND_INS = {
-    "core.access_layer": {ACCOUNT: ["TSAccessS3"]},
-    "core.access_layer.s3": {ACCOUNT: ["TSAccessS3"]},
-    "core.access_layer.s3handler": {ACCOUNT: ["S3Handler", "DeleteRequest", "ListRequest", "ReadObjectRequest"]},
-    "core.access_layer.utils": {ACCOUNT: ["delete_s3_prefixes"]},
+    "core.access_layer.s3handler": {REQUESTS: ["S3Handler", "ListRequest", "ReadObjectRequest"]},
     "core.access_layer.file": {
         f"{INNER}names of temporary files of its writer": ["get_temp_path", "SMDEBUG_TEMP_PATH_SUFFIX"]
     },
     "core.index_reader": {
-        ACCOUNT: ["S3IndexReader"],
-        f"{INNER}the reader of index files below a trial": ["IndexReader", "LocalIndexReader"],
+        f"{INNER}the reader of index files below a trial": ["IndexReader", "LocalIndexReader", "S3IndexReader"],
         f"{INNER}the cache of index files that were read": ["ReadIndexFilesCache"],
     },
-    "core.s3_utils": {ACCOUNT: ["list_s3_objects"]},
+    "core.s3_utils": {REQUESTS: ["list_s3_objects"]},
     "core.config_constants": {
         f"{INNER}the address to which it reports its use": ["PROFILER_REPORT_VERSION", "PROFILER_TELEMETRY_URL"],
     },
     "core.utils": {f"{INNER}the address to which it reports its use": ["_prepare_telemetry_url"]},
 }
 """Names that modules of smdebug's tests import although Leadline has no such part, by module and reason."""
+AMAZONS = re.compile(r"smdebug-testing/(?:resources|datasets|profiler-traces|empty-traces)|MNIST_pytorch")
+"""What only Amazon's bucket holds."""
+BUCKETS = ("smdebug-testing", "smdebugcodebuildtest")
+SECONDS = 120
+"""The time that a test may take."""
 
 
 class _StandIn:
@@ -150,28 +155,107 @@ def _export_events() -> None:
             module.check_tf_events = check_tf_events  # type: ignore[attr-defined]
 
 
-class _Regions:
-    def describe_regions(self) -> dict[str, Any]:
-        return {"Regions": list(_REGIONS)}
+def _reset() -> None:
+    """Keep what tests reset after them: hooks here read the configuration when they are made."""
+    validator = sys.modules["smdebug.core.config_validator"] = ModuleType("smdebug.core.config_validator")
+    parser = import_module("leadline.compat.smdebug.profiler.profiler_config_parser")
+    validator.reset_config_validator = parser.reset_profiler_config_parser = lambda: None  # type: ignore[attr-defined]
 
 
-def _name_regions() -> None:
-    """Name regions without an account: a module of tests asks for them when it is imported."""
+_reset()
+
+
+def _make_buckets() -> None:
+    """Make the buckets to which tests write, at the endpoint that scripts/smdebug-conformance names."""
     import boto3
 
-    client = boto3.client
-    boto3.client = lambda name, *given, **named: _Regions() if name == "ec2" else client(name, *given, **named)
+    for bucket in BUCKETS:
+        boto3.client("s3").create_bucket(Bucket=bucket)
 
 
-_name_regions()
+class _Object(_StandIn):
+    """An object in S3 that is empty when it is closed; what else smdebug's client of S3 does is an inner part."""
+
+    def __init__(self, bucket_name: str, key_name: str, **_: object) -> None:
+        super().__init__(REQUESTS)
+        self._place = bucket_name, key_name
+
+    def close(self) -> None:
+        import boto3
+
+        boto3.client("s3").put_object(Bucket=self._place[0], Key=self._place[1])
+
+
+class _DeleteRequest:
+    """What is deleted from S3 after a test."""
+
+    def __init__(self, Bucket: str, Prefix: str) -> None:
+        self.bucket, self.prefix = Bucket, Prefix
+
+
+def _delete_prefix(path: str | None = None, delete_request: _DeleteRequest | None = None) -> None:
+    """Delete what a test has written."""
+    import boto3
+
+    _, bucket, key = utils.is_s3(path or "")
+    bucket, key = (delete_request.bucket, delete_request.prefix) if delete_request else (bucket, key)
+    boto3.resource("s3").Bucket(bucket).objects.filter(Prefix=key).delete()
+
+
+def _delete_prefixes(bucket: str, keys: Any) -> None:
+    for key in [keys] if isinstance(keys, str) else keys:
+        _delete_prefix(delete_request=_DeleteRequest(bucket, key))
+
+
+def _delete_from_s3() -> None:
+    handler = sys.modules["smdebug.core.access_layer.s3handler"]
+    sys.modules["smdebug.core.access_layer.s3"] = ModuleType("smdebug.core.access_layer.s3")
+    for name in ("smdebug.core.access_layer.s3", "leadline.compat.smdebug.core.access_layer"):
+        sys.modules[name].TSAccessS3 = _Object  # type: ignore[attr-defined]
+    handler.S3Handler.delete_prefix, handler.DeleteRequest = _delete_prefix, _DeleteRequest  # type: ignore[attr-defined]
+    import_module("leadline.compat.smdebug.core.access_layer.utils").delete_s3_prefixes = _delete_prefixes
+
+
+_make_buckets()
+_delete_from_s3()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests aside that read what only Amazon has."""
+    for item in items:
+        places = [getattr(item, "function", None)]
+        for definitions in getattr(item, "_fixtureinfo").name2fixturedefs.values():  # noqa: B009 - private
+            places += [definition.func for definition in definitions]
+        sources = "".join(inspect.getsource(place) for place in places if place is not None)
+        if (found := AMAZONS.search(sources)) is not None and "local" not in item.name:
+            item.add_marker(pytest.mark.skip(reason=f"{DATA}{found[0]}"))
+        elif item.get_closest_marker("skip_if_py37"):
+            item.add_marker(pytest.mark.skip(reason="Python 3.6"))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """End a test that waits for ever."""
+
+    def end(*_: object) -> None:
+        raise TimeoutError(f"{item.name} took more than {SECONDS} s")
+
+    signal.signal(signal.SIGALRM, end)
+    signal.alarm(SECONDS)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+
+
+@pytest.fixture(scope="module")
+def tf_eager_mode() -> bool:
+    return True
 
 
 @pytest.fixture
-def out_dir(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A folder that is not there yet; that of the trace files is named in the tests' configuration files."""
-    if not request.module.__name__.endswith("test_timeline_writer"):
-        return str(tmp_path / "out")
-    shutil.rmtree(TRACES, ignore_errors=True)
+def out_dir() -> str:
+    """The folder that the tests' configuration files name; it is not there yet."""
     return TRACES
 
 
@@ -200,10 +284,16 @@ def microbenchmark_repeat() -> int:
     return 1
 
 
+@pytest.fixture
+def set_up_resource_config() -> None:
+    """Name no host: no test depends on the name."""
+
+
 @pytest.fixture(autouse=True)
 def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Close the hook after a test, and undo what it set in the environment."""
     before = dict(os.environ)
+    shutil.rmtree(TRACES, ignore_errors=True)
     _export_events()
     yield
     if singleton._hook is not None:

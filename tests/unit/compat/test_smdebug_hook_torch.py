@@ -421,6 +421,15 @@ def test_wrong_use_raises(tmp_path: Path) -> None:
     assert not (tmp_path / "a").exists()
 
 
+def test_a_listed_collection_that_only_gets_saved_tensors_need_not_select_any(tmp_path: Path) -> None:
+    hook = smd.Hook(tmp_path / "out", include_collections=["own"], save_config=smd.SaveConfig(save_interval=1))
+    hook.save_tensor("given", np.arange(3.0), ["own"])
+    loop(hook, lambda step: None, is_after=True, steps=2)
+    trial = create_trial(str(tmp_path / "out"))
+    assert trial.tensor_names(collection="own") == ["given"]
+    assert trial.tensor("given").value(0).tolist() == [0, 1, 2]
+
+
 def test_a_folder_with_an_earlier_training_is_refused_and_an_empty_one_used(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     hook = smd.Hook(tmp_path / "out")

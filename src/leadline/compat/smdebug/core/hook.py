@@ -92,6 +92,8 @@ class BaseHook:
         self._warned: set[str] = set()
         self._timestamps: dict[str, dict[int, float]] = {}
         """The times that the script gave to numbers, by name and global step."""
+        self._passed: set[str] = set()
+        """Collections that the script has saved tensors in: they need not select anything."""
         self._trace_events = TraceEvents()
         self._described: dict[str, Any] = {}
         """The collections as they were captured last."""
@@ -220,6 +222,7 @@ class BaseHook:
         names = [collections_to_write] if isinstance(collections_to_write, str) else list(collections_to_write)
         for name in names:
             self.collection_manager.create_collection(name)
+        self._passed.update(names)
         if self._begin() is not None and self._arrays is not None:
             self._arrays.save_tensor(tensor_name, tensor_value, names)
 
@@ -321,8 +324,12 @@ class BaseHook:
         known = self._collections()
         every = [one for one in known if one.name not in (CollectionKeys.ALL, *SCALAR_COLLECTIONS)]
         included = [one for one in known if one.name in self._included]
-        if not is_strict:
-            included = [one for one in included if one.name in self.naming.defaults or one.patterns()]
+        may_be_empty = self._passed if is_strict else {one.name for one in known}
+        included = [
+            one
+            for one in included
+            if one.name in self.naming.defaults or one.patterns() or one.name not in may_be_empty
+        ]
         return capture_items(included, every, self.naming, HookDefaults(self.save_config, self.reduction_config))
 
     def _follow_mode(self) -> None:

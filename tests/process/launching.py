@@ -152,11 +152,13 @@ class Running:
 
         What a worker reports may be ahead of what it has written: it trains on while its writer writes.
         """
-        run = only_run(self.folder / "runs")
-        names = (*run.tensor_names(collection="losses"), *tensors)
-        if len(names) == len(tensors) or not set(names) <= set(run.tensor_names()):
+        run, wanted = only_run(self.folder / "runs"), set(range(steps))
+        named = run.tensor_names(collection="losses")
+        if not named or not set(tensors) <= set(run.tensor_names()):
             return False
-        return all(set(range(steps)) <= set(run.tensor(name).steps()) for name in names)
+        if not all(wanted <= set(run.tensor(name).steps()) for name in tensors):
+            return False
+        return all(wanted <= set(losses(run, name)) for name in named)  # a raw tensor may be there before its row
 
     def wait(self) -> Ended:
         out, err = self.process.communicate(timeout=PATIENCE)

@@ -151,6 +151,9 @@ class _WithoutForward:
     def end_forwards(self) -> tuple[()]:
         return ()
 
+    def given_items(self, items: Sequence[CaptureItem]) -> tuple[()]:
+        return ()
+
     def end_evaluation(self) -> None: ...
 
 

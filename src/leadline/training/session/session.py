@@ -18,6 +18,7 @@ from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Profile, Track
 from leadline.store import layout
 from leadline.training.guard import Guard
+from leadline.training.session.worker_names import is_launched, rank_number, worker_name
 
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
@@ -43,9 +44,6 @@ _KINDS: Final[dict[Family, dict[str, str]]] = {
     "arrays": {"losses": "losses", "default": "statistics"},
 }
 """The label of each collection in the description of a plan."""
-_OTHER_RANKS: Final = ("HOROVOD_RANK", "SLURM_PROCID", "JOB_COMPLETION_INDEX")
-_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", *_OTHER_RANKS)
-"""Where launchers tell the rank of a process: torchrun, Open MPI, MPICH, horovodrun, Slurm, Kubernetes."""
 _RAW: Final = "raw tensors"
 _ORDER: Final = ("losses", "statistics", "feature importance", "predictions", "SHAP", "trees", _RAW)
 
@@ -220,7 +218,7 @@ class Session:
         return replace(plan, items=tuple(item for item in items if may_select_family(item, families)))
 
     def _worker_name(self) -> str:
-        return _worker_name(_rank_number(self._frameworks.rank()), self.context.resumption.number)
+        return worker_name(rank_number(self._frameworks.rank()), self.context.resumption.number)
 
     def _update_plan(self, *, is_prompt: bool = True) -> None:
         self.recorder.change_plan(self._plan(), is_prompt=is_prompt)
@@ -271,9 +269,9 @@ class Session:
         self.context.place()
         resumption = self.context.resumption
         rank = self._frameworks.rank()
-        is_known = rank is not None or any(name in os.environ for name in _RANKS)
+        is_known = rank is not None or is_launched()
         continued = (
-            resumption.claim_worker(_rank_number(rank), self.node, is_known=is_known) if resumption.number else None
+            resumption.claim_worker(rank_number(rank), self.node, is_known=is_known) if resumption.number else None
         )
         if continued is None:
             return self.context.fix_worker(), None
@@ -375,20 +373,6 @@ def _describe_plan(plan: CapturePlan, families: frozenset[Family]) -> str:
     kinds = sorted(intervals, key=_ORDER.index)
     parts = [f"{kind} every {_format_interval(min(intervals[kind]), step)}" for kind in kinds]
     return ", ".join(parts) or "only what the rules need"
-
-
-def _worker_name(rank: int, incarnation: int) -> str:
-    """Return a name that no other process of the run has: rank, restarts of the launcher, incarnation, pid."""
-    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    suffix = f"-r{restarts}" if restarts.isdecimal() and int(restarts) else ""
-    suffix += f"-i{incarnation}" if incarnation else ""  # machines, and containers above all, use pids again
-    return f"rank{rank}{suffix}-{os.getpid()}"
-
-
-def _rank_number(rank: int | None) -> int:
-    found = (os.environ[name] for name in _RANKS if name in os.environ)
-    number = str(rank) if rank is not None else next(found, "0")
-    return int(number) if number.isdecimal() else 0
 
 
 def _format_interval(every: int, step: str) -> str:

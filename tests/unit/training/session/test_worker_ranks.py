@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.training.session import session
+from leadline.training.session.worker_names import RANKS, rank_number
 
 
 @pytest.mark.parametrize(
@@ -24,8 +24,8 @@ from leadline.training.session import session
 def test_the_rank_is_that_of_the_framework_or_the_launcher(
     monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], known: int | None, expected: int
 ) -> None:
-    for name in session._RANKS:
+    for name in RANKS:
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert session._rank_number(known) == expected
+    assert rank_number(known) == expected

@@ -26,12 +26,12 @@ from leadline.store import layout
 from leadline.store.documents import write_document
 from leadline.store.run_state import join_run, read_status, write_status
 from leadline.training.session import api
+from leadline.training.session.worker_names import rank_number
 
 if TYPE_CHECKING:
     from leadline.training.session.session import Session
 
 logger: Final = logging.getLogger("leadline.compat.smdebug")
-_RANKS: Final = ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "HOROVOD_RANK")
 _PRESET: Final = "sagemaker"
 _PRESET_SOURCE: Final = "preset"
 _latest: HookRun | None = None
@@ -43,8 +43,7 @@ def check_out_dir(out_dir: object) -> str:
     Raises:
         RuntimeError: None is given.
         ConfigurationError: It is a URI that cannot be used.
-        MissingExtraError: It is in an object store, and obstore is not installed.
-        SMDebugRuntimeError: A run that has ended, or a trial, is there already.
+        SMDebugRuntimeError: A run that has ended, or a trial, is there already, or the object store can never be read.
     """
     if out_dir is None:
         raise RuntimeError("out_dir is a required argument")
@@ -66,8 +65,7 @@ def rank() -> int:
     distributed = getattr(torch, "distributed", None)
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         return int(distributed.get_rank())
-    given = next((os.environ[name] for name in _RANKS if os.environ.get(name, "").isdecimal()), "0")
-    return int(given)
+    return rank_number(None)
 
 
 class HookRun:

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
-from leadline.compat.smdebug.keras_names import name_as_hooks_do
 from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
+from leadline.compat.smdebug.trial_naming import name_as_hooks_do
 from leadline.config.join import prepare_found, prepare_joint
 from leadline.config.joint_resume import resume_joint
 from leadline.config.launcher import job_name

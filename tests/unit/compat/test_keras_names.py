@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from leadline.compat.smdebug import create_trial
-from leadline.compat.smdebug.keras_names import KERAS, XGBOOST, name_as_hooks_do, naming_of, smdebug_name
+from leadline.compat.smdebug.keras_names import smdebug_name
+from leadline.compat.smdebug.trial_naming import KERAS, XGBOOST, name_as_hooks_do, naming_of
 from leadline.records.series import TensorInfo
 from leadline.store import layout
 from leadline.store.documents import write_document

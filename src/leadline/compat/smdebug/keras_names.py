@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable
 from typing import Final
 
-from leadline.store import layout
-from leadline.store.documents import write_document
-
-XGBOOST: Final = "xgboost"
-"""The naming of a hook for XGBoost: one name for each feature of ``full_shap``."""
-KERAS: Final = "keras"
-"""The naming of a hook for Keras, in its collections document."""
 MEAN_LOSS: Final = "metrics/loss"
 """The mean loss of the epoch so far, which Keras counts as a metric; smdebug has only the loss."""
-OF_FRAMEWORK: Final = "framework"
-"""The naming of a script without a hook: that of the hook for its framework."""
 _GRADIENT: Final = "gradient/"
 _METRIC: Final = "metrics/"
 _LAYER: Final = re.compile(r"(.+)_(input|output)_(\d+)")
 _VARIABLES: Final = frozenset({"kernel", "bias", "gamma", "beta", "moving_mean", "moving_variance", "embeddings"})
-
-
-def name_as_hooks_do(run: str) -> None:
-    """Let trials name the tensors of a run as those of a script with a hook, which may still come."""
-    path = os.path.join(run, layout.HOOK_COLLECTIONS)
-    if not os.path.exists(path):
-        write_document(path, {"names": OF_FRAMEWORK, "collections": {}})
-
-
-def naming_of(frameworks: Iterable[str]) -> str | None:
-    """Return the naming of a hook for the frameworks of a run, as worker documents name them; None: it has none."""
-    names = {name.partition(" ")[0] for label in frameworks for name in label.split(", ")}
-    return KERAS if "tensorflow" in names else XGBOOST if "xgboost" in names else None
 
 
 def smdebug_name(name: str) -> str:

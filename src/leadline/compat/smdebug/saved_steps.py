@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
-from leadline.compat.smdebug.keras_names import KERAS, MEAN_LOSS, OF_FRAMEWORK, XGBOOST, naming_of, smdebug_name
+from leadline.compat.smdebug.keras_names import MEAN_LOSS, smdebug_name
+from leadline.compat.smdebug.trial_naming import KERAS, OF_FRAMEWORK, XGBOOST, naming_of
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
@@ -65,10 +66,9 @@ class SavedSteps:
         given = self.hook.get(HYPERPARAMETERS) or {}
         self._given = {f"{HYPERPARAMETERS}/{name}": value for name, value in given.items()}
         """The hyperparameters that a script gave to its hook."""
-        self._hidden = frozenset(run.collections().get(GRADIENT_NORMS, ())) if self.hook else frozenset()
-        if self._names == KERAS:
-            self._hidden |= {MEAN_LOSS}
-        """What no hook saves, but has a name that its collection of gradients would match."""
+        norms = run.collections().get(GRADIENT_NORMS, ()) if self.hook else ()
+        self._hidden = frozenset((*norms, *([MEAN_LOSS] if self._names == KERAS else ())))
+        """What no hook saves, but has a name that one of its collections would match."""
         self._shown: dict[str, str] = {}
         self._originals: dict[str, str] = {}
         self._workers: dict[str, str] = {}

@@ -10,8 +10,9 @@ from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.singleton import set_hook
-from leadline.compat.smdebug.keras_names import KERAS, MEAN_LOSS
+from leadline.compat.smdebug.keras_names import MEAN_LOSS
 from leadline.compat.smdebug.tensorflow.collection import Collection
+from leadline.compat.smdebug.trial_naming import KERAS
 
 __all__ = ["KerasHook"]
 

@@ -12,7 +12,7 @@ from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.hook_run import logger
 from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
-from leadline.compat.smdebug.keras_names import XGBOOST
+from leadline.compat.smdebug.trial_naming import XGBOOST
 from leadline.compat.smdebug.xgboost.utils import get_dmatrix
 from leadline.frameworks.xgboost.booster import GivenData
 

@@ -7,7 +7,6 @@ a training was saved there, and ``UNREADABLE`` if the store cannot be read now; 
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 from leadline.errors import LeadlineError
 from leadline.records.documents import RunStatus
@@ -15,10 +14,8 @@ from leadline.records.names import JOB_ENDED
 from leadline.remote.fetching import stored_document
 from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.store import layout
+from leadline.store.upload_state import TAKEN, UNREADABLE
 from leadline.trials.folder import END
-
-TAKEN: Final = 3
-UNREADABLE: Final = 4
 
 
 def main(uri: str) -> int:

@@ -12,11 +12,9 @@ from typing import Final
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
 from leadline.config.run_config import spool_root
 from leadline.process.interpreter import own_command, own_environment
-from leadline.store.upload_state import UploadState, read_upload, write_upload
+from leadline.store.upload_state import TAKEN, UNREADABLE, UploadState, read_upload, write_upload
 
 logger: Final = logging.getLogger("leadline.compat.smdebug")
-_TAKEN, _UNREADABLE = 3, 4
-"""Exit statuses of ``leadline.remote.earlier_training``, which the training does not import."""
 _PATIENCE_SECONDS: Final = 60.0
 """How long the end of the training waits for an upload that makes no progress."""
 
@@ -37,9 +35,9 @@ def check_unused(uri: str) -> None:
     environment = own_environment() | {"LEADLINE_DISABLED": "1"}
     asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     reason = asked.stderr.strip().rpartition("\n")[2]
-    if asked.returncode == _TAKEN:
+    if asked.returncode == TAKEN:
         raise SMDebugRuntimeError(f"out_dir {uri}: an earlier training was saved there; choose another place")
-    if asked.returncode == _UNREADABLE:
+    if asked.returncode == UNREADABLE:
         logger.warning("what the hook saves may be uploaded later: %s", reason)
     elif asked.returncode:
         raise SMDebugRuntimeError(f"out_dir {uri}: {reason}")

@@ -81,7 +81,13 @@ class AgentComponents:
         self.upload = UploadProcess(
             documents.run, os.environ, gate, warn=lambda text: terminal.message(text, "warning"), clock=clock
         )
-        self.report = FinalReport(documents.run, os.environ, gate, choice=self.manifest.settings.get("report"))
+        self.report = FinalReport(
+            documents.run,
+            os.environ,
+            gate,
+            warn=lambda text: terminal.message(text, "warning"),
+            choice=self.manifest.settings.get("report"),
+        )
         self.removal = RawTensorRemoval(documents.run, warn=lambda text: terminal.message(text, "warning"))
         self.horovod = HorovodTimelines(documents.run, documents.node, documents.started_ns)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from typing import Final
 
@@ -27,15 +27,24 @@ def report_command(run: str) -> list[str]:
 class FinalReport:
     """Has the report of a run rendered after its end.
 
-    **Never delays the exit** - the process has a session of its own and outlives the agent. It says nothing: without
-    it, ``leadline report`` renders the report.
+    **Never delays the exit** - the process has a session of its own and outlives the agent.
 
     Args:
-        choice: Whether a report was asked for; None: not said.
+        warn: Shows a message in the terminal.
+        choice: Whether there is to be a report; None: not said.
     """
 
-    def __init__(self, run: str, environment: Mapping[str, str], gate: SignalGate, *, choice: bool | None) -> None:
-        self._run, self._environment, self._gate, self._choice = run, environment, gate, choice
+    def __init__(
+        self,
+        run: str,
+        environment: Mapping[str, str],
+        gate: SignalGate,
+        *,
+        warn: Callable[[str], None],
+        choice: bool | None,
+    ) -> None:
+        self._run, self._environment, self._gate = run, environment, gate
+        self._warn, self._choice = warn, choice
         self._is_wanted = False
 
     def plan(self, seconds: float, workers: Iterable[WorkerDocument]) -> str | None:
@@ -58,5 +67,5 @@ class FinalReport:
             environment = own_environment(self._environment) | {"LEADLINE_DISABLED": "1"}
             try:
                 self._gate.spawn(report_command(self._run), environment, has_own_session=True)
-            except OSError:  # such as too many processes: the run is complete without it
-                self._is_wanted = False
+            except OSError as error:  # such as too many processes
+                self._warn(f"the report is not rendered: {error.strerror}; render it with: leadline report")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -27,8 +27,11 @@ def mask() -> Iterator[None]:
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def report_of(run: str, choice: bool | None = None, gate: SignalGate | None = None) -> FinalReport:
-    return FinalReport(run, {**os.environ, "LEADLINE_REPORT": ""}, gate or SignalGate(), choice=choice)
+def report_of(
+    run: str, choice: bool | None = None, gate: SignalGate | None = None, warn: Callable[[str], None] = pytest.fail
+) -> FinalReport:
+    environment = {**os.environ, "LEADLINE_REPORT": ""}
+    return FinalReport(run, environment, gate or SignalGate(), warn=warn, choice=choice)
 
 
 def test_a_run_of_a_minute_gets_one_in_its_directory(tmp_path: Path) -> None:
@@ -78,3 +81,12 @@ def test_without_a_plan_nothing_is_started(tmp_path: Path) -> None:
     report.plan(600.0, [WORKER])
     report.start()
     assert not gate.sessions
+
+
+def test_a_process_that_cannot_be_started_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_process, "report_command", lambda run: [str(tmp_path / "missing")])
+    said: list[str] = []
+    report = report_of(RunWriter(tmp_path / "run").path, True, warn=said.append)
+    report.plan(1.0, [])
+    report.start()
+    assert said == ["the report is not rendered: No such file or directory; render it with: leadline report"]

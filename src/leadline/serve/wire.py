@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from leadline.serve.service_model import service_model, validate
 JSON: Final = "application/x-amz-json-1.1"
 _FORM: Final = "application/x-www-form-urlencoded"
 _XML: Final = "text/xml"
+_NUMBER: Final = re.compile(r"[0-9]{1,20}")
+_POSITION: Final = re.compile(r"[0-9]{1,9}")
 _TARGETS: Final = {"SageMaker": "sagemaker", "Logs_20140328": "logs"}
 _QUERY_SERVICES: Final = ("sts", "iam", "sns")
 
@@ -136,7 +139,7 @@ def _of_form(fields: Mapping[str, str], shape: Shape | None) -> dict[str, Any]:
 def _of_tree(value: Any, shape: Shape) -> Any:
     """Return a value of the model; one of another form stays as it is, and is refused by its validation."""
     if isinstance(value, str):
-        if shape.type_name in ("integer", "long") and value.isdecimal():
+        if shape.type_name in ("integer", "long") and _NUMBER.fullmatch(value):
             return int(value)
         return value == "true" if shape.type_name == "boolean" and value in ("true", "false") else value
     if shape.type_name == "structure":
@@ -145,13 +148,13 @@ def _of_tree(value: Any, shape: Shape) -> Any:
         }
     wrapper = {"list": "member", "map": "entry"}.get(shape.type_name, "")
     numbered = value.get(wrapper)
-    if not isinstance(numbered, dict) or not all(number.isdecimal() for number in numbered):
+    if not isinstance(numbered, dict) or not all(map(_POSITION.fullmatch, numbered)):
         return value
     parts = [numbered[number] for number in sorted(numbered, key=int)]
     if shape.type_name == "list":
         return [_of_tree(part, shape.member) for part in parts]
     key, name = (
-        each.serialization.get("name", default) for each, default in ((shape.key, "key"), (shape.value, "value"))
+        part.serialization.get("name", default) for part, default in ((shape.key, "key"), (shape.value, "value"))
     )
     if not all(isinstance(part, dict) and isinstance(part.get(key), str) and name in part for part in parts):
         return value

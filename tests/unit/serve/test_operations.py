@@ -335,6 +335,8 @@ def test_a_role_may_do_everything(caller: Caller) -> None:
         {},
         {"Action": "SimulatePrincipalPolicy", "Version": "2010-05-08", "PolicySourceArn": ROLE},
         {"Action": "SimulatePrincipalPolicy", "Version": "2010-05-08", "ActionNames.member.x": "a"},
+        {"Action": "SimulatePrincipalPolicy", "Version": "2010-05-08", f"ActionNames.member.{'9' * 5000}": "a"},
+        {"Action": "SimulatePrincipalPolicy", "Version": "2010-05-08", "MaxItems": "9" * 5000},
         {"Action": "GetRole", "Version": "2010-05-08"},
         {"Action": "GetRole", "Version": "2010-05-08", "RoleName": "a b"},
         {"Action": "GetUser", "Version": "2010-05-08"},

@@ -17,6 +17,7 @@ from leadline.judge.rule_plan import resolve_rule
 from leadline.records.metric import INTERVALS_MS
 from leadline.rules.registry import BUILT_IN, canonical
 from leadline.serve.run_configuration import ACTIONS, CLASS, ConfiguredRule, job_of_trial
+from leadline.serve.sampling import INTERVAL
 from leadline.serve.service_model import broken
 from leadline.store import layout
 
@@ -117,7 +118,7 @@ def _one_of(values: Iterable[object]) -> str:
 
 def profiler_violations(profiler: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with ProfilerConfig."""
-    interval = profiler.get("ProfilingIntervalInMilliseconds")
+    interval = profiler.get(INTERVAL)
     if interval is not None and interval not in INTERVALS_MS:
         yield broken(interval, "profilerConfig.profilingIntervalInMilliseconds", _one_of(INTERVALS_MS))
     path = "profilerConfig.profilingParameters"

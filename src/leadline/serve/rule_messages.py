@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from leadline.compat.smdebug.rules.action.message_action import ATTRIBUTES, TOPIC
 from leadline.serve.run_configuration import ConfiguredRule, configured_rules
 from leadline.serve.topics import Message, Topics
 from leadline.serve.training_job import TrainingJob
 
-TOPIC: Final = "SMDebugRules"
-_ATTRIBUTES: Final = {"email": "email", "sms": "phone_num"}
-"""The attribute of a message that has the address, by action."""
 _MAX_SUBJECT: Final = 100
 """The length limit of a subject on AWS."""
 
@@ -25,7 +23,7 @@ def subscribe(topics: Topics, rules: Iterable[ConfiguredRule]) -> None:
     for protocol, address in [pair for rule in rules for pair in _addresses(rule)]:
         topic = topics.create(TOPIC)
         if protocol in topics.protocols:
-            topics.subscribe(topic, protocol, address, {_ATTRIBUTES[protocol]: [address]})
+            topics.subscribe(topic, protocol, address, {ATTRIBUTES[protocol]: [address]})
 
 
 def publish(topics: Topics, before: TrainingJob | None, job: TrainingJob) -> None:
@@ -38,10 +36,10 @@ def publish(topics: Topics, before: TrainingJob | None, job: TrainingJob) -> Non
         for protocol, address in _addresses(configured):
             fired = f"SMDebugRule:{configured.name} fired"
             text = f"{fired}. {found[configured.name].details}\nTraining job: {job.name}"
-            topics.publish(topics.create(TOPIC), Message(text, fired[:_MAX_SUBJECT], {_ATTRIBUTES[protocol]: address}))
+            topics.publish(topics.create(TOPIC), Message(text, fired[:_MAX_SUBJECT], {ATTRIBUTES[protocol]: address}))
 
 
 def _addresses(rule: ConfiguredRule) -> list[tuple[str, str]]:
     """Return the protocols and addresses that the actions of a rule name."""
     named = [(action["name"].lower(), str(action.get("endpoint", ""))) for action in rule.actions]
-    return [(name, address) for name, address in named if name in _ATTRIBUTES and address]
+    return [(name, address) for name, address in named if name in ATTRIBUTES and address]

@@ -23,7 +23,7 @@ _KEYS: Final = ("node", "kind", "device", "metric")
 _ALL: Final = ("total", "mean")
 
 _GAP: Final = 3
-"""So many times longer than the next interval, one is a gap."""
+"""An interval that is this many times longer than the next one is a gap."""
 ALL_NODES: Final = "all nodes"
 
 PERCENTILES: Final = {"min": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}

@@ -103,7 +103,7 @@ class Topics:
 
     def delete(self, topic: str) -> None:
         """Delete a topic with its subscriptions, if there is one."""
-        left = tuple(each for each in self._document.subscriptions if each.topic != topic)
+        left = tuple(one for one in self._document.subscriptions if one.topic != topic)
         topics = tuple(arn for arn in self._document.topics if arn != topic)
         self._write(_Document(topics, left))
 
@@ -113,13 +113,13 @@ class Topics:
 
     def subscriptions(self, topic: str | None = None) -> tuple[Subscription, ...]:
         """Return the subscriptions of a topic, or all of them."""
-        return tuple(each for each in self._document.subscriptions if topic in (None, each.topic))
+        return tuple(one for one in self._document.subscriptions if topic in (None, one.topic))
 
     def subscribe(self, topic: str, protocol: str, endpoint: str, policy: dict[str, Any]) -> str:
         """Add a subscription, which needs no confirmation, and return its ARN; there is one for each endpoint."""
         known = self._document.subscriptions
         found = next(
-            (each for each in known if (each.topic, each.protocol, each.endpoint) == (topic, protocol, endpoint)), None
+            (one for one in known if (one.topic, one.protocol, one.endpoint) == (topic, protocol, endpoint)), None
         )
         if found is not None:
             return found.arn
@@ -131,14 +131,14 @@ class Topics:
 
     def unsubscribe(self, arn: str) -> None:
         """Remove a subscription, if there is one."""
-        left = tuple(each for each in self._document.subscriptions if each.arn != arn)
+        left = tuple(one for one in self._document.subscriptions if one.arn != arn)
         self._write(replace(self._document, subscriptions=left))
 
     def publish(self, topic: str, message: Message) -> None:
         """Send a message to all subscriptions of a topic that receive it."""
-        for each in self.subscriptions(topic):
-            if each.receives(message.attributes):
-                self._send(each, topic, message)
+        for subscription in self.subscriptions(topic):
+            if subscription.receives(message.attributes):
+                self._send(subscription, topic, message)
 
     def send_text(self, number: str, message: Message) -> None:
         """Send a text message to a number that needs no subscription."""

@@ -7,14 +7,12 @@ from collections.abc import Callable
 from typing import Final
 
 _flushes: Final[dict[str, Callable[[], object]]] = {}
-
-
 _local: Final[dict[str, str]] = {}
 """The runs that are being uploaded, by their URIs."""
 
 
 def register(run: str, flush: Callable[[], object], uri: str = "") -> None:
-    """Call ``flush`` before a trial reads the run, and read it here if it is asked for by its URI."""
+    """Call ``flush`` before a trial reads the run, which a trial that is opened by the URI reads from here, too."""
     _flushes[os.path.realpath(run)] = flush
     if uri:
         _local[uri] = run

@@ -92,7 +92,7 @@ def _cluster_usage(opened: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> lis
         return []
     rows = cluster_usage(opened.digest.system(kind=_SAMPLED_KINDS, points=_SAMPLES))
     for row in rows:
-        totals = [each["total_bytes"] for each in usage if each["metric"] == row["metric"] and "total_bytes" in each]
+        totals = [node["total_bytes"] for node in usage if node["metric"] == row["metric"] and "total_bytes" in node]
         row |= {"total_bytes": sum(totals)} if totals else {}
     return rows
 

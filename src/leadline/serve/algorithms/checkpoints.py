@@ -15,7 +15,7 @@ _KEPT: Final = 5
 
 
 def latest(folder: str) -> tuple[str | None, int]:
-    """Return the last checkpoint that can be read, and the number of rounds that it has behind it."""
+    """Return the last checkpoint that can be read, and the number of rounds that were trained until then."""
     rounds = sorted(
         (int(match[1]) for name in os.listdir(folder) if (match := _NUMBERED.fullmatch(name))), reverse=True
     )

@@ -31,7 +31,7 @@ _Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class ChannelData:
-    """ChannelData of a channel.
+    """The samples of a channel.
 
     Shape:
         features: ``(samples, features)``, dense or of ``scipy.sparse``; labels, weights: ``(samples,)``.

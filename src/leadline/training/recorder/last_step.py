@@ -29,8 +29,8 @@ class LastStep:
     Attributes:
         stamp: The step; None before the first one has ended.
         is_complete: Whether all its data was handed to the writer.
-        scalar_items: The items for logged values that are due at the step; None: not asked for yet.
-        array_items: The items for arrays that are due at the step.
+        scalar_items: The items for logged values that are scheduled at the step; None: not known yet.
+        array_items: The items for arrays that are scheduled at the step.
         wants_loss: Returns whether losses are captured at the step.
         arrays: The arrays that followed it.
         scalars: The numbers that followed it, by name.

@@ -204,7 +204,7 @@ class ScalarBuffer:
         self._losses = {"train": self.train_losses}
         self._logged: dict[str, Scalar] = {}
         self._waiting: dict[str, Scalar] = {}
-        """Logged at earlier steps, and to be written at the next one that is due."""
+        """Logged at earlier steps, and to be written at the next scheduled one."""
         self._logged_names: set[str] = set()
         self._accuracies: dict[str, Scalar] = {}
         self._accuracy_names: set[str] = set()
@@ -275,9 +275,9 @@ class ScalarBuffer:
         """Return the values of earlier steps that ``items`` select, by logged names, and remove them."""
         if not items or not self._waiting:
             return {}
-        due = {name: scalar for name, scalar in self._waiting.items() if _selects(items, name, scalar)}
-        self._waiting = {name: scalar for name, scalar in self._waiting.items() if name not in due}
-        return due
+        selected = {name: scalar for name, scalar in self._waiting.items() if _selects(items, name, scalar)}
+        self._waiting = {name: scalar for name, scalar in self._waiting.items() if name not in selected}
+        return selected
 
     def selected(self, logged: Mapping[str, Scalar], items: Sequence[CaptureItem]) -> dict[str, Scalar]:
         """Return the logged values that ``items`` select; others wait.

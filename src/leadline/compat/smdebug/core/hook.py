@@ -324,11 +324,9 @@ class BaseHook:
         known = self._collections()
         every = [one for one in known if one.name not in (CollectionKeys.ALL, *SCALAR_COLLECTIONS)]
         included = [one for one in known if one.name in self._included]
-        may_be_empty = self._passed if is_strict else {one.name for one in known}
+        optional = self._passed if is_strict else set(self._included)
         included = [
-            one
-            for one in included
-            if one.name in self.naming.defaults or one.patterns() or one.name not in may_be_empty
+            one for one in included if one.name in self.naming.defaults or one.patterns() or one.name not in optional
         ]
         return capture_items(included, every, self.naming, HookDefaults(self.save_config, self.reduction_config))
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from pyarrow import ArrowException
 
 from leadline.serve.algorithms.errors import UserError
 from leadline.serve.algorithms.recordio import read_records
@@ -70,9 +71,7 @@ def read_channel(folder: str, kind: str, *, has_weights: bool = False) -> Channe
     for path in _data_files(folder):
         try:
             part = _READERS[kind](path)
-        except UserError:
-            raise
-        except Exception as error:  # noqa: BLE001 - the parsers of a format raise what they like
+        except (ValueError, OverflowError, OSError, ArrowException) as error:
             reason = " ".join(str(error).split())
             raise UserError(f"Failed to load {kind} data of {os.path.basename(path)}: {reason}") from None
         parts.append(part)

@@ -16,6 +16,7 @@ _FEATURES, _LABEL = 1, 2
 _TENSORS: Final = {2: "<f4", 3: "<f8", 7: None}
 """The fields of a value that are tensors, by the type of their packed values; None: variable-length integers."""
 _VALUES, _KEYS, _SHAPE = 1, 2, 3
+_NO_MESSAGE: Final = "a record is no protobuf message"
 _Array = npt.NDArray[Any]
 
 
@@ -81,8 +82,10 @@ def _frames(content: bytes) -> Iterator[bytes]:
         at += 8 + (length + 3) // 4 * 4
 
 
-def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+def _fields(message: Any) -> Iterator[tuple[int, Any]]:
     """Yield the fields of a message: bytes, and numbers as they are stored."""
+    if not isinstance(message, bytes):
+        raise ValueError(_NO_MESSAGE)
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -95,7 +98,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
         if kind == _BYTES:
             length, at = _varint(message, at)
         if length is None or at + length > len(message):
-            raise ValueError("a record is no protobuf message")
+            raise ValueError(_NO_MESSAGE)
         yield tag >> 3, message[at : at + length]
         at += length
 
@@ -104,7 +107,7 @@ def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
     while True:
         if at >= len(message) or shift > 63:
-            raise ValueError("a record is no protobuf message")
+            raise ValueError(_NO_MESSAGE)
         byte = message[at]
         value |= (byte & 0x7F) << shift
         at, shift = at + 1, shift + 7
@@ -119,6 +122,8 @@ def _tensor(message: bytes, kind: str | None) -> _Tensor:
         if number not in found:
             continue
         if number == _VALUES and kind is not None:
+            if not isinstance(value, bytes):
+                raise ValueError(_NO_MESSAGE)
             found[number].append(np.frombuffer(value, kind))
         elif isinstance(value, int):
             found[number].append(np.array([value]))

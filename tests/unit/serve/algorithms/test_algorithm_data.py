@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from leadline.serve.algorithms.data import content_type, read_channel
 from leadline.serve.algorithms.errors import UserError
@@ -124,3 +128,26 @@ def test_other_contents_are_refused(tmp_path: Path, kind: str, text: str, messag
 
 def test_a_channel_without_data(tmp_path: Path) -> None:
     assert read_channel(str(tmp_path), "csv") is None
+
+
+def changed(valid: bytes) -> st.SearchStrategy[bytes]:
+    """Return a file of which some bytes were replaced."""
+    places = st.dictionaries(st.integers(0, len(valid) - 1), st.integers(0, 255), max_size=5)
+    return places.map(lambda at: bytes(at.get(place, byte) for place, byte in enumerate(valid)))
+
+
+CONTENTS: Final = st.one_of(
+    st.binary(max_size=100),
+    st.text("0123456789.:,-e \n#a").map(str.encode),
+    *(changed(bytes.fromhex(text)) for text in (FLOATS, DOUBLES, INTEGERS)),
+)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "recordio-protobuf"])  # libsvm needs scipy, which is not here
+@settings(max_examples=60)
+@given(content=CONTENTS)
+def test_no_content_raises_another_error(kind: str, content: bytes) -> None:
+    with TemporaryDirectory() as folder:
+        Path(folder, "part").write_bytes(content)
+        with suppress(UserError):
+            read_channel(folder, kind)

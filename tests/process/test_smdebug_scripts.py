@@ -143,7 +143,7 @@ def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
         truth = dict(kept)
     trial = create_trial(out)
     # two epochs of 4 train and 4 eval steps; the last metrics are written at the end
-    assert trial.steps(modes.TRAIN) == [0, 2, 4, 6]
+    assert trial.steps(modes.TRAIN) == [0, 2, 4, 6, 7]
     assert {0, 2, 4, 6} <= set(trial.steps(modes.EVAL))
     names = [f"{layer}/weights/{layer}/{kind}:0" for layer in ("hidden", "out") for kind in ("kernel", "bias")]
     assert set(names) <= set(trial.tensor_names())
@@ -161,6 +161,9 @@ def test_a_script_for_keras_is_read_with_smdebugs_names(tmp_path: Path) -> None:
     assert trial.tensor_names(collection="layers") == sides  # neither those of the model nor those of the loss
     assert trial.tensor_names(collection="of_hidden") == ["hidden/inputs", "hidden/outputs"]
     assert trial.tensor("loss").steps(modes.EVAL) == [0, 2, 4, 6]
+    assert trial.tensor_names(collection="metrics") == ["accuracy", "batch"]
+    batches = trial.tensor("batch")
+    assert [batches.value(step, mode=modes.TRAIN).item() for step in batches.steps(modes.TRAIN)] == [0, 2, 0, 2, 3]
 
 
 def test_a_script_without_a_hook_has_the_names_of_one_with_a_hook(tmp_path: Path) -> None:

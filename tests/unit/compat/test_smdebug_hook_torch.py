@@ -253,6 +253,24 @@ def test_a_first_save_into_a_collection_discards_nothing(tmp_path: Path, is_afte
     assert trial.tensor("0_input_0").steps() == [0, 2, 4]
 
 
+def test_numbers_in_collections_of_numbers_are_numbers_and_arrays_stay_arrays(tmp_path: Path) -> None:
+    hook = smd.Hook(out_dir=tmp_path / "t", save_config=smd.SaveConfig(save_interval=2))
+
+    def saves(step: int) -> None:
+        hook.save_tensor("accuracy", torch.tensor(step / 10), collections_to_write="metrics")
+        hook.save_tensor("penalty", np.float32(step), ["losses", "mine"])
+        hook.save_tensor("each", np.full(2, step), collections_to_write="losses")
+
+    loop(hook, saves, is_after=False)
+    trial = create_trial(tmp_path / "t")
+    assert saved(tmp_path / "t", "accuracy") == pytest.approx({step: step / 10 for step in range(5)})
+    assert saved(tmp_path / "t", "penalty") == {0: 0, 2: 2, 4: 4}
+    assert saved(tmp_path / "t", "each") == {0: 0, 2: 2, 4: 4}
+    assert trial.tensor_names(collection="metrics") == ["accuracy"]
+    assert trial.tensor_names(collection="losses") == ["CrossEntropyLoss_output_0", "penalty"]
+    assert trial.tensor_names(collection="default") == ["each"]
+
+
 def test_numbers_keep_the_time_that_the_script_gives_them(tmp_path: Path) -> None:
     hook = smd.Hook(out_dir=tmp_path / "out")
     model, loss_of = Net(), nn.CrossEntropyLoss()

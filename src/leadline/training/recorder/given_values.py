@@ -62,3 +62,7 @@ class GivenValues:
     def close_step(self) -> None:
         self._output.last.close()
         self._output.complete_step()
+
+    def flush(self) -> None:
+        """Write at their own steps the numbers that wait for a scheduled one."""
+        self._output.flush_waiting()

@@ -12,7 +12,7 @@ from leadline.frameworks.adapter import PendingNumbers
 from leadline.frameworks.installed import Frameworks
 from leadline.records.names import CHECKS, GRADIENT_NORMS
 from leadline.records.plan import CaptureItem
-from leadline.records.series import SeriesLayout, TensorInfo
+from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
 
 Row = TypeVar("Row")
 _MAX_LAYOUTS: Final = 256
@@ -203,8 +203,8 @@ class ScalarBuffer:
         self._frameworks = frameworks
         self._losses = {"train": self.train_losses}
         self._logged: dict[str, Scalar] = {}
-        self._waiting: dict[str, Scalar] = {}
-        """Logged at earlier steps, and to be written at the next scheduled one."""
+        self._waiting: dict[str, tuple[StepStamp, Scalar]] = {}
+        """Logged at earlier steps, and to be written at the next scheduled one of their mode."""
         self._logged_names: set[str] = set()
         self._accuracies: dict[str, Scalar] = {}
         self._accuracy_names: set[str] = set()
@@ -225,7 +225,6 @@ class ScalarBuffer:
     def log(self, name: str, scalar: Scalar) -> None:
         """Record a scalar of the current step; the last value of a name is kept."""
         self._logged[name] = scalar
-        self._waiting.pop(name, None)
         self._logged_names.add(name)
 
     def add_norms(self, values: Mapping[str, object]) -> None:
@@ -262,25 +261,39 @@ class ScalarBuffer:
         norms, self._norms = self._norms, {}
         return norms
 
-    def take_logged(self, items: Sequence[CaptureItem]) -> dict[str, Scalar]:
-        """Return accuracies and the logged values that ``items`` select, and remove them; others wait."""
+    def take_logged(self, items: Sequence[CaptureItem], stamp: StepStamp) -> dict[str, Scalar]:
+        """Return accuracies and the logged values of a step that ``items`` select, and remove them; others wait."""
         logged, self._logged = self._logged, {}
         if not items:
-            self._wait(logged)
+            self._wait(logged, stamp)
             return {}
         accuracies, self._accuracies = self._accuracies, {}
-        return self.selected(logged, items) | accuracies
+        return self.selected(logged, items, stamp) | accuracies
 
-    def take_waiting(self, items: Sequence[CaptureItem]) -> dict[str, Scalar]:
-        """Return the values of earlier steps that ``items`` select, by logged names, and remove them."""
+    def take_waiting(self, items: Sequence[CaptureItem], mode: str) -> dict[str, Scalar]:
+        """Return the values of earlier steps of a mode that ``items`` select, by logged names, and remove them."""
         if not items or not self._waiting:
             return {}
-        selected = {name: scalar for name, scalar in self._waiting.items() if _selects(items, name, scalar)}
-        self._waiting = {name: scalar for name, scalar in self._waiting.items() if name not in selected}
-        return selected
+        taken = {
+            name: scalar
+            for name, (stamp, scalar) in self._waiting.items()
+            if stamp.mode == mode and _selects(items, name, scalar)
+        }
+        self._waiting = {name: waiting for name, waiting in self._waiting.items() if name not in taken}
+        return {name: scalar for name, scalar in taken.items() if name not in self._logged}
 
-    def selected(self, logged: Mapping[str, Scalar], items: Sequence[CaptureItem]) -> dict[str, Scalar]:
-        """Return the logged values that ``items`` select; others wait.
+    def take_waiting_steps(self) -> dict[StepStamp, dict[str, Scalar]]:
+        """Return the values that wait, by their steps, and remove them."""
+        waiting, self._waiting = self._waiting, {}
+        steps: dict[StepStamp, dict[str, Scalar]] = {}
+        for name, (stamp, scalar) in waiting.items():
+            steps.setdefault(stamp, {})[name] = scalar
+        return steps
+
+    def selected(
+        self, logged: Mapping[str, Scalar], items: Sequence[CaptureItem], stamp: StepStamp
+    ) -> dict[str, Scalar]:
+        """Return the logged values of a step that ``items`` select; others wait.
 
         A logged name that is also the name of an accuracy or a loss is prefixed with its collection.
         """
@@ -291,11 +304,11 @@ class ScalarBuffer:
                 is_other = name in used and scalar.collection != "losses"
                 named[f"{scalar.collection}/{name}" if is_other else name] = scalar
             else:
-                self._wait({name: scalar})
+                self._wait({name: scalar}, stamp)
         return named
 
-    def _wait(self, scalars: Mapping[str, Scalar]) -> None:
-        self._waiting |= {name: scalar for name, scalar in scalars.items() if name not in self._logged}
+    def _wait(self, scalars: Mapping[str, Scalar], stamp: StepStamp) -> None:
+        self._waiting |= {name: (stamp, scalar) for name, scalar in scalars.items() if name not in self._logged}
 
 
 def _selects(items: Sequence[CaptureItem], name: str, scalar: Scalar) -> bool:

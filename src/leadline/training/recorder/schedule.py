@@ -29,6 +29,7 @@ class CaptureSchedule:
         is_forward: Whether the items are captured in forward passes.
 
     Attributes:
+        items: The items, whenever they are due.
         next_step: At steps before this nothing is due.
     """
 
@@ -40,8 +41,8 @@ class CaptureSchedule:
         mode: str = "train",
         is_forward: bool = False,
     ) -> None:
-        self._items, self._budget = tuple(items), budget
-        self.next_step = 0 if self._items else _NEVER
+        self.items, self._budget = tuple(items), budget
+        self.next_step = 0 if self.items else _NEVER
         self._groups = divide(items, is_forward=is_forward)
         self._captured_at = {group: float("-inf") for group in self._groups if group.schedule.every_seconds is not None}
         """When the groups with an interval in seconds were captured."""
@@ -54,7 +55,7 @@ class CaptureSchedule:
         """Skip what is scheduled before ``step``: an earlier incarnation of the run has captured it."""
         for group in self._groups:
             group.skip_to(step)
-        if self._items:
+        if self.items:
             self.next_step = step
 
     def advance_to(self, step: int) -> tuple[CaptureItem, ...]:
@@ -63,7 +64,7 @@ class CaptureSchedule:
             return ()
         if self._is_every_step:
             self.next_step = step + 1
-            return self._items
+            return self.items
         due = [group for group in self._groups if self._is_due(group, step)]
         if self._budget is not None:
             due = self._budget.choose(due, step) if due else []
@@ -76,7 +77,7 @@ class CaptureSchedule:
         else:
             self.next_step = min((group.interesting_step for group in self._groups), default=_NEVER)
         chosen = {id(item) for group in due for item in group.items}
-        return tuple(item for item in self._items if id(item) in chosen) if chosen else ()
+        return tuple(item for item in self.items if id(item) in chosen) if chosen else ()
 
     def items_before(self, end: int) -> tuple[CaptureItem, ...]:
         """Return the items that may be due at a step before ``end``."""
@@ -92,7 +93,7 @@ class CaptureSchedule:
         """Return the items with an interval that may be captured again after ``step``."""
         return [
             item
-            for item in self._items
+            for item in self.items
             if (item.schedule.every is not None or item.schedule.every_seconds is not None)
             and item.schedule.has_last_round
             and item.schedule.start <= step

@@ -165,8 +165,8 @@ class StepOutput:
         waiting: dict[str, Scalar] = {}
         if logged.has_logged():
             scalar_items = self._schedules.of(stamp.mode).scalars.advance_to(stamp.mode_step)
-            waiting = logged.take_waiting(scalar_items)
-            scalars = {**scalars, **logged.take_logged(scalar_items)}
+            waiting = logged.take_waiting(scalar_items, stamp.mode)
+            scalars = {**scalars, **logged.take_logged(scalar_items, stamp)}
         if losses is not None and self.queue is not None:
             if isinstance(losses.values, bytes):
                 is_urgent = is_never_urgent if losses.is_finite else _is_always_urgent
@@ -195,7 +195,7 @@ class StepOutput:
         if last.scalars:
             if last.scalar_items is None:
                 last.scalar_items = self._schedules.of(last.stamp.mode).scalars.advance_to(last.stamp.mode_step)
-            self._put_following(last.stamp, self._scalars.selected(last.take_scalars(), last.scalar_items))
+            self._put_following(last.stamp, self._scalars.selected(last.take_scalars(), last.scalar_items, last.stamp))
         if not last.arrays.is_empty:
             self._put_arrays(last.arrays, last.stamp)
         if not last.is_complete:
@@ -226,13 +226,18 @@ class StepOutput:
         Metrics that a process without any step logs through other libraries open no stream: helper processes stay
         silent.
         """
+        stamp = self.last.stamp or self._context.clock.last_stamp()
+        scalars = self._scalars.take_logged(_EVERYTHING, stamp)
+        if self._context.writer is not None or any(scalar.collection != "metrics" for scalar in scalars.values()):
+            self.open()
+            self.flush_waiting()
+            self._put_following(stamp, scalars)
+
+    def flush_waiting(self) -> None:
+        """Write the values that wait for a scheduled step at the steps to which they belong."""
         self.complete_step()
-        logged = self._scalars
-        scalars = {**logged.selected(logged.take_waiting(_EVERYTHING), _EVERYTHING), **logged.take_logged(_EVERYTHING)}
-        if self._context.writer is None and all(scalar.collection == "metrics" for scalar in scalars.values()):
-            return
-        self.open()
-        self._put_following(self.last.stamp or self._context.clock.last_stamp(), scalars)
+        for stamp, scalars in self._scalars.take_waiting_steps().items():
+            self._put_following(stamp, self._scalars.selected(scalars, _EVERYTHING, stamp))
 
     def has_non_finite(self, layout: SeriesLayout, values: Any) -> bool:
         """Return whether a row reports an element that is NaN or infinite."""

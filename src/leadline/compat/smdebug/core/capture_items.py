@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -61,10 +62,7 @@ def capture_items(
         InvalidCollectionConfiguration: A collection that is saved selects nothing.
         SMDebugValueError: A regular expression is invalid.
     """
-    scalars = CaptureItem(
-        "scalars", f"^{SCALAR_PREFIX}", ("value",), schedule=Schedule(every=1), modes=_MODES, source=_SOURCE
-    )
-    items = [scalars]
+    items = [_number_item("scalars", f"^{SCALAR_PREFIX}")]
     for collection in included:
         found = [*naming.native.get(collection.name, ()), *_searched(collection, naming)]
         if not found and collection.name not in naming.defaults:
@@ -74,6 +72,15 @@ def capture_items(
     for collection in every:
         items += passed_items(collection, defaults, collection.name)
     return tuple(dict.fromkeys(items))
+
+
+def number_item(collection: str, names: Iterable[str]) -> CaptureItem:
+    """Return what captures the numbers that the script passes as members of a collection of numbers."""
+    return _number_item(collection, f"^(?:{'|'.join(map(re.escape, sorted(names)))})$")
+
+
+def _number_item(collection: str, regex: str) -> CaptureItem:
+    return CaptureItem(collection, regex, ("value",), schedule=Schedule(every=1), modes=_MODES, source=_SOURCE)
 
 
 def passed_items(collection: Collection, defaults: HookDefaults, name: str) -> list[CaptureItem]:

@@ -6,14 +6,13 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from leadline.compat.smdebug.core.capture_items import SCALAR_PREFIX, HookDefaults, Naming, capture_items
+from leadline.compat.smdebug.core.capture_items import SCALAR_PREFIX, HookDefaults, Naming, capture_items, number_item
 from leadline.compat.smdebug.core.collection import Collection, CollectionKeys
 from leadline.compat.smdebug.core.collection_manager import CollectionManager
 from leadline.compat.smdebug.core.hook_run import HookRun, check_out_dir, logger, rank
 from leadline.compat.smdebug.core.json_config import HookSettings, read_settings
 from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.compat.smdebug.core.passed_numbers import as_number, number_of
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
 from leadline.compat.smdebug.core.stored_out_dir import local_folder
@@ -93,6 +92,8 @@ class BaseHook:
         self._timestamps: dict[str, dict[int, float]] = {}
         """The times that the script gave to numbers, by name and global step."""
         self._passed: set[str] = set()
+        self._passed_numbers: dict[str, set[str]] = {}
+        """The names of the numbers that the script passes, by collections of numbers."""
         """Collections that the script has saved tensors in: they need not select anything."""
         self._trace_events = TraceEvents()
         self._described: dict[str, Any] = {}
@@ -202,7 +203,7 @@ class BaseHook:
         Raises:
             SMDebugTypeError: It is not one number.
         """
-        number = _number(name, value)
+        number = number_of(name, value)
         session = self._begin()
         if session is not None:
             marks = (CollectionKeys.SM_METRICS,) if sm_metric else ()
@@ -217,14 +218,42 @@ class BaseHook:
 
         Args:
             tensor_value: A tensor of the framework, or anything that ``numpy.asarray`` accepts.
-            collections_to_write: The collections that it belongs to; unknown ones are created.
+            collections_to_write: The collections that it belongs to; unknown ones are created. Of ``losses``,
+                ``metrics`` and others whose members are numbers, it is saved as a number; if it is not one, as a
+                member of ``default``.
         """
         names = [collections_to_write] if isinstance(collections_to_write, str) else list(collections_to_write)
         for name in names:
             self.collection_manager.create_collection(name)
-        self._passed.update(names)
-        if self._begin() is not None and self._arrays is not None:
-            self._arrays.save_tensor(tensor_name, tensor_value, names)
+        arrays = [name for name in names if name not in SCALAR_COLLECTIONS]
+        number = as_number(tensor_value) if len(arrays) < len(names) else None
+        if number is None:
+            self._passed.update(arrays)
+        else:
+            collection = next(name for name in names if name in SCALAR_COLLECTIONS)
+            if collection != CollectionKeys.LOSSES:
+                self._passed_numbers.setdefault(collection, set()).add(tensor_name)
+        session = self._begin()
+        if session is None or self._arrays is None:
+            return
+        if number is not None:
+            session.guard.run(self._save_number, session, tensor_name, number, collection, tuple(arrays))
+        else:
+            self._arrays.save_tensor(tensor_name, tensor_value, arrays or [CollectionKeys.DEFAULT])
+
+    def _save_number(self, session: Session, name: str, value: float, collection: str, marks: tuple[str, ...]) -> None:
+        if collection == CollectionKeys.LOSSES:
+            self._save_loss(session, name, value)
+        else:
+            session.recorder.log({name: value}, collection, marks)
+
+    def _save_loss(self, session: Session, name: str, value: Any) -> None:
+        """Record a loss that the script passes."""
+        recorder = session.recorder
+        if self.mode in (ModeKeys.EVAL, ModeKeys.PREDICT):
+            recorder.evaluation.record_loss(name, value)
+        elif recorder.wants_loss():
+            recorder.record_loss(("smdebug", name), value, name)
 
     def record_trace_events(
         self,
@@ -328,7 +357,8 @@ class BaseHook:
         included = [
             one for one in included if one.name in self.naming.defaults or one.patterns() or one.name not in optional
         ]
-        return capture_items(included, every, self.naming, HookDefaults(self.save_config, self.reduction_config))
+        items = capture_items(included, every, self.naming, HookDefaults(self.save_config, self.reduction_config))
+        return (*items, *(number_item(collection, names) for collection, names in self._passed_numbers.items()))
 
     def _follow_mode(self) -> None:
         """Give the capture the mode of the hook."""
@@ -363,10 +393,3 @@ def _flat(names: Iterable[Any]) -> list[str]:
         else:
             raise SMDebugTypeError(f"include_collections: a name is expected, not {type(name).__name__}")
     return found
-
-
-def _number(name: str, value: Any) -> float:
-    values = np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-    if values.size != 1 or values.dtype.kind not in "biuf":
-        raise SMDebugTypeError(f"scalar {name}: one number is expected, not {type(value).__name__} {values.shape}")
-    return float(values.reshape(-1)[0])

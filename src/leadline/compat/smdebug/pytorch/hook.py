@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import torch
 
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
-from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError, SMDebugTypeError
 from leadline.compat.smdebug.pytorch.collection import NAMING, Collection
@@ -80,11 +79,7 @@ class Hook(ModuleHooks):
             session.guard.run(self._record_loss, session, f"{tensor_name}_output_0", tensor_value)
 
     def _record_loss(self, session: Session, name: str, loss: torch.Tensor) -> None:
-        value, recorder = number_of(loss.detach()), session.recorder
-        if self.mode in (ModeKeys.EVAL, ModeKeys.PREDICT):
-            recorder.evaluation.record_loss(name, value)
-        elif recorder.wants_loss():
-            recorder.record_loss(("smdebug", name), value, name)
+        self._save_loss(session, name, number_of(loss.detach()))
 
     def _collections(self) -> list[AnyCollection]:
         names = {module: name for name, module in unwrap(self._model).named_modules()} if self._model else {}

@@ -8,6 +8,7 @@ from tensorflow import keras
 
 from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
+from leadline.compat.smdebug.core.collection import CollectionKeys
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.singleton import set_hook
 from leadline.compat.smdebug.keras_names import MEAN_LOSS
@@ -82,6 +83,18 @@ class KerasHook(BaseHook, keras.callbacks.Callback):  # type: ignore[misc] # ten
         self._begin()
 
     on_test_begin = on_predict_begin = on_train_begin
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        """Save the number of the batch as metric ``batch``."""
+        session = self._session
+        if session is not None:
+            session.guard.run(session.recorder.log, {"batch": float(batch)}, CollectionKeys.METRICS)
+
+    def on_train_end(self, logs: Any = None) -> None:
+        """Save the last metrics, whatever is scheduled."""
+        session = self._session
+        if session is not None:
+            session.guard.run(session.recorder.given.flush)
 
     def wrap_optimizer(self, optimizer: T) -> T:
         """Return the optimizer: gradients are captured without a wrapper."""

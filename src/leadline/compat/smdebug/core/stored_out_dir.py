@@ -40,7 +40,7 @@ def check_unused(uri: str) -> None:
     if asked.returncode == UNREADABLE:
         logger.warning("what the hook saves may be uploaded later: %s", reason)
     elif asked.returncode:
-        raise SMDebugRuntimeError(f"out_dir {uri}: {reason}")
+        raise SMDebugRuntimeError(f"out_dir {uri}: {reason.removeprefix(f'{uri}: ')}")
 
 
 def lead_to(run: str, uri: str) -> None:

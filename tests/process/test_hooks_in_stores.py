@@ -11,6 +11,7 @@ from amazon import CREDENTIALS, REGION, client
 from launching import LEADLINE, environment, finish, script
 
 from leadline.compat.smdebug import create_trial
+from leadline.compat.smdebug.core.access_layer import has_training_ended
 
 WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.install(replace=True); "
 WITHOUT_LAUNCHER += "sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
@@ -51,10 +52,12 @@ def check(uri: str) -> None:
 def test_a_hook_writes_to_a_store(tmp_path: Path, store: tuple[str, dict[str, str]]) -> None:
     bucket, variables = store
     uri = f"{bucket}/team/tensors"
+    assert not has_training_ended(uri)
     job = [sys.executable, "-c", WITHOUT_LAUNCHER, script("hook_in_store.py"), uri]
     ended = finish([*job, "reads"], tmp_path, env=environment(**variables))
     assert (ended.status, ended.out.strip()) == (0, str(list(range(8)))), ended.err
     check(uri)
+    assert has_training_ended(uri)
     (tmp_path / "elsewhere").mkdir()
     again = finish(job, tmp_path / "elsewhere", env=environment(**variables))
     assert again.status == 1

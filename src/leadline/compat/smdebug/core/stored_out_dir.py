@@ -31,16 +31,33 @@ def check_unused(uri: str) -> None:
     Raises:
         SMDebugRuntimeError: One was, or the store can never be read.
     """
+    status, reason = _ask_store(uri)
+    if status == TAKEN:
+        raise SMDebugRuntimeError(f"out_dir {uri}: an earlier training was saved there; choose another place")
+    if status == UNREADABLE:
+        logger.warning("what the hook saves may be uploaded later: %s", reason)
+    elif status:
+        raise SMDebugRuntimeError(f"out_dir {uri}: {reason}")
+
+
+def is_training_stored(uri: str) -> bool:
+    """Return whether a training was saved at a URI, and has ended.
+
+    Raises:
+        SMDebugRuntimeError: The store cannot be read.
+    """
+    status, reason = _ask_store(uri)
+    if status not in (0, TAKEN):
+        raise SMDebugRuntimeError(f"{uri}: {reason}")
+    return status == TAKEN
+
+
+def _ask_store(uri: str) -> tuple[int, str]:
+    """Return the exit status of ``leadline.remote.earlier_training``, and the reason that it gives."""
     command = own_command("leadline.remote.earlier_training", uri)
     environment = own_environment() | {"LEADLINE_DISABLED": "1"}
     asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    reason = asked.stderr.strip().rpartition("\n")[2]
-    if asked.returncode == TAKEN:
-        raise SMDebugRuntimeError(f"out_dir {uri}: an earlier training was saved there; choose another place")
-    if asked.returncode == UNREADABLE:
-        logger.warning("what the hook saves may be uploaded later: %s", reason)
-    elif asked.returncode:
-        raise SMDebugRuntimeError(f"out_dir {uri}: {reason.removeprefix(f'{uri}: ')}")
+    return asked.returncode, asked.stderr.strip().rpartition("\n")[2].removeprefix(f"{uri}: ")
 
 
 def lead_to(run: str, uri: str) -> None:

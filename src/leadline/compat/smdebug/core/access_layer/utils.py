@@ -7,8 +7,10 @@ import time
 from typing import Final
 
 from leadline.compat.smdebug.core.sagemaker_utils import is_sagemaker_job
+from leadline.compat.smdebug.core.stored_out_dir import is_training_stored
 from leadline.compat.smdebug.core.trial_files import has_file, write_file
 from leadline.compat.smdebug.exceptions import SMDebugRuntimeError
+from leadline.config.store_uri import is_uri
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
 from leadline.store.run_state import read_status
@@ -22,10 +24,16 @@ _GRACE: Final = "rule_stop_grace_time_secs"
 
 
 def has_training_ended(trial_prefix: str | os.PathLike[str]) -> bool:
-    """Return whether a trial or a run is at a path, and nothing more will be saved there."""
+    """Return whether a trial or a run is at a path or in S3, and nothing more will be saved there.
+
+    Raises:
+        SMDebugRuntimeError: The store cannot be read.
+    """
     path = os.fspath(trial_prefix)
     if has_file(os.path.join(path, END_FILE)):
         return True
+    if is_uri(path):
+        return is_training_stored(path)
     return os.path.exists(os.path.join(path, layout.MANIFEST)) and read_status(path).status in JOB_ENDED
 
 

@@ -20,7 +20,7 @@ PYTHONS = {
     "mxnet": MXNET,
     "xgboost": str(VENVS / "trees" / "bin" / "python"),
 }
-TRAININGS = {"torch": 7, "keras": 3, "jax": 5, "mxnet": 3, "xgboost": 3}
+TRAININGS = {"torch": 7, "keras": 3, "jax": 6, "mxnet": 3, "xgboost": 3}
 
 pytestmark = pytest.mark.slow
 

@@ -114,6 +114,10 @@ def jax() -> list[int]:
             params, state, _ = step(params, state, x, y)
             if at % 20 == 19:  # a projection of the weights between two steps begins no training
                 params = jax.tree.map(lambda weight: jnp.clip(weight, -3, 3), params)
+    params = params | {"last": fresh(0)["last"]}  # the trained layer below a new head, with a new optimizer
+    state = adam.init(params)
+    for x, y in batches():
+        params, state, _ = step(params, state, x, y)
     for fold in range(2):
         params = fresh(fold)
         for x, y in batches():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
@@ -15,59 +16,89 @@ _MIN_LINKS: Final = 10
 """Steps in a row that must have passed on their parameters for a new start to show without a count."""
 
 
-class Chain:
-    """Follows one array of the parameters from the result of each step to the arguments of the next.
+@dataclass(slots=True)
+class _Link:
+    """An array that a step has returned and the next one was given."""
 
-    Another training begins with parameters that are no result of the last step, if the optimizer counts no step yet.
-    A script whose optimizer does not count may change its parameters between steps (averages, projections): there
-    they must have been passed on for a while.
+    taken: LossPlace
+    """Its place among the arguments."""
+    given: LossPlace
+    """Its place in the result."""
+    left: weakref.ref[Any] | None
+    """The array that the last step has returned; None: none is there any more."""
+
+    def holds(self, arguments: Any) -> bool:
+        """Return whether a step is given the array that the last one has returned."""
+        left = self.left() if self.left is not None else None
+        return left is not None and _at(self.taken, arguments) is left
+
+    def follow(self, result: Any) -> None:
+        """Remember what a step has returned."""
+        array = _at(self.given, result)
+        self.left = weakref.ref(array) if isinstance(array, jax.Array) else None
+
+
+class Chain:
+    """Follows two arrays from the result of each step to the arguments of the next: the first and the last one.
+
+    The first is of the parameters, the last usually of the optimizer's state. Another training begins with another
+    first array, or only another last one where a part of the model and the optimizer are new, if the optimizer counts
+    no step yet. A script whose optimizer does not count may change its parameters between steps (averages,
+    projections): there they must have been passed on for a while.
     """
 
     def __init__(self) -> None:
-        self._taken: LossPlace | None = None
-        """The place of the array among the arguments; None: not known yet."""
-        self._given: LossPlace | None = None
-        """Its place in the result."""
-        self._left: weakref.ref[Any] | None = None
-        """The array that the last step has returned."""
+        self._first: _Link | None = None
+        """None: not known yet."""
+        self._last: _Link | None = None
+        """None: not known, or not passed on at every step."""
         self._results: list[tuple[LossPlace, weakref.ref[Any]]] = []
-        """All arrays that it has returned, until the place is known."""
+        """All arrays that the last step has returned, until two are known that the next one is given."""
         self._links = 0
 
     def is_linked(self, arguments: Any) -> bool:
-        """Return whether the parameters of a step are those that the last one has returned."""
-        left = self._left() if self._left is not None else None
-        return left is not None and self._taken is not None and _at(self._taken, arguments) is left
+        """Return whether a step is given what the last one has returned."""
+        first, last = self._first, self._last
+        return first is not None and first.holds(arguments) and (last is None or last.holds(arguments))
 
     def begins_another(self, arguments: Any) -> bool:
         """Return whether a step begins another training; called before each step that is not deferred."""
-        if self._taken is None:
+        first = self._first
+        if first is None:
             self._find(arguments)
             return False
-        if self._left is None or self.is_linked(arguments):
+        if first.left is None or self.is_linked(arguments):
             return False
         count = counted_steps(arguments)
+        if first.holds(arguments):
+            if count != 0:
+                self._last = None  # the script itself changes it between steps
+            return count == 0
         is_new = count == 0 or (count is None and self._links >= _MIN_LINKS)
         self._links = 0
         return is_new
 
     def end_step(self, result: Any) -> None:
         """Remember what a step has returned."""
-        if self._given is not None:
-            array = _at(self._given, result)
-            self._left = weakref.ref(array) if isinstance(array, jax.Array) else None
-            self._links += 1
-        else:
+        if self._first is None:
             self._results = [(place, weakref.ref(leaf)) for place, leaf in _arrays(result)]
+            return
+        self._first.follow(result)
+        if self._last is not None:
+            self._last.follow(result)
+        self._links += 1
 
     def _find(self, arguments: Any) -> None:
-        """Find an array that the last step has returned among the arguments of this one."""
+        """Find the arrays that the last step has returned among the arguments of this one."""
         returned = {id(array): place for place, reference in self._results if (array := reference()) is not None}
-        for place, leaf in _arrays(arguments):
-            if id(leaf) in returned:
-                self._taken, self._given, self._left = place, returned[id(leaf)], weakref.ref(leaf)
-                self._results = []
-                return
+        found = [
+            _Link(place, returned[id(leaf)], weakref.ref(leaf))
+            for place, leaf in _arrays(arguments)
+            if id(leaf) in returned
+        ]
+        if found:
+            self._first, self._last = found[0], found[-1]
+            self._results = []
 
 
 def _arrays(tree: Any) -> Sequence[tuple[LossPlace, Any]]:

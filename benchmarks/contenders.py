@@ -246,8 +246,8 @@ class LeadlineRun(Leadline):
     """Steps trained before a block begins."""
 
     def open(self, folder: Path, workload: Workload) -> Workload:
-        from leadline.config.resolve import prepare
         from leadline.config.run_config import RunConfig
+        from leadline.launch.prepare import prepare
         from leadline.training.session import api
 
         command = ["train.py"]

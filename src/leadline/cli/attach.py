@@ -10,9 +10,9 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import LeadlineError, RunNotWritableError
+from leadline.launch.prepare import become_agent, prepare
 
 
 def attach(

@@ -9,9 +9,9 @@ from typing import Annotated
 
 import typer
 
-from leadline.config.resolve import become_agent, prepare
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
+from leadline.launch.prepare import become_agent, prepare
 
 
 def demo(

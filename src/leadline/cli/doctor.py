@@ -21,11 +21,11 @@ from leadline.cli.console import console, echo_json
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
 from leadline.config.capture import parse_capture
-from leadline.config.resolve import resolve
 from leadline.config.run_config import RunConfig, runs_root
 from leadline.config.secrets import scrub_command
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.rule_plan import resolve_rule
+from leadline.launch.resolve import resolve
 from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import open_run
 from leadline.records.manifest import Manifest, RuleSpec

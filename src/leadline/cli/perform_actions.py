@@ -16,13 +16,13 @@ from leadline.actions import registry
 from leadline.cli.table import print_lines
 from leadline.config.options import ActionEntry, parse_action
 from leadline.config.parameters import parameter_types
-from leadline.config.resolve import base_of
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.action_dispatcher import display_name
 from leadline.judge.action_resolution import check_action, check_triggers, distinct_actions, resolve_action
 from leadline.judge.action_worker import ActionWorker
 from leadline.judge.rule_plan import named
+from leadline.launch.resolve import base_of
 from leadline.records.manifest import ActionSpec
 from leadline.records.names import EVERY_RULE
 from leadline.records.notification import Notification

@@ -13,15 +13,16 @@ import typer
 from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
 from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
 from leadline.compat.smdebug.trial_naming import name_as_hooks_do
-from leadline.config.join import prepare_found, prepare_joint
-from leadline.config.joint_resume import resume_joint
 from leadline.config.launcher import job_name
-from leadline.config.resolve import become_agent, check_resume_step, prepare, resume_run
-from leadline.config.restore import restore_run
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.config.trust import digest_of_run, trust_now
 from leadline.errors import ConfigurationError, closest
+from leadline.launch.join import prepare_found, prepare_joint
+from leadline.launch.prepare import become_agent, prepare
+from leadline.launch.restore import restore_run
+from leadline.launch.resume import check_resume_step, resume_run
+from leadline.launch.resume_from_store import resume_joint
 from leadline.reader.find_runs import find_run, read_manifest
 from leadline.records.names import SMDEBUG
 from leadline.store import layout

@@ -15,9 +15,9 @@ from leadline.compat.smdebug.exceptions import SMDebugError
 from leadline.compat.smdebug.profiler_settings import profile_windows
 from leadline.compat.smdebug.rule_configs import OTHER_TRIAL, is_rule_parameter, parse_actions, rule_parameters
 from leadline.config.options import ActionEntry
-from leadline.config.resolve import resolve
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
+from leadline.launch.resolve import resolve
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import JOB
 from leadline.records.plan import CaptureItem

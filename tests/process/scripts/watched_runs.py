@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterator, Sequence
 
 from leadline.config.presets import merge, preset_items
-from leadline.config.resolve import prepare
 from leadline.config.run_config import DEFAULT_BUDGET, RunConfig, parse_budget
 from leadline.judge.rule_plan import default_rules, plan, resolve_rules
+from leadline.launch.prepare import prepare
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules.registry import BUILT_IN
 from leadline.store.run_state import create_run, read_status, write_status

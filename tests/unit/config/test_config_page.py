@@ -13,10 +13,10 @@ import pytest
 from leadline.actions import registry as actions
 from leadline.actions.action import Action
 from leadline.config.capture import CAPTURE_KEYS
-from leadline.config.resolve import prepare
 from leadline.config.restriction import trust_file
 from leadline.config.run_config import DEFAULTS, RunConfig
 from leadline.config.toml_file import KEYS, PRESET_KEYS, from_table
+from leadline.launch.prepare import prepare
 from leadline.reader.find_runs import read_manifest
 from leadline.records.names import PRESETS
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from leadline.config.presets import preset_items
-from leadline.config.resolve import prepare
 from leadline.config.run_config import DEFAULTS, INTERVALS_MS, RunConfig
 from leadline.hook import Hook
+from leadline.launch.prepare import prepare
 from leadline.reader.find_runs import read_manifest
 from leadline.records.plan import CaptureItem
 from leadline.statistics.definitions import BASIC, CORE

@@ -26,7 +26,6 @@ from leadline.actions.run_command import RunCommand
 from leadline.actions.webhook import Webhook
 from leadline.config.options import format_spec, format_value
 from leadline.config.parameters import parameter_types
-from leadline.config.resolve import prepare, resolve
 from leadline.config.run_config import RunConfig
 from leadline.config.secrets import refuse_literal
 from leadline.config.toml_file import from_table, to_toml
@@ -34,6 +33,8 @@ from leadline.dashboard.pages.configure import from_form
 from leadline.errors import ConfigurationError
 from leadline.hook import Hook
 from leadline.judge.rule_plan import resolve_rule
+from leadline.launch.prepare import prepare
+from leadline.launch.resolve import resolve
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.rules import registry as rules
@@ -123,7 +124,7 @@ def from_command_line(config: RunConfig) -> RunConfig:
 
 
 def manifest_of(config: RunConfig) -> Manifest:
-    with mock.patch("leadline.config.resolve.check_runs"):  # the runs to compare with do not exist
+    with mock.patch("leadline.launch.resolve.check_runs"):  # the runs to compare with do not exist
         return resolve(config, "/nowhere/run")
 
 

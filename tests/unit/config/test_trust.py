@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from leadline.cli.trust import trust
-from leadline.config.resolve import prepare
 from leadline.config.run_config import RunConfig
+from leadline.launch.prepare import prepare
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import Manifest
 

@@ -16,13 +16,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from leadline.config.resolve import prepare, resolve
 from leadline.config.restriction import trust_file
 from leadline.config.run_config import RunConfig
 from leadline.config.toml_file import from_table, from_toml, to_toml
 from leadline.dashboard.pages.configure import COLLECTIONS, from_form
 from leadline.dashboard.rule_forms import rule_choices
 from leadline.judge.rule_plan import default_rules
+from leadline.launch.prepare import prepare
+from leadline.launch.resolve import resolve
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.testing.runs import Capture, RunWriter

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 import leadline
-from leadline.config.resolve import prepare, resume_run
 from leadline.config.run_config import RunConfig
 from leadline.errors import NewerRunError
+from leadline.launch.prepare import prepare
+from leadline.launch.resume import resume_run
 from leadline.store import layout
 from leadline.testing.runs import RunWriter
 

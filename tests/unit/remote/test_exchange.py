@@ -11,8 +11,8 @@ from obstore.store import MemoryStore
 import leadline
 from leadline.agent.election import SILENT_SECONDS, Election
 from leadline.agent.run_documents import RunDocuments
-from leadline.config.resolve import resume_run
 from leadline.errors import ConfigurationError, RunExistsError
+from leadline.launch.resume import resume_run
 from leadline.records.documents import NodeDocument
 from leadline.records.incarnations import Incarnation, Incarnations
 from leadline.records.request import SetInterval

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from obstore.store import MemoryStore
 
-from leadline.config.resolve import prepare
 from leadline.config.run_config import RunConfig, parse_size
 from leadline.errors import ConfigurationError
+from leadline.launch.prepare import prepare
 from leadline.remote.object_store import ObjectStore, StoreError
 from leadline.remote.upload import Upload
 from leadline.store import layout

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from leadline.compat.smdebug.profiler_settings import profile_windows
 from leadline.config.capture import parse_capture
 from leadline.config.options import parse_rule
-from leadline.config.resolve import resolve
 from leadline.errors import ConfigurationError
+from leadline.launch.resolve import resolve
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.serve.run_configuration import (
     capture_items,

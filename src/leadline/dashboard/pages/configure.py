@@ -18,7 +18,6 @@ from leadline.actions.registry import BUILT_IN, find_action
 from leadline.config.capture import capture_item
 from leadline.config.options import ActionEntry, format_value, parse_action
 from leadline.config.presets import FIRST_STEPS
-from leadline.config.resolve import resolve
 from leadline.config.run_config import DEFAULT_BUDGET, LIGHT_BUDGET, RunConfig
 from leadline.config.toml_file import to_toml
 from leadline.dashboard.page import open_run, render, site
@@ -26,6 +25,7 @@ from leadline.dashboard.rule_forms import RuleChoice, rule_choices
 from leadline.errors import ConfigurationError, LeadlineError, located
 from leadline.judge.action_resolution import default_statuses
 from leadline.judge.rule_plan import default_rules
+from leadline.launch.resolve import resolve
 from leadline.reader.run import Run
 from leadline.records.describe import interval as format_interval
 from leadline.records.documents import WorkerDocument

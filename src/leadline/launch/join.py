@@ -8,10 +8,11 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from leadline.config.resolve import base_of, check_name, prepare
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import RunExistsError
+from leadline.launch.prepare import check_name, prepare
+from leadline.launch.resolve import base_of
 from leadline.reader import liveness
 from leadline.remote.claim import RunOverError
 from leadline.store import layout

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from leadline.config.resolve import prepare
 from leadline.config.restriction import trust_file
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
+from leadline.launch.prepare import prepare
 from leadline.reader.find_runs import read_manifest
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.store.documents import read_document, write_document

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from obstore.store import MemoryStore
 
-from leadline.config import joint_resume
-from leadline.config.joint_resume import resume_joint
 from leadline.errors import RunExistsError, RunNotFoundError, RunNotWritableError
+from leadline.launch import resume_from_store
+from leadline.launch.resume_from_store import resume_joint
 from leadline.remote import claim
 from leadline.remote.claim import RunInterruptedError, RunOverError, RunResumedError, enter_uploaded_run
 from leadline.remote.exchange import Exchange
@@ -75,7 +75,7 @@ class Job:
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    monkeypatch.setattr(joint_resume, "_POLL_SECONDS", 0.02)
+    monkeypatch.setattr(resume_from_store, "_POLL_SECONDS", 0.02)
     monkeypatch.setattr(claim, "_WATCH_SECONDS", 0.5)
     monkeypatch.setattr(claim, "_WATCH_POLL_SECONDS", 0.02)
     return Job(tmp_path)
@@ -141,7 +141,7 @@ def test_a_run_directory_that_others_have_gone_on_without_is_not_uploaded(job: J
 def test_a_claim_that_came_to_nothing_is_replaced(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(job.backend)
     store.put(layout.term(2), encode(Term(2, "z", 1, 1)))
-    monkeypatch.setattr(joint_resume, "_TIMEOUT_SECONDS", 0.1)
+    monkeypatch.setattr(resume_from_store, "_TIMEOUT_SECONDS", 0.1)
     run = job.resume("a")
     assert (read_incarnations(run).number, latest_term(run).number) == (1, 3)
 
@@ -151,7 +151,7 @@ def test_a_node_that_cannot_begin_takes_its_claim_back(job: Job, monkeypatch: py
         raise RunNotWritableError("the run cannot be written")
 
     with monkeypatch.context() as patched:
-        patched.setattr(joint_resume, "fetch_run", fail)
+        patched.setattr(resume_from_store, "fetch_run", fail)
         with pytest.raises(RunNotWritableError):
             job.resume("c")
     assert not os.path.exists(job.path("c"))

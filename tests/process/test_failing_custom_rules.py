@@ -10,6 +10,7 @@ import pytest
 from amazon import CREDENTIALS, REGION
 from serving import BUCKET, Server, Store, create, ended, rule, s3_store
 
+from leadline.records.manifest import Manifest
 from leadline.serve import custom_rules
 from leadline.serve.custom_rules import CustomRules
 from leadline.serve.engine import end_with_parent
@@ -70,7 +71,9 @@ def test_each_failure_is_the_result_of_its_rule(store: Store, tmp_path: Path, mo
     monkeypatch.setattr(custom_rules, "_GRACE_SECONDS", 0.1)
     folder = JobFolder(str(tmp_path), "job")
     request = {"DebugRuleConfigurations": ROWS}
-    folder.write_specification(JobSpecification("job", "arn", REGION, request, {}))
+    folder.write_specification(
+        JobSpecification("job", "arn", REGION, request, Manifest("job", folder.run, (), 0, ""), {})
+    )
     RunWriter(Path(folder.run)).end()
     rules = CustomRules(folder, request, end_with_parent)
     rules.start()

@@ -7,11 +7,10 @@ import os
 import sys
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
-from leadline.config.run_config import RunConfig
-from leadline.errors import LeadlineError, RunNotWritableError
+from leadline.errors import ConfigurationError, LeadlineError, RunNotWritableError
+from leadline.launch.document import read_document
 from leadline.launch.prepare import become_agent, prepare
 
 
@@ -19,11 +18,13 @@ def attach(
     pid: Annotated[int, typer.Option(help="Process id of the training.")],
     lock: Annotated[int | None, typer.Option(help="File descriptor that holds the node's lock.")] = None,
 ) -> None:
-    """Read a run configuration as JSON from standard input, create the run, print its path, and monitor the process."""
-    given: dict[str, Any] = json.loads(sys.stdin.read())
+    """Read the configuration of a run from standard input, create the run, print its path, and monitor the process."""
     try:
-        path = prepare(msgspec.convert(given["config"], RunConfig), given["command"], is_attached=True)
-    except (LeadlineError, msgspec.ValidationError) as error:
+        document = read_document(sys.stdin.buffer.read(), "standard input")
+        if document.config is None:
+            raise ConfigurationError("standard input: a process that runs already needs the field config")
+        path = prepare(document.config, document.command, is_attached=True)
+    except LeadlineError as error:
         _answer({"error": str(error), "is_unwritable": isinstance(error, RunNotWritableError)})
         raise typer.Exit(2) from None
     _answer({"run": path})

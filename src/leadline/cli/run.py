@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Final, NoReturn
 
 import typer
 
@@ -18,8 +18,9 @@ from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.config.trust import digest_of_run, trust_now
 from leadline.errors import ConfigurationError, closest
+from leadline.launch.document import read_document
 from leadline.launch.join import prepare_found, prepare_joint
-from leadline.launch.prepare import become_agent, prepare
+from leadline.launch.prepare import become_agent, prepare, prepare_resolved
 from leadline.launch.restore import restore_run
 from leadline.launch.resume import check_resume_step, resume_run
 from leadline.launch.resume_from_store import resume_joint
@@ -28,6 +29,8 @@ from leadline.records.names import SMDEBUG
 from leadline.store import layout
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 from leadline.training.bootstrap import SITE
+
+_STANDARD_INPUT: Final = "-"
 
 
 def run(
@@ -56,7 +59,10 @@ def run(
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option(help="Configuration file, or a run whose configuration to reuse; default: ./leadline.toml."),
+        typer.Option(
+            help="Configuration file, a run whose configuration to reuse, or - for JSON on standard input; "
+            "default: ./leadline.toml."
+        ),
     ] = None,
     preset: Annotated[
         str | None,
@@ -126,15 +132,14 @@ def run(
     if not command:
         raise ConfigurationError("no command given; for example: leadline run train.py")
     launched = resolve_command(command)
-    if trust_run and resume is None and (config is None or config.endswith(".toml")):
+    if trust_run and resume is None and (config in (None, _STANDARD_INPUT) or config.endswith(".toml")):
         raise ConfigurationError("--trust-run needs a run: --resume RUN, or --config RUN")
     if smdebug:
         os.environ[SMDEBUG] = "1"
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
-        if smdebug:
-            os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, os.environ.get("PYTHONPATH"))))
-        os.execvp(launched[0], launched)
-    configured = read_profiler_settings() if smdebug and resume is None else ProfilerSettings()
+        _become_command(launched, config, with_smdebug=smdebug)
+    is_configured = resume is not None or config == _STANDARD_INPUT
+    configured = read_profiler_settings() if smdebug and not is_configured else ProfilerSettings()
     options = RunConfig.from_options(
         name=name,
         out=out,
@@ -169,10 +174,34 @@ def run(
     become_agent(run, ["--", *launched])
 
 
+def _become_command(command: list[str], config: str | None, *, with_smdebug: bool) -> NoReturn:
+    """Replace this process by the command, without Leadline; the command does not read our configuration."""
+    if config == _STANDARD_INPUT:
+        sys.stdin.buffer.read()
+    if with_smdebug:
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (SITE, os.environ.get("PYTHONPATH"))))
+    os.execvp(command[0], command)
+
+
 def _prepared(options: RunConfig, command: list[str], join: str | None, *, is_alone: bool) -> str:
-    """Create the run, or join that of the other nodes; return its directory."""
+    """Create the run, or join that of the other nodes; return its directory.
+
+    Raises:
+        LeadlineError: The configuration is invalid.
+    """
+    if options.config == _STANDARD_INPUT:
+        document = read_document(sys.stdin.buffer.read(), "--config -")
+        options = replace(options, config=None)
+        if document.manifest is not None:
+            if join is not None or options != RunConfig.from_options():
+                raise ConfigurationError("--config - has a manifest, which is complete; leave out the other options")
+            return prepare_resolved(document.manifest, command, is_shared=document.is_shared)
+        assert document.config is not None
+        options = document.config.overridden_by(options)
     if join is not None:
         return prepare_joint(options, command, join)
+    if options.at is not None:
+        return prepare(options, command)
     found = None if is_alone else job_name(os.environ, command, os.uname().nodename)
     if found is None:
         return prepare(options, command)

@@ -112,13 +112,21 @@ def merge(
     An item of a rule without a schedule inherits the schedules of the preset and the options for its collection.
 
     Args:
-        root: The runs directory; the run may use a tenth of the free space there.
+        root: The runs directory; see ``with_limits``.
         budget: The maximum share of the step time; None: no limit.
     """
     base = [*preset, *options]
     resolved = [item for needed in rules for item in _inherit(needed, base)]
-    disk_bytes = _free_bytes(root) // 10
-    return CapturePlan(items=(*base, *resolved), host_bytes=_host_bytes(), disk_bytes=disk_bytes, budget=budget)
+    return with_limits(CapturePlan(items=(*base, *resolved), budget=budget), root)
+
+
+def with_limits(plan: CapturePlan, root: str) -> CapturePlan:
+    """Return a plan with the limits of memory and disk that follow from this machine.
+
+    Args:
+        root: The runs directory; the run may use a tenth of the free space there.
+    """
+    return replace(plan, host_bytes=_host_bytes(), disk_bytes=_free_bytes(root) // 10)
 
 
 def _inherit(needed: CaptureItem, base: Iterable[CaptureItem]) -> list[CaptureItem]:

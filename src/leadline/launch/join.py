@@ -6,19 +6,13 @@ import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import RunExistsError
-from leadline.launch.prepare import check_name, prepare
+from leadline.launch.prepare import check_joinable, check_name, is_over, prepare
 from leadline.launch.resolve import base_of
-from leadline.reader import liveness
 from leadline.remote.claim import RunOverError
-from leadline.store import layout
-from leadline.store.upload_state import read_upload
-
-_OVER: Final = ("Completed", "Stopped")
 
 
 def prepare_joint(config: RunConfig, command: Sequence[str], name: str) -> str:
@@ -36,10 +30,7 @@ def prepare_joint(config: RunConfig, command: Sequence[str], name: str) -> str:
         root, _, name = place.rpartition("/")
         config = replace(config, out=root)
     path = _path(config, name)
-    if _is_over(path):
-        raise RunExistsError(
-            f"the run at {path} has ended ({liveness.effective_status(path)}) and cannot be joined; give another name"
-        )
+    check_joinable(path)
     return prepare(replace(config, at=path), command)
 
 
@@ -53,7 +44,7 @@ def prepare_found(config: RunConfig, command: Sequence[str], name: str) -> str:
     """
     first = _path(config, name)
     for path in (first, *(f"{first}-{count}" for count in range(2, 10_000))):
-        if not _is_over(path):
+        if not is_over(path):
             with suppress(RunOverError):  # as the store tells
                 return prepare(replace(config, at=path), command)
     raise RunExistsError(f"10,000 runs of the name {name} exist below {os.path.dirname(first)}")
@@ -65,10 +56,3 @@ def _path(config: RunConfig, name: str) -> str:
     check_name(name, "--join")
     root = runs_root(config.out or base_of(config).out, can_be_remote=True)
     return os.path.join(spool_root() if is_uri(root) else os.path.abspath(os.path.expanduser(root)), name)
-
-
-def _is_over(path: str) -> bool:
-    """Return whether a run has ended; of one that nodes join through a store, the store tells."""
-    if read_upload(path).is_joint:
-        return False
-    return layout.is_run(path) and liveness.effective_status(path) in _OVER

@@ -16,6 +16,7 @@ from importlib import metadata
 from typing import Final
 
 from leadline.config import trust
+from leadline.config.presets import with_limits
 from leadline.config.run_config import (
     RunConfig,
     parse_size,
@@ -37,13 +38,16 @@ from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.records.version import __version__
 from leadline.remote.claim import RunInterruptedError, RunResumedError, create_uploaded_run, enter_uploaded_run
+from leadline.store import layout
 from leadline.store.disk_bound import DiskBound, write_disk_bound
 from leadline.store.incarnations import continue_samples
 from leadline.store.run_state import create_run, join_run
-from leadline.store.upload_state import DEFAULT_MAX_BYTES
+from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 
 _RESUMED: Final = ("Interrupted", "Failed")
 """A run that has ended in one of these ways continues when a process joins it."""
+_OVER: Final = ("Completed", "Stopped")
+"""A run that has ended in one of these ways cannot be joined."""
 
 
 def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = False) -> str:
@@ -74,30 +78,94 @@ def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = Fa
     spool = spool_root() if is_remote else os.path.abspath(os.path.expanduser(root))
     path = config.at or _new_run_path(spool, config.name, command, is_shared=is_remote)
     manifest = resolve(config, path, base)
-    try_actions(manifest.actions)
-    manifest = replace(
-        manifest, command=scrub_command(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
-    )
     if is_remote or max_bytes is not None:  # what was removed does not count against the free space at the start
         manifest = replace(manifest, plan=replace(manifest.plan, disk_bytes=None))
-    is_shared, has_created = config.at is not None, True
-    if is_remote and is_shared:
-        try:
-            path = enter_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
-        except (RunInterruptedError, RunResumedError):
-            path = resume_joint(path, f"{root}/{os.path.basename(path)}", max_bytes=spool_bytes)
-    elif is_remote:
-        create_uploaded_run(path, root, manifest, max_bytes=spool_bytes)
-    elif is_shared:
+    manifest = _started(manifest, command)
+    if is_remote:
+        path = _create_in_store(manifest, root, spool_bytes, is_shared=config.at is not None)
+        _remember(manifest)
+    elif _create(manifest, is_shared=config.at is not None) and max_bytes is not None:
+        write_disk_bound(path, DiskBound(max_bytes))
+    return path
+
+
+def prepare_resolved(manifest: Manifest, command: Sequence[str], *, is_shared: bool) -> str:
+    """Create the run of a configuration that another process has resolved, on this or on another machine.
+
+    Args:
+        manifest: What ``resolve`` has returned.
+        is_shared: Whether other processes may create the run, too.
+    Returns:
+        The absolute path of the run.
+    Raises:
+        LeadlineError: The run cannot be created or joined.
+    """
+    path = manifest.uri
+    if is_shared:
+        check_joinable(path)
+    manifest = replace(manifest, plan=with_limits(manifest.plan, os.path.dirname(path)))
+    _create(_started(manifest, command), is_shared=is_shared)
+    return path
+
+
+def _started(manifest: Manifest, command: Sequence[str]) -> Manifest:
+    """Return a manifest with what belongs to this execution; its actions are tried.
+
+    Raises:
+        ConfigurationError: An action cannot be performed.
+    """
+    try_actions(manifest.actions)
+    return replace(
+        manifest, command=scrub_command(command), started_ns=time.time_ns(), folder=os.getcwd(), versions=_versions()
+    )
+
+
+def _create(manifest: Manifest, *, is_shared: bool) -> bool:
+    """Create the run directory; one that other processes may create is joined, and resumed if it was interrupted.
+
+    Returns:
+        Whether this process has created it.
+    """
+    path, has_created = manifest.uri, True
+    if is_shared:
         has_created = join_run(path, manifest)
     else:
         create_run(path, manifest)
     _remember(manifest)
-    if has_created and max_bytes is not None and not is_remote:
-        write_disk_bound(path, DiskBound(max_bytes))
     if not has_created:
         _continue_if_ended(path)
-    return path
+    return has_created
+
+
+def _create_in_store(manifest: Manifest, root: str, max_bytes: int, *, is_shared: bool) -> str:
+    """Create a run in an object store, join it, or resume it; return the run directory of this node."""
+    path = manifest.uri
+    if not is_shared:
+        create_uploaded_run(path, root, manifest, max_bytes=max_bytes)
+        return path
+    try:
+        return enter_uploaded_run(path, root, manifest, max_bytes=max_bytes)
+    except (RunInterruptedError, RunResumedError):
+        return resume_joint(path, f"{root}/{os.path.basename(path)}", max_bytes=max_bytes)
+
+
+def check_joinable(path: str) -> None:
+    """Raise an error if a run has ended, so that no process can join it.
+
+    Raises:
+        RunExistsError: It has ended.
+    """
+    if is_over(path):
+        raise RunExistsError(
+            f"the run at {path} has ended ({liveness.effective_status(path)}) and cannot be joined; give another name"
+        )
+
+
+def is_over(path: str) -> bool:
+    """Return whether a run has ended and is not resumed by joining it; for one in a store, the store knows."""
+    if read_upload(path).is_joint:
+        return False
+    return layout.is_run(path) and liveness.effective_status(path) in _OVER
 
 
 def _report_left_out(base: RunConfig, given: str | None) -> None:

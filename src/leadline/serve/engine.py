@@ -6,6 +6,7 @@ import ctypes
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Final, Protocol
@@ -32,32 +33,45 @@ class Instance(Protocol):
 class JobEngine(Protocol):
     """Starts processes of jobs; they end with the process that has started them."""
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> Instance:
-        """Start a process, whose output is that of this process."""
+    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str, given: bytes) -> Instance:
+        """Start a process, whose output is that of this process.
+
+        Args:
+            given: Its standard input.
+        """
 
 
 class LocalInstance:
     """A child of this process."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: str, output: IO[bytes] | None = None
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str,
+        given: bytes,
+        output: IO[bytes] | None = None,
     ) -> None:
         """Start it in a process group of its own.
 
         Args:
+            given: Its standard input.
             output: The file of its output; None: the output of this process.
         """
-        self._process = subprocess.Popen(
-            command,
-            env=environment,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            process_group=0,
-            umask=PRIVATE_UMASK,  # that of an actor of Ray is another one
-            preexec_fn=end_with_parent,
-        )
+        with tempfile.TemporaryFile() as source:  # not a pipe: it has no bound, and the process need not read it
+            source.write(given)
+            source.seek(0)
+            self._process = subprocess.Popen(
+                command,
+                env=environment,
+                cwd=folder,
+                stdin=source,
+                stdout=output,
+                stderr=output,
+                process_group=0,
+                umask=PRIVATE_UMASK,  # that of an actor of Ray is another one
+                preexec_fn=end_with_parent,
+            )
 
     def poll(self) -> int | None:
         """Return its exit status; None while it runs."""
@@ -76,9 +90,9 @@ class LocalInstance:
 class LocalJobEngine:
     """Starts processes on this machine."""
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> LocalInstance:
+    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str, given: bytes) -> LocalInstance:
         """Start a process in a process group of its own."""
-        return LocalInstance(command, environment, folder)
+        return LocalInstance(command, environment, folder, given)
 
 
 def end_with_parent() -> None:

@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leadline.config.launch_document import LaunchDocument
 from leadline.process.interpreter import own_command, own_environment
 from leadline.serve import container
 from leadline.serve.engine import Instance, JobEngine
-from leadline.serve.job_folder import JobFolder
+from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.store.documents import make_folder
 
 _SHARDED: Final = "ShardedByS3Key"
@@ -34,9 +35,8 @@ class Instances:
 
     Args:
         engine: Starts them.
-        request: What CreateTrainingJob was given.
+        specification: The request, and the manifest of the run.
         environments: The environment of each host.
-        options: Options of ``leadline run``.
         python: The interpreter of programs in Python.
     """
 
@@ -44,24 +44,23 @@ class Instances:
         self,
         engine: JobEngine,
         folder: JobFolder,
-        request: Mapping[str, Any],
+        specification: JobSpecification,
         environments: Mapping[str, Mapping[str, str]],
-        options: Sequence[str],
         python: str,
     ) -> None:
-        name = "--name" if len(environments) == 1 else "--join"
-        place = ("--out", folder.runs, name, os.path.basename(folder.run), "--smdebug")
+        is_shared = len(environments) > 1
+        document = LaunchDocument(manifest=specification.manifest, is_shared=is_shared).encode()
         self._instances: list[Instance] = []
         self._joined = folder.joined
         for host, environment in environments.items():
             code = folder.in_container("code", host=host)
-            command = container.command(request, folder.container_of(host), python)
-            if len(environments) > 1:
+            command = container.command(specification.request, folder.container_of(host), python)
+            if is_shared:
                 command = [*_together(folder, host, len(environments)), *command]
-            words = own_command("leadline", "run", *place, *options, "--", *command)
+            words = own_command("leadline", "run", "--config", "-", "--smdebug", "--", *command)
             words = own_command("leadline.serve.opt_ml", folder.container_of(host), *words)
             own = own_environment(container.with_python(environment, python))
-            self._instances.append(engine.start(words, own, code))
+            self._instances.append(engine.start(words, own, code, document))
 
     def poll(self) -> int | None:
         """Return the exit status when all have ended: that of a failure before those of signals; None before."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.manifest import Manifest
 from leadline.serve.training_job import CustomRuleResult, JobProgress
 from leadline.store.documents import make_folder, read_document, write_document
 
@@ -35,6 +36,8 @@ class JobSpecification(StrictDocument):
     region: str
     request: dict[str, Any]
     """What CreateTrainingJob was given."""
+    manifest: Manifest
+    """That of the run, resolved from the request: without command, time and versions."""
     targets: dict[str, str]
     """See ``ServerSettings``."""
     ray: dict[str, float] | None = None

@@ -23,7 +23,7 @@ from leadline.serve.instances import Instances, share_channels
 from leadline.serve.job_folder import PRIVATE_UMASK, JobFolder
 from leadline.serve.log_times import LogTimes
 from leadline.serve.requirements import InstallationError, Packages
-from leadline.serve.run_configuration import options, other_actions, run_config, unselected_collections
+from leadline.serve.run_configuration import other_actions, unselected_collections
 from leadline.serve.s3_files import S3Files
 from leadline.serve.sampling import PROFILER, is_disabled, switch_off, was_changed
 from leadline.serve.sdk_drivers import place_drivers
@@ -150,13 +150,13 @@ class JobProcess:
         """
         if self._folder.is_stop_requested():
             return "Stopped", ""
-        self._request = self._folder.specification().request  # UpdateTrainingJob may have changed it meanwhile
+        specification = self._folder.specification()
+        self._request = specification.request  # UpdateTrainingJob may have changed it meanwhile
         for action in other_actions(self._request, self._specification.targets):
             _log(f"action {action}: not performed; see leadline serve --help")
         for collection in unselected_collections(self._request):
             _log(f"collection {collection}: it has no include_regex; only what the script adds to it is saved")
-        words = options(run_config(self._request))
-        instances = Instances(self._engine(), self._folder, self._request, environments, words, python)
+        instances = Instances(self._engine(), self._folder, specification, environments, python)
         self._enter("Training")
         self._custom_rules.start()
         self._trial.start()

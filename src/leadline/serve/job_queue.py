@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from leadline.process.interpreter import own_command, own_environment
+from leadline.records.manifest import Manifest
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.serve.rule_status import current_rules
 from leadline.serve.state_file import StateFile
@@ -84,16 +85,22 @@ class JobQueue:
         """Return the folder of a job."""
         return JobFolder(self._settings.folder, job.name)
 
-    def add(self, job: TrainingJob) -> None:
-        """Append a job to the queue."""
-        self.write_specification(job)
+    def add(self, job: TrainingJob, manifest: Manifest) -> None:
+        """Append a job to the queue.
+
+        Args:
+            manifest: That of its run, resolved from the request.
+        """
+        self.write_specification(job, manifest)
         self.change(job)
 
-    def write_specification(self, job: TrainingJob) -> None:
+    def write_specification(self, job: TrainingJob, manifest: Manifest) -> None:
         """Write what the job process reads before it starts the training."""
         settings = self._settings
         arn = settings.arn("training-job", job.name)
-        specification = JobSpecification(job.name, arn, settings.region, job.request, settings.targets, settings.ray)
+        specification = JobSpecification(
+            job.name, arn, settings.region, job.request, manifest, settings.targets, settings.ray
+        )
         self.folder(job).write_specification(specification)
 
     def change(self, job: TrainingJob) -> None:

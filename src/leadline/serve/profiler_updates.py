@@ -18,7 +18,7 @@ from leadline.serve.api_error import invalid
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.processing_operations import new_evaluation
 from leadline.serve.request_check import update_violations
-from leadline.serve.run_configuration import ConfiguredRule, check
+from leadline.serve.run_configuration import ConfiguredRule, resolved
 from leadline.serve.sampling import DEFAULT_INTERVAL_MS, INTERVAL, PROFILER, is_disabled
 from leadline.serve.service_model import refuse
 from leadline.serve.training_job import RULE_ENDED, RuleEvaluation, TrainingJob
@@ -47,7 +47,7 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     path = queue.folder(job).run
     refuse(update_violations(request, [rule.name for rule in job.rules], queue.folder(job).runs))
     try:
-        check(changed, path)
+        manifest = resolved(changed, path)
         added = [ConfiguredRule(entry, True) for entry in entries]
         if any(rule.source for rule in added):
             raise invalid("A custom rule cannot be added to a training job; give it to CreateTrainingJob.")
@@ -65,7 +65,7 @@ def update(queue: JobQueue, job: TrainingJob, request: Mapping[str, Any]) -> Non
     if is_disabled(changed):
         rules = tuple(map(disabled, rules))
     job = replace(job, request=changed, rules=rules)
-    queue.write_specification(job)
+    queue.write_specification(job, manifest)
     queue.change(job)
 
 

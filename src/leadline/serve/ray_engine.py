@@ -28,10 +28,12 @@ class InstanceActor(LocalInstance):
         log: The file to which its output is appended.
     """
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str], folder: str, log: str) -> None:
+    def __init__(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: str, given: bytes, log: str
+    ) -> None:
         devices = {name: os.environ[name] for name in _DEVICES if name in os.environ}
         with open(log, "ab") as file:
-            super().__init__(command, {**environment, **devices}, folder, file)
+            super().__init__(command, {**environment, **devices}, folder, given, file)
 
 
 class RayInstance:
@@ -81,6 +83,6 @@ class RayJobEngine:
             **resources, max_restarts=0, max_task_retries=0, scheduling_strategy="SPREAD"
         )
 
-    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str) -> RayInstance:
+    def start(self, command: Sequence[str], environment: Mapping[str, str], folder: str, given: bytes) -> RayInstance:
         """Start a process when the cluster has the resources."""
-        return RayInstance(self._remote.remote(list(command), dict(environment), folder, self._log))
+        return RayInstance(self._remote.remote(list(command), dict(environment), folder, given, self._log))

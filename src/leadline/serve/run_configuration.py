@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ from leadline.config.options import ActionEntry
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
 from leadline.launch.resolve import resolve
-from leadline.records.manifest import RuleSpec
+from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.names import JOB
 from leadline.records.plan import CaptureItem
 from leadline.rules.registry import canonical
@@ -158,15 +158,17 @@ def run_config(request: Mapping[str, Any]) -> RunConfig:
     )
 
 
-def check(request: Mapping[str, Any], run: str) -> None:
-    """Check rules, collections and profile windows of a request, except custom rules, whose files are not here yet.
+def resolved(request: Mapping[str, Any], run: str) -> Manifest:
+    """Return the manifest of the run of a job: what its process hands over to ``leadline run``.
+
+    Rules, collections and profile windows are checked, except custom rules, whose files are not here yet.
 
     Args:
         run: The run directory of the job, beside those of the jobs that rules compare with.
     Raises:
         LeadlineError: One is invalid, or a rule compares with a job that there is not.
     """
-    resolve(run_config(request), run)
+    return resolve(run_config(request), run)
 
 
 def other_actions(request: Mapping[str, Any], targets: Iterable[str]) -> list[str]:
@@ -211,8 +213,3 @@ def unselected_collections(request: Mapping[str, Any]) -> list[str]:
     settings = parse_settings(request.get("DebugHookConfig", {}), DEFAULT_INTERVAL)
     steps = settings.hook["save_config"]
     return [entry.name for entry in settings.collections if next(collection_items(entry, steps, None), None) is None]
-
-
-def options(config: RunConfig) -> Sequence[str]:
-    """Return a configuration as options of ``leadline run``."""
-    return [*config.to_options(), *(word for window in config.profile for word in ("--profile", window))]

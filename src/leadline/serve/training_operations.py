@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
+from leadline.records.manifest import Manifest
 from leadline.serve import rule_messages
 from leadline.serve.algorithms.images import check_algorithm
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
@@ -17,7 +18,7 @@ from leadline.serve.listing import Entry, listed
 from leadline.serve.processing_operations import new_evaluation
 from leadline.serve.profiler_updates import disabled, update
 from leadline.serve.request_check import job_violations
-from leadline.serve.run_configuration import check, configured_rules
+from leadline.serve.run_configuration import configured_rules, resolved
 from leadline.serve.service_model import refuse
 from leadline.serve.topics import Topics
 from leadline.serve.training_description import describe
@@ -45,7 +46,7 @@ class TrainingOperations:
         name = request["TrainingJobName"]
         if self._queue.find(name) is not None:
             raise ApiError(IN_USE, f"Job name must be unique, and there is already a training job {name}")
-        _check(request, self._queue.settings)
+        manifest = _check(request, self._queue.settings)
         tags = {tag["Key"]: tag["Value"] for tag in request.pop("Tags", ())}
         now = time.time_ns()
         rules = tuple(
@@ -55,7 +56,7 @@ class TrainingOperations:
         )
         rule_messages.subscribe(self._topics, configured_rules(request))
         job = TrainingJob(name, request, (created(now),), now, rules=rules, tags=tags)
-        self._queue.add(job)
+        self._queue.add(job, manifest)
         self._queue.advance()
         return {"TrainingJobArn": self._arn(job)}
 
@@ -135,8 +136,8 @@ def _tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"Key": key, "Value": value} for key, value in tags.items()]
 
 
-def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
-    """Refuse a job that cannot run here.
+def _check(request: Mapping[str, Any], settings: ServerSettings) -> Manifest:
+    """Refuse a job that cannot run here; return the manifest of its run.
 
     Raises:
         ApiError: It needs what there is not, or its program, rules or collections are invalid.
@@ -158,6 +159,6 @@ def _check(request: Mapping[str, Any], settings: ServerSettings) -> None:
             raise invalid(f"channel {channel['ChannelName']}: only an S3DataSource with an S3Prefix is supported")
     try:
         check_algorithm(request)
-        check(request, folder.run)
+        return resolved(request, folder.run)
     except LeadlineError as error:
         raise invalid(str(error)) from None

@@ -33,6 +33,7 @@ from leadline.dashboard.pages.configure import from_form
 from leadline.errors import ConfigurationError
 from leadline.hook import Hook
 from leadline.judge.rule_plan import resolve_rule
+from leadline.launch.document import read_document
 from leadline.launch.prepare import prepare
 from leadline.launch.resolve import resolve
 from leadline.reader.find_runs import read_manifest
@@ -97,11 +98,13 @@ ACTIONS = instances([actions.find_action(name) for name in sorted(actions.BUILT_
 
 def watched(**options: Any) -> RunConfig:
     """The configuration that ``leadline attach`` receives from ``watch``."""
-    process = mock.Mock(communicate=mock.Mock(return_value=('{"run": "/nowhere"}\n', None)))
+    process = mock.Mock(communicate=mock.Mock(return_value=(b'{"run": "/nowhere"}\n', None)))
     with mock.patch("subprocess.Popen", return_value=process), mock.patch("leadline.training.session.api.start"):
         watch(**options)
     (sent,) = process.communicate.call_args.args
-    return msgspec.convert(json.loads(sent)["config"], RunConfig)
+    config = read_document(sent, "standard input").config
+    assert config is not None
+    return config
 
 
 def reused(config: RunConfig) -> RunConfig:

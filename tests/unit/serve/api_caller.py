@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from leadline.records.manifest import Manifest
 from leadline.serve.app import ApiService
 from leadline.serve.job_queue import JobQueue, ServerSettings
 from leadline.serve.signature import SignedRequest
@@ -53,6 +54,7 @@ CREATE: dict[str, Any] = {
     ],
     "Tags": [{"Key": "team", "Value": "vision"}],
 }
+MANIFEST = Manifest("first", "/nowhere/first", (), 0, "")
 
 
 @dataclass

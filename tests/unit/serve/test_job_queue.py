@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from api_caller import CREATE, server_settings
+from api_caller import CREATE, MANIFEST, server_settings
 
 from leadline.errors import ConfigurationError
 from leadline.serve.job_queue import JobQueue, created
@@ -40,7 +40,7 @@ def progress(*statuses: str, status: str = "InProgress", failure: str = "") -> J
 def test_jobs_are_there_after_a_restart_in_their_order(tmp_path: Path) -> None:
     with queue_of(tmp_path) as queue:
         for number, name in enumerate(("c", "a", "b")):
-            queue.add(new_job(name, number))
+            queue.add(new_job(name, number), MANIFEST)
         before = queue.jobs()
     with queue_of(tmp_path) as queue:
         assert queue.jobs() == before
@@ -64,7 +64,7 @@ def test_another_file_is_not_taken_for_the_state(tmp_path: Path, content: bytes)
 
 def test_a_job_that_a_killed_server_has_started_is_found_running_and_followed_to_its_end(tmp_path: Path) -> None:
     with queue_of(tmp_path) as queue:
-        queue.add(new_job("job"))
+        queue.add(new_job("job"), MANIFEST)
     with queue_of(tmp_path) as queue:
         folder = queue.folder(queue.jobs()[0])
         lock = acquire_lock(folder.lock)
@@ -85,7 +85,7 @@ def test_a_job_that_a_killed_server_has_started_is_found_running_and_followed_to
 
 def test_a_job_whose_process_was_killed_has_failed_and_does_not_run_again(tmp_path: Path) -> None:
     with queue_of(tmp_path) as queue:
-        queue.add(new_job("job"))
+        queue.add(new_job("job"), MANIFEST)
         queue.folder(queue.jobs()[0]).write_progress(progress("Starting", "Training"))
         queue.advance()
         queue.advance()
@@ -97,8 +97,8 @@ def test_a_job_whose_process_was_killed_has_failed_and_does_not_run_again(tmp_pa
 
 def test_stopping_a_queued_job_and_a_running_one(tmp_path: Path) -> None:
     with queue_of(tmp_path) as queue:
-        queue.add(new_job("queued", 1))
-        queue.add(new_job("running", 2))
+        queue.add(new_job("queued", 1), MANIFEST)
+        queue.add(new_job("running", 2), MANIFEST)
         running = queue.folder(queue.jobs()[1])
         lock = acquire_lock(running.lock)
         assert lock is not None
@@ -117,7 +117,7 @@ def test_stopping_a_queued_job_and_a_running_one(tmp_path: Path) -> None:
 
 def test_job_folders_are_private(tmp_path: Path) -> None:
     with queue_of(tmp_path) as queue:
-        queue.add(new_job("job"))
+        queue.add(new_job("job"), MANIFEST)
         folder = queue.folder(queue.jobs()[0])
     assert os.stat(folder.path).st_mode & 0o777 == 0o700
     assert os.stat(tmp_path / "state.sqlite").st_mode & 0o777 == 0o600
@@ -126,7 +126,7 @@ def test_job_folders_are_private(tmp_path: Path) -> None:
 
 def test_a_deleted_job_leaves_nothing(tmp_path: Path) -> None:
     with queue_of(tmp_path) as queue:
-        queue.add(new_job("job"))
+        queue.add(new_job("job"), MANIFEST)
         queue.stop(queue.jobs()[0])
         queue.delete(queue.jobs()[0])
     with queue_of(tmp_path) as queue:

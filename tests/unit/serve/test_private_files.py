@@ -71,7 +71,7 @@ def test_a_model_is_packed_as_in_a_container(tmp_path: Path) -> None:
 
 def test_what_a_training_writes_is_private(tmp_path: Path) -> None:
     code = "import os; open('file', 'w').close(); os.mkdir('folder')"
-    instance = LocalJobEngine().start([sys.executable, "-I", "-S", "-c", code], os.environ, str(tmp_path))
+    instance = LocalJobEngine().start([sys.executable, "-I", "-S", "-c", code], os.environ, str(tmp_path), b"")
     while instance.poll() is None:
         pass
     assert modes(tmp_path) == {"file": 0o600, "folder": 0o700}

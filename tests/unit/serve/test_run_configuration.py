@@ -11,17 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leadline.compat.smdebug.profiler_settings import profile_windows
-from leadline.config.capture import parse_capture
-from leadline.config.options import parse_rule
+from leadline.config.launch_document import LaunchDocument
 from leadline.errors import ConfigurationError
-from leadline.launch.resolve import resolve
-from leadline.records.manifest import Manifest, RuleSpec
+from leadline.launch.document import read_document
+from leadline.records.manifest import Manifest
 from leadline.serve.run_configuration import (
     capture_items,
-    check,
     configured_rules,
-    options,
     other_actions,
+    resolved,
     run_config,
     unselected_collections,
 )
@@ -31,8 +29,8 @@ def rule(name: str, **parameters: str) -> dict[str, Any]:
     return {"RuleConfigurationName": name, "RuleEvaluatorImage": IMAGE, "RuleParameters": parameters}
 
 
-def resolved(**members: Any) -> Manifest:
-    return resolve(run_config(members), "/runs/job")
+def manifest_of(**members: Any) -> Manifest:
+    return resolved(members, "/runs/job")
 
 
 def collection(name: str, **parameters: str) -> dict[str, Any]:
@@ -44,7 +42,7 @@ def test_rules_keep_their_names_and_parameters() -> None:
         rule("first", rule_to_invoke="VanishingGradient", threshold="1e-5", scan_interval_us="60000000"),
         rule("StepOutlier", rule_to_invoke="StepOutlier", stddev="4", mode="None", n_outliers="10"),
     ]
-    manifest = resolved(DebugRuleConfigurations=rules[:1], ProfilerRuleConfigurations=rules[1:])
+    manifest = manifest_of(DebugRuleConfigurations=rules[:1], ProfilerRuleConfigurations=rules[1:])
     assert [(spec.alias, spec.rule, spec.parameters) for spec in manifest.rules] == [
         ("first", "vanishing_gradient", {"threshold": 1e-5}),
         ("StepOutlier", "step_outlier", {"stddev": 4.0, "mode": None, "n_outliers": 10}),
@@ -79,14 +77,14 @@ def test_a_custom_rule_is_no_rule_of_the_run() -> None:
     ],
 )
 def test_stop_training_in_all_forms_of_the_sdk(text: str) -> None:
-    manifest = resolved(DebugRuleConfigurations=[rule("Nan", rule_to_invoke="ExplodingTensor", action_json=text)])
+    manifest = manifest_of(DebugRuleConfigurations=[rule("Nan", rule_to_invoke="ExplodingTensor", action_json=text)])
     assert [(action.rule, action.action) for action in manifest.actions] == [("Nan", "stop_training")]
 
 
 def test_actions_that_the_server_cannot_perform_are_named() -> None:
     actions = '[{"name": "Email", "endpoint": "a&b@c.org"}, {"name": "stoptraining"}, {"name": "sms"}]'
     request = {"DebugRuleConfigurations": [rule("Nan", rule_to_invoke="ExplodingTensor", action_json=actions)]}
-    assert [action.action for action in resolved(**request).actions] == ["stop_training"]
+    assert [action.action for action in manifest_of(**request).actions] == ["stop_training"]
     assert other_actions(request, TARGETS) == ["Nan: sms"]
     assert other_actions(request, {}) == ["Nan: Email", "Nan: sms"]
 
@@ -99,7 +97,7 @@ def test_actions_that_are_none(text: str) -> None:
 
 def test_parameters_of_smdebug_are_those_of_leadlines_rules() -> None:
     given = rule("Loss", rule_to_invoke="LossNotDecreasing", mode="TRAIN", scan_interval_us="60000000")
-    (spec,) = resolved(DebugRuleConfigurations=[given]).rules
+    (spec,) = manifest_of(DebugRuleConfigurations=[given]).rules
     assert (spec.rule, spec.parameters) == ("loss_not_decreasing", {"mode": "train"})
 
 
@@ -162,26 +160,22 @@ def test_steps_of_a_collection_that_is_listed_twice_are_all_captured_in_any_orde
 )
 def test_profile_windows_as_the_sdk_writes_them(key: str, text: str, window: str) -> None:
     assert list(profile_windows({key: text})) == [window]
-    assert len(resolved(ProfilerConfig={"ProfilingParameters": {key: text}}).profile) == 1
+    assert len(manifest_of(ProfilerConfig={"ProfilingParameters": {key: text}}).profile) == 1
 
 
-def check_read_back(request: dict[str, Any]) -> list[RuleSpec]:
-    """Check that leadline run gets the same captures and profile windows from the options; return its rules."""
-    config = run_config(request)
-    words = options(config)
-    words.remove("--no-report")
-    words.remove("--no-default-rules")
-    given = list(zip(words[::2], words[1::2], strict=True))
-    assert ("--preset", "sagemaker") in given
-    assert tuple(parse_capture(text) for name, text in given if name == "--capture") == config.capture
-    assert tuple(text for name, text in given if name == "--profile") == config.profile
-    return [parse_rule(text) for name, text in given if name == "--rule"]
+def check_handed_over(request: dict[str, Any]) -> Manifest:
+    """Check that leadline run gets what CreateTrainingJob has resolved; return it."""
+    manifest = resolved(request, "/runs/job")
+    read = read_document(LaunchDocument(manifest=manifest).encode(), "standard input").manifest
+    assert repr(read) == repr(manifest)
+    return manifest
 
 
-def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
-    rules = check_read_back(CREATE)
-    assert [(spec.alias, spec.rule, spec.parameters) for spec in rules] == [
-        ("VanishingGradient", "vanishing_gradient", {"threshold": "0.001"}),
+def test_leadline_run_gets_what_was_resolved() -> None:
+    manifest = check_handed_over(CREATE)
+    assert (manifest.preset, manifest.uri) == ("sagemaker", "/runs/job")
+    assert [(spec.alias, spec.rule, spec.parameters) for spec in manifest.rules] == [
+        ("VanishingGradient", "vanishing_gradient", {"threshold": 0.001}),
         ("ProfilerReport", "profiler_report", {}),
     ]
 
@@ -189,7 +183,7 @@ def test_leadline_run_reads_the_options_as_the_same_configuration() -> None:
 @pytest.mark.parametrize("name", ["gradient", "weight", "1abc", "my coll", "relu-output", "relu_output", "for", "é"])
 def test_a_collection_has_any_name(name: str) -> None:
     hook = {"S3OutputPath": "s3://b", "CollectionConfigurations": [collection(name, include_regex="a,[b,c]{1,2}")]}
-    check_read_back({"DebugHookConfig": hook})
+    check_handed_over({"DebugHookConfig": hook})
     (item,) = (item for item in capture_items(hook) if item.regex)
     assert item.regex == "(?:a)|(?:[b,c]{1,2})"
 
@@ -206,7 +200,7 @@ def test_a_collection_has_any_name(name: str) -> None:
 )
 def test_a_collection_that_ends_before_it_begins_is_off(given: dict[str, str], steps: list[int]) -> None:
     hook = {"S3OutputPath": "s3://b", "CollectionConfigurations": [collection("gradients", **given)]}
-    check_read_back({"DebugHookConfig": hook})
+    check_handed_over({"DebugHookConfig": hook})
     schedules = [item.schedule for item in capture_items(hook) if item.collection == "gradients"]
     assert [step for step in range(20) if any(one.should_capture(step) for one in schedules)] == steps
 
@@ -238,7 +232,7 @@ def test_a_collection_that_ends_before_it_begins_is_off(given: dict[str, str], s
 )
 def test_what_the_run_would_refuse_is_refused_at_the_call(members: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError) as refused:
-        check(members, "/runs/job")
+        resolved(members, "/runs/job")
     assert message in str(refused.value)
 
 
@@ -289,7 +283,7 @@ def test_no_texts_in_a_valid_structure_cause_another_error_than_a_typed_one(
     status, document = caller.answer("SageMaker.CreateTrainingJob", json.dumps(request).encode())
     assert status in (200, 400), document
     if status == 200:
-        check_read_back(request)
+        check_handed_over(request)
         caller.call("StopTrainingJob", TrainingJobName="first")
         caller.call("DeleteTrainingJob", TrainingJobName="first")
     else:

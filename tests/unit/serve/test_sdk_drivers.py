@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from api_caller import MANIFEST
+
 from leadline.serve import container
 from leadline.serve.instances import share_channels
 from leadline.serve.job_folder import JobFolder, JobSpecification
@@ -25,7 +27,7 @@ REQUEST: dict[str, Any] = {
 
 def test_each_host_has_drivers_for_its_own_folder(tmp_path: Path) -> None:
     folder = JobFolder(str(tmp_path), "job")
-    specification = JobSpecification("job", "arn", "eu-west-1", REQUEST, {})
+    specification = JobSpecification("job", "arn", "eu-west-1", REQUEST, MANIFEST, {})
     environments = {host: container.prepare(folder, specification, host) for host in ("algo-1", "algo-2")}
     drivers = Path(folder.in_container("input", "data", "sm_drivers"))
     (drivers / "scripts").mkdir(parents=True)

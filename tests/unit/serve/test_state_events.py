@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from api_caller import CREATE, server_settings
+from api_caller import CREATE, MANIFEST, server_settings
 from endpoints import Reply, http_endpoint
 from test_job_queue import new_job, progress
 
@@ -23,7 +23,7 @@ def test_changes_of_jobs_and_rules_are_posted_once_and_in_order(tmp_path: Path) 
         events = StateEvents("http://127.0.0.1:$PORT/hook", settings, {"PORT": str(endpoint.port)})
         state = StateFile(str(tmp_path / "state.sqlite"))
         queue = JobQueue(state, settings, on_change=events.changed)
-        queue.add(replace(new_job("job", 5_000_000), tags={"team": "vision"}))
+        queue.add(replace(new_job("job", 5_000_000), tags={"team": "vision"}), MANIFEST)
         queue.folder(queue.jobs()[0]).write_progress(progress("Starting", "Training"))
         queue.advance()
         queue.advance()

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from leadline.errors import ConfigurationError, LeadlineError, RunExistsError, RunNotWritableError
@@ -124,6 +124,8 @@ def start_agent(config: RunConfig, lock: int | None = None) -> str:
     import json
     import subprocess
 
+    from leadline.config.launch_document import LaunchDocument
+
     held = ["--lock", str(lock)] if lock is not None else []
     starting = subprocess.Popen(
         own_command("leadline", "attach", "--pid", str(os.getpid()), *held),
@@ -133,10 +135,9 @@ def start_agent(config: RunConfig, lock: int | None = None) -> str:
         start_new_session=True,
         pass_fds=() if lock is None else (lock,),
         env=own_environment() | {"LEADLINE_DISABLED": "1"},
-        text=True,
     )
-    output, _ = starting.communicate(json.dumps({"config": asdict(config), "command": _command()}))
-    answer = json.loads(output.partition("\n")[0] or '{"error": "the agent did not start; see its output above"}')
+    output, _ = starting.communicate(LaunchDocument(config=config, command=tuple(_command())).encode())
+    answer = json.loads(output.partition(b"\n")[0] or '{"error": "the agent did not start; see its output above"}')
     if "error" in answer:
         raise (RunNotWritableError if answer.get("is_unwritable") else ConfigurationError)(answer["error"])
     return str(answer["run"])

@@ -6,6 +6,7 @@ import os
 import re
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.keras_names import MEAN_LOSS, smdebug_name
+from leadline.compat.smdebug.step_source import StepSource
 from leadline.compat.smdebug.trial_naming import KERAS, OF_FRAMEWORK, XGBOOST, naming_of
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
@@ -35,19 +37,14 @@ _WITHOUT_MODE: Final = "train"
 
 
 class SavedSteps:
-    """The saved steps of a run.
+    """The saved steps of a run; see ``StepSource`` for its attributes.
 
-    Attributes:
-        stamps: Mode and step within it of each global step.
-        workers: The workers that saved anything at each global step.
-        tensors: The workers that saved a tensor, by its name and global step; with raw elements, reductions or a shape.
-        raw: The same for raw tensors and single numbers.
-        num_workers: The number of workers of the training.
-        has_ended: Whether nothing more will be saved.
+    Args:
+        reopen: Opens the run again when it is refreshed; None: it never is.
     """
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, reopen: Callable[[], StepSource] | None = None) -> None:
+        self.run, self._reopen = run, reopen
         self._read_at = time.monotonic()
         self.stamps: dict[int, tuple[ModeKeys, int]] = {}
         self.workers: dict[int, set[str]] = defaultdict(set)
@@ -116,6 +113,10 @@ class SavedSteps:
     def is_outdated(self) -> bool:
         """Return whether the run was read a while ago."""
         return time.monotonic() - self._read_at >= _POLL_SECONDS
+
+    def refreshed(self) -> StepSource | None:
+        """Return the run as it is now."""
+        return None if self._reopen is None else self._reopen()
 
     def value(self, name: str, step: int, worker: str) -> npt.NDArray[Any]:
         """Return the elements of a tensor at a global step; of a number that no framework has as tensor, one element.

@@ -36,7 +36,7 @@ _SETTLED_SECONDS: Final = 0.1
 
 
 class TrialSteps:
-    """The saved steps of a trial; see ``SavedSteps`` for its attributes.
+    """The saved steps of a trial; see ``StepSource`` for its attributes.
 
     Args:
         folder: The folder with ``collections``, ``events`` and ``index``.
@@ -88,6 +88,10 @@ class TrialSteps:
     def is_outdated(self) -> bool:
         """Return whether there may be new data."""
         return True
+
+    def refreshed(self) -> TrialSteps | None:
+        """Read what has been added; None: nothing was."""
+        return self if self.refresh() else None
 
     def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
         """Return the global step of a step of a mode; None if it was not saved."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -16,12 +16,11 @@ from leadline.compat.smdebug.exceptions import (
     TensorUnavailableForStep,
 )
 from leadline.compat.smdebug.saved_steps import REDUCTIONS
+from leadline.compat.smdebug.step_source import StepSource
 from leadline.statistics import arrays
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-
-    from leadline.compat.smdebug.trials import Trial
 
 
 class StepState(Enum):
@@ -32,10 +31,30 @@ class StepState(Enum):
     NOT_YET_AVAILABLE = 2
 
 
+class TrialOfTensor(Protocol):
+    """What a tensor uses of its trial."""
+
+    @property
+    def saved(self) -> StepSource:
+        """What was saved so far."""
+
+    def steps(self, mode: ModeKeys = ..., show_incomplete_steps: bool = ...) -> list[int]:
+        """Return the saved steps of a mode, in ascending order."""
+
+    def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
+        """Return the global step of a step of a mode; None if it was not saved."""
+
+    def has_passed_step(self, step: int, mode: ModeKeys = ...) -> StepState:
+        """Return whether a step was saved, or may still be."""
+
+    def workers(self) -> list[str]:
+        """Return the workers, in order."""
+
+
 class Tensor:
     """A tensor; every ``step_num`` is a step of the mode that is given, by default a global step."""
 
-    def __init__(self, trial: Trial, name: str) -> None:
+    def __init__(self, trial: TrialOfTensor, name: str) -> None:
         self.trial, self.name = trial, name
         self.original_name = name
 

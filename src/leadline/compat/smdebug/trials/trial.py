@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 
 from leadline.compat.smdebug.core.collection import Collection
 from leadline.compat.smdebug.core.logger import get_logger
@@ -13,6 +14,7 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.tensor import StepState, Tensor
 from leadline.compat.smdebug.exceptions import NoMoreData, StepUnavailable, TensorUnavailable
 from leadline.compat.smdebug.saved_steps import SavedSteps
+from leadline.compat.smdebug.step_source import StepSource
 from leadline.compat.smdebug.trial_steps import TrialSteps
 from leadline.compat.smdebug.unwritten import flush
 from leadline.config.store_uri import is_uri, parse_place
@@ -44,7 +46,7 @@ class Trial:
         self.range_steps = range_steps
         self.dynamic_refresh = True
         self._start, self._end = start or 0, end
-        self._saved = self._read()
+        self._saved = _open(path)
         self._collections: dict[str, Collection] = {}
         self._read_collections()
 
@@ -52,15 +54,12 @@ class Trial:
         return f"Trial({self.name!r}, {len(self.tensor_names())} tensors, {len(self.steps())} steps)"
 
     @property
-    def saved(self) -> SavedSteps | TrialSteps:
+    def saved(self) -> StepSource:
         """What was saved so far; new data is read if the training has not ended."""
         if self.dynamic_refresh and not self._saved.has_ended and self._saved.is_outdated():
-            is_new = True
-            if isinstance(self._saved, TrialSteps):
-                is_new = self._saved.refresh()
-            else:
-                self._saved = self._read()
-            if is_new:
+            refreshed = self._saved.refreshed()
+            if refreshed is not None:
+                self._saved = refreshed
                 self._read_collections()
         return self._saved
 
@@ -233,9 +232,6 @@ class Trial:
                     raise StepUnavailable(step, mode)
                 time.sleep(_POLL_SECONDS)
 
-    def _read(self) -> SavedSteps | TrialSteps:
-        return _open(flush(self.path))
-
     def _is_in_range(self, step: int) -> bool:
         return self._start <= step and (self._end is None or step < self._end)
 
@@ -252,20 +248,21 @@ class Trial:
             )
 
 
-def _open(path: str) -> SavedSteps | TrialSteps:
+def _open(path: str) -> StepSource:
     """Open what smdebug writes by its index files, and anything else by Leadline's reader."""
-    path = parse_place(path)
+    reopen = partial(_open, path)
+    path = parse_place(flush(path))
     if is_uri(path):
-        return _open_remote(path)
+        return _open_remote(path, reopen)
     if not layout.is_run(path):
         folders = [path, os.path.join(path, TENSORS_OF_JOB)]
         tensors = next((folder for folder in folders if os.path.isdir(os.path.join(folder, COLLECTIONS))), None)
         if tensors is not None:
             return TrialSteps(tensors)
-    return SavedSteps(open_run(path))
+    return SavedSteps(open_run(path), reopen)
 
 
-def _open_remote(uri: str) -> SavedSteps | TrialSteps:
+def _open_remote(uri: str, reopen: Callable[[], StepSource]) -> StepSource:
     """Open the trial or the run at a URI; wait until there is one."""
     is_waiting = False
     while True:
@@ -274,7 +271,7 @@ def _open_remote(uri: str) -> SavedSteps | TrialSteps:
             inner = os.path.join(folder, TENSORS_OF_JOB)
             return TrialSteps(inner if os.path.isdir(inner) else folder, lambda: fetch_trial(uri))
         try:
-            return SavedSteps(open_run(uri))
+            return SavedSteps(open_run(uri), reopen)
         except ConfigurationError:
             if not is_remote_trial(uri):  # else the first part of a trial has come meanwhile
                 raise

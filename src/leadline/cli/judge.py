@@ -24,7 +24,8 @@ from leadline.cli.judge_tasks import find_judged, tasks_of
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError
 from leadline.judge.causes import FiredRule, causes
-from leadline.judge.engines.engine import Engine, Judged, Task, make_engine
+from leadline.judge.engines.engine import Engine, Judged, Task
+from leadline.judge.engines.selection import make_engine
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_plan import resolve_rules

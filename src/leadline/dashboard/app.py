@@ -23,7 +23,8 @@ from starlette.templating import Jinja2Templates
 
 from leadline.dashboard import pages
 from leadline.dashboard.chart_endpoint import chart
-from leadline.dashboard.live_events import ChangeNotifier, live, live_root
+from leadline.dashboard.live_endpoint import live, live_root
+from leadline.dashboard.live_events import ChangeNotifier
 from leadline.dashboard.number_format import FILTERS
 from leadline.dashboard.page import Site, render, site
 from leadline.dashboard.run_cache import RunCache

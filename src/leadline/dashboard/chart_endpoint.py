@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from leadline.charts.catalog import CATALOG
 from leadline.charts.chart import CatalogChart, ChartView, Names, Sources
-from leadline.dashboard.page import open_run, parse_integer, site
+from leadline.dashboard.page import open_run, site
+from leadline.dashboard.query import parse_integer
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure

@@ -1,18 +1,13 @@
-"""Server-sent events of changes to a run or runs directory, one poll shared by all viewers."""
+"""Changes of runs and of a runs directory, for all viewers by one poll."""
 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final, Protocol
 
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
-
-from leadline.dashboard.page import site
 from leadline.reader import liveness
 from leadline.reader.summary import summarize
 from leadline.records.names import JOB_ENDED
@@ -113,26 +108,6 @@ async def _is_set(event: asyncio.Event) -> bool:
     except TimeoutError:
         return False
     return True
-
-
-async def live(request: Request) -> Response:
-    """Serve ``/runs/{run}/live``: an event ``changed`` whenever the run has changed."""
-    path = site(request).run_cache.path(request.path_params["run"])
-    return _stream(site(request).notifier.states(path, ChangeStamp))
-
-
-async def live_root(request: Request) -> Response:
-    """Serve ``/live``: the same for the runs directory."""
-    state = site(request)
-    return _stream(state.notifier.states(state.run_cache.root, RootChangeStamp))
-
-
-def _stream(states: AsyncIterator[dict[str, Any] | None]) -> Response:
-    async def events() -> AsyncIterator[str]:
-        async for state in states:
-            yield ": keepalive\n\n" if state is None else f"event: changed\ndata: {json.dumps(state)}\n\n"
-
-    return StreamingResponse(events(), media_type="text/event-stream")
 
 
 class ChangeStamp:

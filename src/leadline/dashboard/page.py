@@ -36,8 +36,6 @@ RUN_PAGES: Final = {
     "configure": "Configure",
 }
 """The pages of a run in the order of the navigation: path and title."""
-_MAX_VALUE: Final = 2**62
-_MAX_DIGITS: Final = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +110,3 @@ def level_of(path: str) -> str:
     """Return the level of a run that has ended, which its badge shows; "" if there is no run."""
     summary = summarize(path)
     return summary.level if summary is not None else ""
-
-
-def parse_integer(text: str | None) -> int | None:
-    """Parse a step, or a time in ns since the epoch; None if invalid."""
-    if not text or len(text) > _MAX_DIGITS or not (text.isascii() and text.isdecimal()):
-        return None
-    return number if (number := int(text)) < _MAX_VALUE else None

@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from leadline.dashboard.page import parse_integer
+from leadline.dashboard.query import parse_integer
 from leadline.errors import ConfigurationError
 
 TOKEN_VARIABLE: Final = "LEADLINE_TOKEN"

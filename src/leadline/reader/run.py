@@ -312,7 +312,7 @@ class Run(TableQueries, ProfileQueries):
             nearest = closest(name, known)
             hint = f"did you mean {nearest!r}?" if nearest else "tensor_names() or leadline tensors lists all"
             raise NotCapturedError(f"no tensor named {name!r} was captured; {hint}")
-        return Tensor(self, name, info)
+        return Tensor(self.archive, self.has_passed, name, info)
 
 
 def _main_mode(modes: Collection[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from leadline.errors import NotCapturedError, NotYetError
 from leadline.reader import data_frames, tables
+from leadline.reader.archive import Archive
 from leadline.reader.shards import WholeTensor, whole_tensor
 from leadline.reader.tensors import StoredTensor
 from leadline.records.names import MODES
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
 
-    from leadline.reader.run import Run
-
 T = TypeVar("T")
 
 
@@ -31,8 +30,9 @@ class Tensor:
     For a tensor that was never captured in train steps, the default is the first mode in which it was captured.
     """
 
-    def __init__(self, run: Run, name: str, info: TensorInfo | None) -> None:
-        self._run, self.name, self._info = run, name, info
+    def __init__(self, archive: Archive, has_passed: Callable[[int, str], bool], name: str, info: TensorInfo | None):
+        self.name = name
+        self._archive, self._has_passed, self._info = archive, has_passed, info
 
     def __repr__(self) -> str:
         return f"Tensor({self.name!r}, shape={self.shape}, {len(self.steps())} steps)"
@@ -56,7 +56,7 @@ class Tensor:
     def modes(self) -> list[str]:
         """Return the modes in which it was captured."""
         found = {tensor.mode for tensor in self._stored_of_both()}
-        for stream in self._run.archive.series.values():
+        for stream in self._archive.series.values():
             if stream.columns_of(self.name):
                 for batches in stream.batches:
                     found.update(batches.texts("mode"))
@@ -64,8 +64,8 @@ class Tensor:
 
     def statistic_names(self) -> list[str]:
         """Return the names of its captured statistics, including arrays."""
-        streams = self._run.archive.series.values()
-        vectors = {statistic for tensor, statistic in self._run.archive.vectors if tensor == self.name}
+        streams = self._archive.series.values()
+        vectors = {statistic for tensor, statistic in self._archive.vectors if tensor == self.name}
         return sorted({name for stream in streams for name in stream.columns_of(self.name)} | vectors)
 
     def value(self, step: int, worker: str | None = None, mode: str | None = None) -> npt.NDArray[Any]:
@@ -161,7 +161,7 @@ class Tensor:
 
         if not find_statistic(name).is_vector:
             raise NotCapturedError(f"{name} is a number, not an array; use statistic({name!r}, {step})")
-        mode, stored = mode or self._main_mode(), self._run.archive.vectors.get((self.name, name), [])
+        mode, stored = mode or self._main_mode(), self._archive.vectors.get((self.name, name), [])
         if (whole := self._whole(step, worker, mode)) is not None:
             return arrays.trimmed(name, self._of_whole(whole.array(name), name, step, mode))
         for vector in self._at(stored, step, worker, mode):
@@ -189,7 +189,7 @@ class Tensor:
             DamagedRunError: A tensor cannot be read.
         """
         parts = []
-        for stream in self._run.archive.series.values():
+        for stream in self._archive.series.values():
             column = stream.columns_of(self.name).get(name)
             if column is not None:
                 parts.append(tables.column_table(stream.worker, stream.batches, column))
@@ -222,7 +222,7 @@ class Tensor:
             NotCapturedError: No statistic was captured at the step.
         """
         mode, found = mode or self._main_mode(), dict[str, float]()
-        for stream, columns, values in self._run.archive.rows_at(self.name, step, worker, mode):
+        for stream, columns, values in self._archive.rows_at(self.name, step, worker, mode):
             worker = worker or stream.worker
             if stream.worker == worker:
                 found |= {statistic: float(values[column]) for statistic, column in columns.items()}
@@ -250,7 +250,7 @@ class Tensor:
         Args:
             mode: Only this mode; None for all.
         """
-        streams = self._run.archive.series.values()
+        streams = self._archive.series.values()
         parts = [
             tables.wide_table(stream.worker, stream.batches, columns)
             for stream in streams
@@ -282,7 +282,7 @@ class Tensor:
         for tensor in self._stored():
             value = self._compute(name, tensor) if (tensor.worker, tensor.step) not in captured_at else None
             if value is not None:
-                mode_step, time_ns = self._run.archive.stamp(tensor.worker, tensor.step) or (None, None)
+                mode_step, time_ns = self._archive.stamp(tensor.worker, tensor.step) or (None, None)
                 rows.append(
                     {
                         "step": tensor.step,
@@ -301,15 +301,15 @@ class Tensor:
     def _at(self, tensors: Iterable[StoredTensor], step: int, worker: str | None, mode: str) -> Iterator[StoredTensor]:
         """Yield the tensors stored at a step of a mode."""
         for tensor in tensors:
-            if tensor.mode == mode and worker in (None, tensor.worker) and self._run.archive.step_of(tensor) == step:
+            if tensor.mode == mode and worker in (None, tensor.worker) and self._archive.step_of(tensor) == step:
                 yield tensor
 
     def _known(self, tensors: Iterable[StoredTensor], mode: str) -> set[int]:
         """Return the steps of a mode at which tensors were stored."""
-        return {self._run.archive.step_of(tensor) for tensor in tensors if tensor.mode == mode}
+        return {self._archive.step_of(tensor) for tensor in tensors if tensor.mode == mode}
 
     def _captured(self, statistic: str, step: int, worker: str | None, mode: str) -> float:
-        for _, columns, values in self._run.archive.rows_at(self.name, step, worker, mode):
+        for _, columns, values in self._archive.rows_at(self.name, step, worker, mode):
             if statistic in columns:
                 return float(values[columns[statistic]])
         raise self._missing(f"no {statistic} of {self.name} was captured", step, mode, self.steps(mode))
@@ -325,7 +325,7 @@ class Tensor:
             return None
         rows = (
             (stream.worker, stream.info_of(self.name), columns, values)
-            for stream, columns, values in self._run.archive.rows_at(self.name, step, None, mode)
+            for stream, columns, values in self._archive.rows_at(self.name, step, None, mode)
         )
         arrays = (pair for pair in self._vectors() if next(self._at(pair[1:], step, None, mode), None))
         return whole_tensor(rows, self._stored_at(step, None, mode), arrays)
@@ -364,12 +364,12 @@ class Tensor:
 
     def _vectors(self) -> list[tuple[str, StoredTensor]]:
         """Return its array statistics, with their names."""
-        vectors = self._run.archive.vectors.items()
+        vectors = self._archive.vectors.items()
         return [(statistic, one) for (name, statistic), stored in vectors if name == self.name for one in stored]
 
     def _steps_of(self, mode: str, statistic: str | None = None) -> set[int]:
         result: set[int] = set()
-        for stream in self._run.archive.series.values():
+        for stream in self._archive.series.values():
             columns = stream.columns_of(self.name)
             if not columns or statistic not in (None, *columns):
                 continue
@@ -379,7 +379,7 @@ class Tensor:
         return result
 
     def _stored(self) -> list[StoredTensor]:
-        return self._run.archive.stored.get(self.name, [])
+        return self._archive.stored.get(self.name, [])
 
     def _stored_of_both(self) -> list[StoredTensor]:
         """Return its raw tensors and its array statistics."""
@@ -387,12 +387,12 @@ class Tensor:
 
     def _stored_at(self, step: int, worker: str | None, mode: str) -> list[StoredTensor]:
         """Return the raw tensors that were stored at a step of a mode."""
-        stored = self._run.archive.stored_at(self.name, step, mode)
+        stored = self._archive.stored_at(self.name, step, mode)
         return [tensor for tensor in stored if worker in (None, tensor.worker)]
 
     def _missing(self, message: str, step: int, mode: str, known: Iterable[int]) -> NotCapturedError | NotYetError:
         label = str(step) if mode == "train" else f"{step} of {mode}"
-        if not self._run.has_passed(step, mode):
+        if not self._has_passed(step, mode):
             argument = str(step) if mode == "train" else f"{step}, mode={mode!r}"
             return NotYetError(f"the run has not reached step {label} yet; use wait_for_step({argument})")
         near = sorted(sorted(known, key=lambda known_step: (abs(known_step - step), known_step))[:3])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from leadline.dashboard.page import parse_integer
+from leadline.dashboard.query import parse_integer
 
 
 @pytest.mark.parametrize(("text", "number"), [("0", 0), ("120", 120), ("1795203775749068598", 1795203775749068598)])

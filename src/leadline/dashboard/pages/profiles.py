@@ -14,7 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from leadline.analysis.call_tree import is_own
-from leadline.dashboard.page import open_run, parse_integer, render
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query import parse_integer
 from leadline.dashboard.requested_profiles import requested_profiles
 from leadline.errors import LeadlineError
 from leadline.reader.horovod import has_horovod

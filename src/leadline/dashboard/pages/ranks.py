@@ -12,7 +12,8 @@ from leadline.analysis.bucketed_time import ranks_of
 from leadline.analysis.digest import Digest
 from leadline.analysis.ranks import Ranks
 from leadline.charts.step_charts import MAX_RANKS, documents_by_rank, slowest_first
-from leadline.dashboard.page import open_run, parse_integer, render
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query import parse_integer
 from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 from leadline.records.names import PARTS

@@ -11,7 +11,8 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from leadline.dashboard.page import open_run, parse_integer, render
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query import parse_integer
 from leadline.dashboard.rule_view import VERDICTS, FindingView, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.dashboard.tensor_view import is_array, order_statistics, preferred

@@ -18,7 +18,8 @@ from starlette.responses import JSONResponse, Response
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.hyperparameters import all_hyperparameters, captured_hyperparameters, sort_key
-from leadline.dashboard.page import parse_integer, render, site
+from leadline.dashboard.page import render, site
+from leadline.dashboard.query import parse_integer
 from leadline.dashboard.run_list import SEVERITY, RunRow
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run

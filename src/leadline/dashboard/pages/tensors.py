@@ -11,7 +11,8 @@ from starlette.responses import Response, StreamingResponse
 
 from leadline.charts import tensor_charts
 from leadline.dashboard import tensor_view as view
-from leadline.dashboard.page import open_run, parse_integer, render
+from leadline.dashboard.page import open_run, render
+from leadline.dashboard.query import parse_integer
 from leadline.dashboard.rule_view import finding_views, rule_views
 from leadline.dashboard.run_cache import OpenedRun
 from leadline.errors import NotCapturedError, NotYetError

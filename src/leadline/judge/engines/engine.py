@@ -6,15 +6,13 @@ import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
-from leadline.errors import DamagedRunError, RunNotFoundError, UnknownNameError
+from leadline.errors import DamagedRunError, RunNotFoundError
 from leadline.judge.judge import Judge
 from leadline.judge.rule_entry import RuleResult
 from leadline.judge.rule_pool import WorkerLimits, WorkerProcesses
 from leadline.records.manifest import RuleSpec
-
-ENGINES: Final = ("local", "ray")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,21 +57,6 @@ class Engine(Protocol):
             MissingExtraError: A package that the engine needs is not installed.
             ConfigurationError: The cluster cannot be reached.
         """
-
-
-def make_engine(name: str, *, ray_address: str | None = None, limits: WorkerLimits | None = None) -> Engine:
-    """Return the engine with a name.
-
-    Raises:
-        UnknownNameError: There is no such engine.
-    """
-    if name == "local":
-        return LocalEngine(limits=limits)
-    if name == "ray":
-        from leadline.judge.engines.ray import RayEngine
-
-        return RayEngine(ray_address, limits=limits)
-    raise UnknownNameError("engine", name, ENGINES)
 
 
 def judge_one(task: Task, limits: WorkerLimits, worker_processes: WorkerProcesses) -> Judged:

@@ -12,7 +12,8 @@ import pytest
 from children import running_children
 
 from leadline.errors import UnknownNameError
-from leadline.judge.engines.engine import Judged, LocalEngine, Task, make_engine
+from leadline.judge.engines.engine import Judged, LocalEngine, Task
+from leadline.judge.engines.selection import make_engine
 from leadline.judge.judge import judge_run
 from leadline.judge.rule_pool import WorkerLimits
 from leadline.records.manifest import RuleSpec

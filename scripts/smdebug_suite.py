@@ -132,7 +132,7 @@ _stand_in()
 
 def _export_events() -> None:
     """Write the event files that some tests look for into the folder of a closed hook: leadline export makes them."""
-    from leadline.exports.smdebug import export_trial
+    from leadline.compat.export.trial import export_trial
     from leadline.exports.span import Span
     from leadline.reader.run import open_run
 

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 PROJECT = Path(__file__).parents[2]
 PACKAGE = PROJECT / "src" / "leadline"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES
+}
+"""The files by the names of their modules."""
 MAX_LINES = 400
 SAME_NAME_ON_PURPOSE = {"Collection", "Hook", "Rule", "Tensor", "TrainingJob"}
 """``leadline.torch.Hook`` is ``leadline.Hook`` for a PyTorch model; ``leadline.compat`` has the names of smdebug."""
+CIRCLES_LEFT = ("leadline.frameworks.jax.", "leadline.frameworks.adapter")
+"""Modules that may import each other until the adapters have one capture kit."""
 
 
 def test_no_source_file_is_longer_than_400_lines() -> None:
@@ -28,6 +37,72 @@ def test_no_two_public_classes_have_one_name() -> None:
                 modules[node.name].append(str(path.relative_to(PACKAGE)))
     duplicates = {name: paths for name, paths in modules.items() if len(paths) > 1 and name not in SAME_NAME_ON_PURPOSE}
     assert duplicates == {}
+
+
+def test_every_module_is_in_one_layer_of_the_contract() -> None:
+    layers = layers_of_contract()
+    split = {
+        ".".join(parts[:count]) for parts in (name.split(".") for name in layers) for count in range(1, len(parts))
+    }
+    outside = [module for module in MODULES if count_layers(module, layers) != 1 and module not in split]
+    assert outside == []
+    assert [
+        module for module in split - {"leadline"} if imports_of(module)
+    ] == []  # a package of several layers has no code
+
+
+def layers_of_contract() -> list[str]:
+    """Return the names in all layers; those in parentheses need not exist."""
+    (contract,) = (
+        contract
+        for contract in tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+        if contract["type"] == "layers"
+    )
+    return [name.strip(" ()") for layer in contract["layers"] for name in re.split("[|:]", layer)]
+
+
+def count_layers(module: str, layers: list[str]) -> int:
+    return sum(module == name or module.startswith(f"{name}.") for name in layers)
+
+
+def test_a_module_outside_of_the_layers_and_one_in_two_of_them_are_seen() -> None:
+    assert [count_layers(module, ["a.b", "a.b.c", "a.d"]) for module in ("a.bc", "a.b.c", "a.d.e")] == [0, 2, 1]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports in functions and for types included: such modules can only be understood together."""
+    imports = {module: imports_of(module) for module in MODULES}
+    for module in [module for module in imports if module.startswith(CIRCLES_LEFT)]:
+        imports[module] = {name for name in imports[module] if not name.startswith("leadline.frameworks")}
+    assert circle_in(imports) == []
+
+
+def imports_of(module: str) -> set[str]:
+    """Return the modules of Leadline that a module imports anywhere."""
+    return {name for name in imported(ast.parse(MODULES[module].read_text())) if name != module}
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in MODULES)
+        elif isinstance(node, ast.ImportFrom) and node.module in MODULES:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else node.module for name in names)
+
+
+def circle_in(imports: Mapping[str, set[str]]) -> list[str]:
+    """Return modules of which each imports the one before, the first at the end again; empty if there are none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_a_circle_is_found() -> None:
+    assert circle_in({"a": {"b"}, "b": {"c"}, "c": {"d"}}) == []
+    assert set(circle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}})) == {"a", "b", "c"}
 
 
 def test_nothing_overrules_the_formatter() -> None:

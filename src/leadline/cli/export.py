@@ -10,9 +10,9 @@ import typer
 import leadline
 from leadline.cli.arguments import RunArgument, completing
 from leadline.cli.console import complain, console
+from leadline.compat.export.trial import export_trial
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.exports.perfetto import export_trace
-from leadline.exports.smdebug import export_trial
 from leadline.exports.span import Span, parse_span, train_steps
 from leadline.exports.tables import export_tables
 from leadline.exports.tensorboard_events import export_events

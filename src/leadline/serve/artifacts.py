@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import leadline
-from leadline.exports.smdebug_profiles import export_profiles
-from leadline.exports.smdebug_system import export_system
+from leadline.compat.export.profiles import export_profiles
+from leadline.compat.export.system import export_system
 from leadline.rules.registry import find_rule
 from leadline.serve.container import hosts
 from leadline.serve.run_configuration import configured_rules

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from leadline.compat.export.trial import GrowingTrial
 from leadline.errors import LeadlineError
-from leadline.exports.smdebug import GrowingTrial
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.serve.s3_files import S3Files, join
 from leadline.store import layout

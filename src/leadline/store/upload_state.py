@@ -13,7 +13,7 @@ from leadline.store.documents import read_document, write_document
 
 DEFAULT_MAX_BYTES: Final = 2_000_000_000
 TAKEN: Final = 3
-"""The exit status of ``leadline.remote.earlier_training`` where a training was saved before."""
+"""The exit status of ``leadline.trials.earlier_training`` where a training was saved before."""
 UNREADABLE: Final = 4
 """Its exit status where the store cannot be read now."""
 

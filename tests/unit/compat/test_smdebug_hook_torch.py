@@ -15,6 +15,7 @@ from torch import nn
 
 import leadline
 import leadline.compat.smdebug.pytorch as smd
+from leadline.compat.export.trial import export_trial
 from leadline.compat.smdebug import Trial, create_trial
 from leadline.compat.smdebug.core.access_layer import has_training_ended
 from leadline.compat.smdebug.core.collection import Collection
@@ -28,7 +29,6 @@ from leadline.compat.smdebug.exceptions import (
 )
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgorithmMetricsReader
 from leadline.errors import ConfigurationError
-from leadline.exports.smdebug import export_trial
 from leadline.exports.span import Span
 
 TRAIN, EVAL = smd.modes.TRAIN, smd.modes.EVAL

@@ -53,8 +53,8 @@ def is_training_stored(uri: str) -> bool:
 
 
 def _ask_store(uri: str) -> tuple[int, str]:
-    """Return the exit status of ``leadline.remote.earlier_training``, and the reason that it gives."""
-    command = own_command("leadline.remote.earlier_training", uri)
+    """Return the exit status of ``leadline.trials.earlier_training``, and the reason that it gives."""
+    command = own_command("leadline.trials.earlier_training", uri)
     environment = own_environment() | {"LEADLINE_DISABLED": "1"}
     asked = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True)
     return asked.returncode, asked.stderr.strip().rpartition("\n")[2].removeprefix(f"{uri}: ")

@@ -15,9 +15,9 @@ from torch import nn
 
 import leadline
 import leadline.compat.smdebug.pytorch as smd
+from leadline.compat.export.profiles import export_profiles
 from leadline.compat.smdebug.profiler.analysis.python_profile_analysis import cProfileAnalysis
 from leadline.compat.smdebug.profiler.analysis.utils.profiler_data_to_pandas import PandasFrame
-from leadline.exports.smdebug_profiles import export_profiles
 
 PYTHON = os.environ.get("SMDEBUG_PYTHON", "")
 READ = """

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import leadline
+from leadline.compat.export.trial import GrowingTrial, export_trial
 from leadline.compat.smdebug import create_trial, modes
 from leadline.errors import ConfigurationError
-from leadline.exports.smdebug import GrowingTrial, export_trial
 from leadline.exports.span import Span
 from leadline.testing.runs import START_NS, Capture, RawTensors, RunWriter
 from leadline.trials.encoding import record_of

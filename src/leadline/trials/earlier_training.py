@@ -1,4 +1,4 @@
-"""``python -m leadline.remote.earlier_training URI``: tells whether a training was saved at a URI before.
+"""``python -m leadline.trials.earlier_training URI``: tells whether a training was saved at a URI before.
 
 The training itself does not import what reads object stores. The exit status is 0 if the place is free, ``TAKEN`` if
 a training was saved there, and ``UNREADABLE`` if the store cannot be read now; other failures are told on stderr.

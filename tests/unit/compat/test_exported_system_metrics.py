@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import leadline
-from leadline.exports.smdebug_system import export_system
+from leadline.compat.export.system import export_system
 from leadline.trials.importer import import_trial
 
 ROWS = (

@@ -1,0 +1,1 @@
+"""Exports of runs as what smdebug writes: trials, profiles and system metrics."""

@@ -42,6 +42,35 @@ class Naming:
     """Where regular expressions are searched for."""
 
 
+def array_naming(losses: str, gradients: str | None = None) -> Naming:
+    """Return the naming of a framework whose layers are objects with parameters.
+
+    Args:
+        losses: The regular expression of the collection of losses.
+        gradients: The regular expression of the gradients of parameters among all gradients; None: all are.
+    """
+    weights, biases = TensorSelection("weights", None, _TRAIN), TensorSelection("biases", None, _TRAIN)
+    of_parameters, layers = TensorSelection("gradients", gradients, _TRAIN), TensorSelection("layers")
+    return Naming(
+        defaults={
+            "all": (".*",),
+            "default": (),
+            "weights": ("^(?!gradient).*weight",),
+            "biases": ("^(?!gradient).*bias",),
+            "gradients": ("^gradient",),
+            "losses": (losses,),
+        },
+        native={
+            "weights": (TensorSelection("weights", "weight", _TRAIN),),
+            "biases": (TensorSelection("biases", "bias", _TRAIN),),
+            "gradients": (of_parameters,),
+            "losses": (TensorSelection("losses"),),
+            "all": (weights, biases, of_parameters, TensorSelection("losses"), layers),
+        },
+        searched=(weights, biases, of_parameters, layers),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class HookDefaults:
     """What collections without settings of their own are saved with."""

@@ -50,6 +50,16 @@ def check_pattern(pattern: str) -> None:
         raise SMDebugValueError(f"{pattern!r} is not a valid regular expression: {error}")
 
 
+def patterns_of(name: str, *, inputs: bool, outputs: bool, begin: str = "^") -> list[str]:
+    """Return the regular expressions of the inputs or outputs of a module, block or layer; none without either.
+
+    Args:
+        begin: What must come before the name.
+    """
+    sides = "|".join(["input"] * inputs + ["output"] * outputs)
+    return [rf"{begin}{re.escape(name)}_(?:{sides})_\d+$"] if sides else []
+
+
 @dataclass(eq=False)
 class Collection:
     """A named group of tensors: names, and regular expressions that a name must contain (``re.search``)."""

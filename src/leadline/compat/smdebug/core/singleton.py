@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TypeVar, cast
 
 from leadline.compat.smdebug.core.hook import BaseHook
 from leadline.compat.smdebug.core.json_config import config_path
 
+_Hook = TypeVar("_Hook", bound=BaseHook)
 _hook: BaseHook | None = None
 
 
@@ -28,10 +29,11 @@ def del_hook() -> None:
     set_hook(None)
 
 
-def find_hook(kind: type[BaseHook], json_config_path: str | None, create_if_not_exists: bool) -> Any:
+def find_hook(kind: type[_Hook], json_config_path: str | None, create_if_not_exists: bool) -> _Hook | None:
     """Return the hook of the process.
 
     Args:
+        json_config_path: The configuration file; None: that of the environment or SageMaker's container.
         create_if_not_exists: Create it from the configuration file, if there is one.
     Returns:
         None: there is none, or ``USE_SMDEBUG`` is false.
@@ -40,4 +42,4 @@ def find_hook(kind: type[BaseHook], json_config_path: str | None, create_if_not_
         return None
     if _hook is None and create_if_not_exists and os.path.exists(config_path(json_config_path)):
         set_hook(kind.create_from_json_file(json_config_path))
-    return _hook
+    return cast("_Hook | None", _hook)  # a script that trains with a framework makes the hook for it

@@ -9,12 +9,5 @@ __all__ = ["del_hook", "get_hook", "set_hook"]
 
 
 def get_hook(json_config_path: str | None = None) -> Hook | None:
-    """Return the hook of the process; without one, create it from the configuration file, if there is one.
-
-    Args:
-        json_config_path: The configuration file; None: that of the environment or SageMaker's container.
-    Returns:
-        None: there is neither, or ``USE_SMDEBUG`` is false.
-    """
-    found: Hook | None = find_hook(Hook, json_config_path, create_if_not_exists=True)
-    return found
+    """Return the hook of the process, see ``find_hook``; without one, it is created from the configuration file."""
+    return find_hook(Hook, json_config_path, create_if_not_exists=True)

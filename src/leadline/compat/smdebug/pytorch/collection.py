@@ -2,51 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from leadline.compat.smdebug.core.capture_items import Naming, TensorSelection
+from leadline.compat.smdebug.core.capture_items import array_naming
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
-from leadline.compat.smdebug.core.collection import CollectionKeys
+from leadline.compat.smdebug.core.collection import CollectionKeys, patterns_of
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["NAMING", "Collection", "CollectionKeys"]
 
-_TRAIN: Final = ("train",)
-
-NAMING: Final = Naming(
-    defaults={
-        "all": (".*",),
-        "default": (),
-        "weights": ("^(?!gradient).*weight",),
-        "biases": ("^(?!gradient).*bias",),
-        "gradients": ("^gradient",),
-        "losses": ("[Ll]oss_(?!input).*output",),
-    },
-    native={
-        "weights": (TensorSelection("weights", "weight", _TRAIN),),
-        "biases": (TensorSelection("biases", "bias", _TRAIN),),
-        "gradients": (TensorSelection("gradients", None, _TRAIN),),
-        "losses": (TensorSelection("losses"),),
-        "all": (
-            TensorSelection("weights", None, _TRAIN),
-            TensorSelection("biases", None, _TRAIN),
-            TensorSelection("gradients", None, _TRAIN),
-            TensorSelection("losses"),
-            TensorSelection("layers"),
-        ),
-    },
-    searched=(
-        TensorSelection("weights", None, _TRAIN),
-        TensorSelection("biases", None, _TRAIN),
-        TensorSelection("gradients", None, _TRAIN),
-        TensorSelection("layers"),
-    ),
-)
+NAMING: Final = array_naming("[Ll]oss_(?!input).*output")
 
 
 @dataclass(eq=False)
@@ -68,9 +37,8 @@ class Collection(AnyCollection):
         """
         patterns = []
         for module, (has_inputs, has_outputs) in self.modules.items():
-            sides = "|".join(["input"] * has_inputs + ["output"] * has_outputs)
-            if module in names and sides:
-                patterns.append(rf"^{re.escape(names[module])}_(?:{sides})_\d+$")
+            if module in names:
+                patterns += patterns_of(names[module], inputs=has_inputs, outputs=has_outputs)
         return Collection(
             self.name,
             [*self.include_regex, *patterns],

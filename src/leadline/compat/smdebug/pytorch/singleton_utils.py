@@ -9,13 +9,5 @@ __all__ = ["del_hook", "get_hook", "set_hook"]
 
 
 def get_hook(json_config_path: str | None = None, create_if_not_exists: bool = False) -> Hook | None:
-    """Return the hook of the process.
-
-    Args:
-        json_config_path: The configuration file; None: that of the environment or SageMaker's container.
-        create_if_not_exists: Create it from the configuration file, if there is one.
-    Returns:
-        None: there is none, or ``USE_SMDEBUG`` is false.
-    """
-    found: Hook | None = find_hook(Hook, json_config_path, create_if_not_exists)
-    return found
+    """Return the hook of the process, see ``find_hook``."""
+    return find_hook(Hook, json_config_path, create_if_not_exists)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from leadline.compat.smdebug.core.collection import Collection as AnyCollection
-from leadline.compat.smdebug.core.collection import CollectionKeys
+from leadline.compat.smdebug.core.collection import CollectionKeys, patterns_of
 from leadline.compat.smdebug.core.collection_manager import CollectionManager
 
 __all__ = ["Collection", "CollectionKeys", "CollectionManager"]
@@ -19,6 +18,4 @@ class Collection(AnyCollection):
 
     def add_keras_layer(self, layer: Any, inputs: bool = False, outputs: bool = True) -> None:
         """Add the inputs or outputs of a layer of Keras."""
-        sides = "|".join(["input"] * inputs + ["output"] * outputs)
-        if sides:
-            self.include(rf"(?:^|/){re.escape(layer.name)}_(?:{sides})_\d+$")
+        self.include(patterns_of(layer.name, inputs=inputs, outputs=outputs, begin="(?:^|/)"))

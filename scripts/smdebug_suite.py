@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import smdebug_inner
 
 import leadline.compat.smdebug
 from leadline.compat.smdebug.core import singleton, utils
@@ -26,6 +27,7 @@ from leadline.compat.smdebug.core.config_constants import (
 from leadline.compat.smdebug.profiler.profiler_config_parser import ProfilerConfigParser
 
 leadline.compat.smdebug.install(replace=True)
+smdebug_inner.place(sys.modules)
 pytest_plugins = ["tests.fixtures.error_handling_agent", "tests.fixtures.tf2_training"]
 TRACES = "/tmp/test"
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from leadline.statistics.definitions import BASIC, CORE, FAMILIES, PROPAGATES, STATISTICS, Statistic
+from leadline.statistics.definitions import BASIC, CORE, FAMILIES, PROPAGATES, STATISTICS, Statistic, find_statistic
+
+_MERGED: Final = ", ".join(
+    f"`{name}`"
+    for name in (
+        *(statistic.name for statistic in STATISTICS.values() if statistic.derivation and statistic.derivation.invert),
+        *(family.pattern for family in FAMILIES if find_statistic(family.example).derivation),
+    )
+)
+"""The statistics of shards from which that of the whole follows."""
 
 PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "reference" / "statistics.md"
 
@@ -25,9 +34,10 @@ worker.
 
 If a parameter is sharded over processes (DTensor: FSDP2, hybrid sharding, tensor parallel), each worker captures its
 own shard, without communication, and rules see shards. A reader that names no worker gets the whole tensor:
-`run.tensor(name).value(step)` assembles it, and `.statistic(name, step)` combines sums, counts, norms, extrema, means
-and, if the means were captured, standard deviations. Other statistics of the whole are computed if all shards were
-stored as raw tensors; otherwise percentiles are merged from the percentiles, minimum and maximum captured of each
+`run.tensor(name).value(step)` assembles it, and `.statistic(name, step)` merges those of the shards:
+{_MERGED}
+(`std` and `variance` if `mean` or `sum` was captured as well). Other statistics of the whole are computed if all shards
+were stored as raw tensors; otherwise percentiles are merged from the percentiles, minimum and maximum captured of each
 shard. A merged percentile lies between the smallest and the largest of the shards', which
 `.statistic_range(name, step)` returns. `.statistic_array(name, step)`, and the distributions that pages draw, are
 computed of the whole where all shards were stored; otherwise histograms are merged, with the elements of each bin of

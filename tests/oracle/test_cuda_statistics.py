@@ -49,13 +49,13 @@ def launch_on_host(batch: np.ndarray, numbers: torch.Tensor) -> None:
         assert len(whole) == elements
         if code == fused_statistics.CODES[torch.bfloat16]:
             whole = (whole.astype(np.uint32) << 16).view(np.float32)
-        computed = [arrays.compute(name, whole) for name in fused_statistics.NAMES]
+        computed = [arrays.primary(name, whole) for name in fused_statistics.PRIMARIES]
         numbers[index] = torch.tensor(computed, dtype=torch.float64)
 
 
 def compute(tensors: list[torch.Tensor], names: tuple[str, ...] = NAMES) -> dict[str, np.ndarray]:
     """Return the statistics by PyTorch's kernels, and those that the fused kernel supports by that."""
-    fused_names = tuple(name for name in names if name in fused_statistics.NAMES)
+    fused_names = tuple(name for name in names if fused_statistics.supports(name))
     with torch.no_grad():
         numbers, finish = cuda_statistics.begin(tensors, names)
         if any(tensor.layout is not torch.strided for tensor in tensors):

@@ -16,8 +16,9 @@ from leadline.records.names import GRADIENT_NORMS
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute_vector
-from leadline.statistics.definitions import find_statistic
+from leadline.statistics.definitions import STATISTICS, find_statistic, primaries
 from leadline.statistics.one_pass import compute_all
+from leadline.statistics.primaries import derive as derive_statistics
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -29,32 +30,21 @@ _BIASES: Final = frozenset({"bias", "beta", "b"})
 NO_FACTS: Final = {f"loss/{KIND}": float(LossKind.UNKNOWN)}
 """What is recorded of a step whose loss calls are not known."""
 
-_PRIMARIES: Final[Mapping[str, tuple[str, ...]]] = {
-    "min": ("min",),
-    "max": ("max",),
-    "sum": ("sum",),
-    "mean": ("sum",),
-    "l1": ("l1",),
-    "l2": ("l2",),
-    "abs_mean": ("l1",),
-    "abs_max": ("min", "max"),
-    "abs_min": ("abs_min",),
-    "rms": ("l2",),
-    "std": ("std",),
-    "variance": ("std",),
-    "zero_ratio": ("zeros",),
-    "nan_count": ("nans",),
-    "nonfinite_count": ("nonfinite",),
-}
-"""The numbers from which a statistic is derived on the host."""
-DEVICE_STATISTICS: Final = frozenset(_PRIMARIES)
-"""The statistics that are computed on the device; all others are computed on the host, from the tensor itself."""
-_COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
+_PRIMARIES: Final = frozenset(
+    {"sum", "l1", "squares", "centred", "min", "max", "abs_min", "zeros", "nan_count", "nonfinite_count"}
+)
+"""What the device computes."""
+DEVICE_STATISTICS: Final = frozenset(
+    name
+    for name, statistic in STATISTICS.items()
+    if statistic.derivation is not None and _PRIMARIES.issuperset(statistic.derivation.primaries)
+)
+"""The statistics that are derived from it; all others are computed on the host, from the tensor itself."""
 
 
 def primaries_of(statistics: Iterable[str]) -> tuple[str, ...]:
-    """Return the numbers that the device computes for some of ``DEVICE_STATISTICS``, sorted."""
-    return tuple(sorted({primary for statistic in statistics for primary in _PRIMARIES[statistic]}))
+    """Return the primaries that the device computes for some of ``DEVICE_STATISTICS``, sorted."""
+    return tuple(sorted(primaries(frozenset(statistics))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,33 +112,8 @@ def derive(statistics: Sequence[str], primaries: Sequence[str], numbers: Floats)
     Shape:
         numbers: ``(tensors, 1 + len(primaries))``; result: ``(tensors * len(statistics),)``, by tensor.
     """
-    size = numbers[:, 0]
-    known = dict(zip(primaries, numbers[:, 1:].T, strict=True))
-    with np.errstate(all="ignore"):
-        columns = [_derived(statistic, known, size) for statistic in statistics]
-        for statistic, column in zip(statistics, columns, strict=True):
-            if statistic not in _COUNTS:
-                column[size == 0] = np.nan
-    return np.stack(columns, axis=1).ravel()
-
-
-def _derived(statistic: str, known: Mapping[str, Floats], size: Floats) -> Floats:
-    match statistic:
-        case "mean":
-            return known["sum"] / size
-        case "abs_mean":
-            return known["l1"] / size
-        case "rms":
-            return known["l2"] / np.sqrt(size)
-        case "variance":
-            return known["std"] ** 2
-        case "abs_max":
-            return np.maximum(np.abs(known["min"]), np.abs(known["max"]))
-        case "zero_ratio":
-            return known["zeros"] / size
-        case _:
-            (primary,) = _PRIMARIES[statistic]
-            return known[primary].copy()
+    known = dict(zip(("size", *primaries), numbers.T, strict=True))
+    return np.stack(derive_statistics(statistics, known), axis=1).ravel()
 
 
 class Blocks:
@@ -228,9 +193,9 @@ def norm_of(values: Sequence[Values]) -> float | None:
     """Return the norm of all gradients among some values; None if there are none."""
     with np.errstate(all="ignore"):
         squares = [
-            float(value.numbers[0, 1 + value.primaries.index("l2")]) ** 2
+            float(derive(("l2",), value.primaries, value.numbers)[0]) ** 2
             for value in values
-            if "gradients" in value.info.collections and "l2" in value.primaries
+            if "gradients" in value.info.collections and "squares" in value.primaries
         ]
         return float(np.sqrt(np.sum(squares))) if squares else None
 

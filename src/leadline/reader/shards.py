@@ -11,15 +11,13 @@ import numpy as np
 
 from leadline.reader.tensors import StoredTensor
 from leadline.records.series import Shard, TensorInfo
+from leadline.statistics import arrays, histograms
+from leadline.statistics.definitions import find_statistic
+from leadline.statistics.primaries import merge_statistic
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-_SUMS: Final = ("sum", "l1", "nan_count", "nonfinite_count")
-_NORMS: Final = ("l2", "change_l2")
-_MEANS: Final = ("mean", "abs_mean", "zero_ratio")
-_SMALLEST: Final = ("min", "abs_min")
-_LARGEST: Final = ("max", "abs_max")
 _HISTOGRAMS: Final = ("histogram", "histogram_exact")
 _OF_ELEMENTS: Final = ("elements", "sample", "order", "batch")
 """The sources of statistics that one array suffices for."""
@@ -58,9 +56,9 @@ class WholeTensor:
     def statistic(self, name: str) -> float | None:
         """Return a statistic, combined from those of the shards; None if it was not captured or does not combine.
 
-        Sums, counts, norms, extrema and moments combine exactly, up to rounding; variances by Chan's formula. Others
-        are computed where all shards were stored as raw tensors. Where they were not, percentiles are those of the
-        merged distributions of the shards, and ``statistic_range`` tells their error.
+        Statistics that are derived from primaries merge exactly, up to rounding (``primaries.merge_statistic``).
+        Others are computed where all shards were stored as raw tensors. Where they were not, percentiles are those of
+        the merged distributions of the shards, and ``statistic_range`` returns their bounds.
 
         Raises:
             DamagedRunError: A shard cannot be read.
@@ -68,7 +66,7 @@ class WholeTensor:
         shards = [shard for shard, captured in self.statistics.items() if name in captured and shard.size]
         parts = [self.statistics[shard] for shard in shards]
         sizes = [shard.size for shard in shards]
-        found = _combined(name, sizes, parts) if self._is_complete(shards) else None
+        found = merge_statistic(name, sizes, parts) if self._is_complete(shards) else None
         found = self._computed(name) if found is None else found
         rank = _rank(name)
         if found is not None or rank is None or not self._is_complete(shards):
@@ -85,8 +83,6 @@ class WholeTensor:
         Raises:
             DamagedRunError: A shard cannot be read.
         """
-        from leadline.statistics import arrays, histograms
-
         if name != "confusion" and (value := self.value()) is not None:
             return arrays.compute_vector(name, value)
         captured = {shard: array for shard, array in self.arrays.get(name, {}).items() if shard.size}
@@ -111,9 +107,6 @@ class WholeTensor:
         return min(values), max(values)
 
     def _computed(self, name: str) -> float | None:
-        from leadline.statistics import arrays
-        from leadline.statistics.definitions import find_statistic
-
         definition = find_statistic(name)
         value = None if definition.is_vector or definition.source not in _OF_ELEMENTS else self.value()
         return None if value is None else arrays.compute(name, value)
@@ -153,31 +146,8 @@ def whole_tensor(
     return WholeTensor(shape, statistics, parts, by_name) if shards else None
 
 
-def _combined(name: str, counts: Sequence[int], captured: Sequence[Mapping[str, float]]) -> float | None:
-    sizes, values = np.array(counts, np.float64), np.array([part[name] for part in captured])
-    if name in _SUMS:
-        return float(values.sum())
-    if name in _MEANS:
-        return float(sizes @ values / sizes.sum())
-    if name in _NORMS:
-        return float(np.sqrt(np.square(values).sum()))
-    if name in _SMALLEST:
-        return float(np.fmin.reduce(values))
-    if name in _LARGEST:
-        return float(np.fmax.reduce(values))
-    if name == "rms":
-        return float(np.sqrt(sizes @ np.square(values) / sizes.sum()))
-    if name == "prod":
-        return float(values.prod())
-    if name in ("std", "variance"):
-        return _spread(name, sizes, values, [_mean(part, count) for part, count in zip(captured, counts, strict=True)])
-    return None
-
-
 def _rank(name: str) -> float | None:
     """Return the rank of a percentile from 0 to 1; None: it is another statistic."""
-    from leadline.statistics.definitions import find_statistic
-
     if name in ("median", "median_exact"):
         return 0.5
     statistic = find_statistic(name)
@@ -202,19 +172,3 @@ def _known_percentiles(part: Mapping[str, float]) -> tuple[npt.NDArray[np.float6
     found = sorted((rank, part[name]) for name, rank in ranks.items() if rank is not None)
     # percentiles of a sample may lie beyond exact extrema by rounding
     return np.array([rank for rank, _ in found]), np.maximum.accumulate([value for _, value in found])
-
-
-def _mean(captured: Mapping[str, float], count: int) -> float | None:
-    return captured.get("mean", captured["sum"] / count if "sum" in captured else None)
-
-
-def _spread(
-    name: str, sizes: npt.NDArray[np.float64], values: npt.NDArray[np.float64], means: Sequence[float | None]
-) -> float | None:
-    """Return variance or standard deviation by Chan's formula, which needs the means of the shards."""
-    if None in means:
-        return None
-    variances, centers = np.square(values) if name == "std" else values, np.array(means, np.float64)
-    center = sizes @ centers / sizes.sum()
-    variance = sizes @ (variances + np.square(centers - center)) / sizes.sum()
-    return float(np.sqrt(variance) if name == "std" else variance)

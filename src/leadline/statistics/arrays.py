@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from leadline.statistics.bits import checksum
 from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, Statistic, find_statistic
+from leadline.statistics.derivations import Derivation
+from leadline.statistics.primaries import find_primary
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
@@ -43,7 +45,22 @@ def compute(name: str, values: Array, before: Array | None = None) -> float:
         return checksum(values) if values.size else float("nan")
     if statistic.source == "batch":
         return batch_std(values)
-    return _function(statistic)(_widen(values))
+    if statistic.derivation is not None:
+        return _derived(statistic, statistic.derivation, _widen(values))
+    if statistic.is_vector or statistic.source not in ("sample", "order"):
+        raise KeyError(f"{name} is not a number, or not a statistic of one array")
+    return _percentile(_widen(values), statistic.arguments[0] if statistic.arguments else 50.0)
+
+
+def primary(name: str, values: Array) -> float:
+    """Compute one primary of an array, accumulated in float64; see ``leadline.statistics.primaries.Primary``.
+
+    Shape:
+        values: any ``(*shape,)``; result: ``()``.
+    Raises:
+        KeyError: It is not a primary of one array.
+    """
+    return float(_primary(name, _widen(values)))
 
 
 def compute_vector(name: str, values: Array) -> Floats:
@@ -317,45 +334,37 @@ def _percentile(flat: Floats, percent: float) -> float:
     return float(np.percentile(finite, percent)) if finite.size else float("nan")
 
 
-def _function(statistic: Statistic) -> Callable[[Floats], float]:
-    match statistic.family:
-        case "p<percent>" | "p<percent>_exact":
-            (percent,) = statistic.arguments
-            return _or_nan(lambda flat: _percentile(flat, percent))
-        case "within_<low>_<high>":
-            low, high = statistic.arguments
-            return _or_nan(lambda flat: ((flat >= low) & (flat <= high)).mean())
-        case "equals_<number>":
-            (number,) = statistic.arguments
-            return _or_nan(lambda flat: (flat == number).mean())
-    return _FUNCTIONS[statistic.name]
+def _derived(statistic: Statistic, derivation: Derivation, flat: Floats) -> float:
+    if not flat.size:
+        return 0.0 if statistic.unit == "count" else float("nan")
+    with np.errstate(all="ignore"):
+        known = {"size": flat.size, **{name: _primary(name, flat) for name in derivation.primaries}}
+        return float(derivation.compute(np, known))
 
 
-def _or_nan(function: Callable[[Floats], Any]) -> Callable[[Floats], float]:
-    def guarded(flat: Floats) -> float:
+def _primary(name: str, flat: Floats) -> Any:
+    if name in _PRIMARIES:
         with np.errstate(all="ignore"):
-            return float(function(flat)) if flat.size else float("nan")
+            return _PRIMARIES[name](flat) if flat.size else find_primary(name).start
+    bounds = find_statistic(name).arguments
+    return np.count_nonzero((flat >= bounds[0]) & (flat <= bounds[-1]))
 
-    return guarded
+
+def _centred(flat: Floats) -> Any:
+    off = flat - flat.mean()
+    return (off * off).sum()
 
 
-_FUNCTIONS: Final[dict[str, Callable[[Floats], float]]] = {
-    "min": _or_nan(lambda flat: _finite(flat).min()),
-    "max": _or_nan(lambda flat: _finite(flat).max()),
-    "sum": _or_nan(np.sum),
-    "mean": _or_nan(np.mean),
-    "prod": _or_nan(np.prod),
-    "l1": _or_nan(lambda flat: np.abs(flat).sum()),
-    "l2": _or_nan(lambda flat: math.sqrt(sum_of_squares(flat))),
-    "abs_mean": _or_nan(lambda flat: np.abs(flat).mean()),
-    "abs_max": _or_nan(lambda flat: np.abs(_finite(flat)).max()),
-    "abs_min": _or_nan(lambda flat: np.abs(_finite(flat)).min()),
-    "rms": _or_nan(lambda flat: np.sqrt(np.mean(flat * flat))),
-    "std": _or_nan(np.std),
-    "variance": _or_nan(np.var),
-    "zero_ratio": _or_nan(lambda flat: np.count_nonzero(flat == 0) / flat.size),
-    "nan_count": lambda flat: float(np.count_nonzero(np.isnan(flat))),
-    "nonfinite_count": lambda flat: float(np.count_nonzero(~np.isfinite(flat))),
-    "median": _or_nan(lambda flat: _percentile(flat, 50)),
-    "median_exact": _or_nan(lambda flat: _percentile(flat, 50)),
+_PRIMARIES: Final[dict[str, Callable[[Floats], Any]]] = {
+    "sum": np.sum,
+    "l1": lambda flat: np.abs(flat).sum(),
+    "squares": sum_of_squares,
+    "centred": _centred,
+    "min": lambda flat: _finite(flat).min(),
+    "max": lambda flat: _finite(flat).max(),
+    "abs_min": lambda flat: np.abs(_finite(flat)).min(),
+    "prod": np.prod,
+    "zeros": lambda flat: np.count_nonzero(flat == 0),
+    "nan_count": lambda flat: np.count_nonzero(np.isnan(flat)),
+    "nonfinite_count": lambda flat: np.count_nonzero(~np.isfinite(flat)),
 }

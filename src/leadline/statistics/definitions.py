@@ -1,4 +1,4 @@
-"""Definitions of the statistics: meaning, exactness, and the primary statistics from which others are derived."""
+"""Definitions of the statistics: meaning, exactness, and how they are derived from primaries."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ from functools import lru_cache
 from typing import Final, Literal
 
 from leadline.errors import UnknownNameError
+from leadline.statistics.derivations import (
+    LARGEST_MODULUS,
+    Derivation,
+    per_element,
+    primary,
+    root_of,
+    root_per_element,
+)
 
 Source = Literal[
     "elements", "sample", "order", "bits", "batch", "change", "update", "number", "units", "classes", "pair"
@@ -37,8 +45,8 @@ class Statistic:
     """``tensor`` (the unit of the elements), ``count``, ``ratio``, ``hash``."""
     not_a_number: str
     """The effect of NaN and infinite elements."""
-    from_primaries: tuple[str, ...] = ()
-    """The statistics from which a device derives it; empty: it is computed directly."""
+    derivation: Derivation | None = None
+    """How it follows from primaries; None: it is computed from the elements."""
     source: Source = "elements"
     is_vector: bool = False
     """Whether it is a vector, stored as the tensor ``<name>@<statistic>``."""
@@ -72,22 +80,40 @@ _SHARE_ERROR: Final = _CHANGE_ERROR + "the share is that of the sample"
 _ALL: Final = (
     Statistic("value", "the number itself", "tensor", "as it is", source="number"),
     Statistic("count", "number of averaged values (micro-batches)", "count", "counted", source="number"),
-    Statistic("min", "smallest element", "tensor", _FINITE),
-    Statistic("max", "largest element", "tensor", _FINITE),
-    Statistic("sum", "sum of the elements", "tensor", PROPAGATES),
-    Statistic("mean", "sum over number of elements", "tensor", PROPAGATES, ("sum",)),
-    Statistic("prod", "product of the elements, 0 or infinite outside the range of float64", "tensor", PROPAGATES),
-    Statistic("l1", "sum of absolute values", "tensor", PROPAGATES),
-    Statistic("l2", "square root of the sum of squares (entrywise)", "tensor", PROPAGATES),
-    Statistic("abs_mean", "l1 over number of elements", "tensor", PROPAGATES, ("l1",)),
-    Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, if any", ("min", "max")),
-    Statistic("abs_min", "smallest absolute value", "tensor", _FINITE),
-    Statistic("rms", "l2 over the square root of the number of elements", "tensor", PROPAGATES, ("l2",)),
-    Statistic("std", "square root of the population variance", "tensor", PROPAGATES),
-    Statistic("variance", "population variance: mean squared distance from the mean", "tensor", PROPAGATES, ("std",)),
-    Statistic("zero_ratio", "share of elements that are exactly zero", "ratio", "not zero"),
-    Statistic("nan_count", "number of NaN elements", "count", "counted", ("nan_count", "nonfinite_count")),
-    Statistic("nonfinite_count", "number of NaN or infinite elements", "count", "counted"),
+    Statistic("min", "smallest element", "tensor", _FINITE, primary("min")),
+    Statistic("max", "largest element", "tensor", _FINITE, primary("max")),
+    Statistic("sum", "sum of the elements", "tensor", PROPAGATES, primary("sum")),
+    Statistic("mean", "sum over number of elements", "tensor", PROPAGATES, per_element("sum")),
+    Statistic(
+        "prod",
+        "product of the elements, 0 or infinite outside the range of float64",
+        "tensor",
+        PROPAGATES,
+        primary("prod"),
+    ),
+    Statistic("l1", "sum of absolute values", "tensor", PROPAGATES, primary("l1")),
+    Statistic("l2", "square root of the sum of squares (entrywise)", "tensor", PROPAGATES, root_of("squares")),
+    Statistic("abs_mean", "l1 over number of elements", "tensor", PROPAGATES, per_element("l1")),
+    Statistic("abs_max", "largest absolute value", "tensor", "of the finite elements, if any", LARGEST_MODULUS),
+    Statistic("abs_min", "smallest absolute value", "tensor", _FINITE, primary("abs_min")),
+    Statistic(
+        "rms",
+        "l2 over the square root of the number of elements",
+        "tensor",
+        PROPAGATES,
+        root_per_element("squares"),
+    ),
+    Statistic("std", "square root of the population variance", "tensor", PROPAGATES, root_per_element("centred")),
+    Statistic(
+        "variance",
+        "population variance: mean squared distance from the mean",
+        "tensor",
+        PROPAGATES,
+        per_element("centred"),
+    ),
+    Statistic("zero_ratio", "share of elements that are exactly zero", "ratio", "not zero", per_element("zeros")),
+    Statistic("nan_count", "number of NaN elements", "count", "counted", primary("nan_count")),
+    Statistic("nonfinite_count", "number of NaN or infinite elements", "count", "counted", primary("nonfinite_count")),
     Statistic(
         "median",
         "the middle element, or the mean of the two",
@@ -122,6 +148,7 @@ _ALL: Final = (
         "l2 of the change since the previous capture; absent at the first",
         "tensor",
         PROPAGATES,
+        root_of("change_squares"),
         source="change",
         error=_CHANGE_ERROR + "the norm of the sample, scaled up to the whole tensor",
     ),
@@ -204,6 +231,11 @@ class StatisticFamily:
     prototype: Statistic
     validate: Callable[[tuple[float, ...]], str]
     """Returns the error in some numbers; empty if they are valid."""
+
+    @property
+    def is_share(self) -> bool:
+        """Whether a statistic is the share of the elements that match; their number is a primary of its name."""
+        return self.prototype.source == "elements"
 
     def match(self, name: str) -> tuple[float, ...] | None:
         """Return the numbers in a name of this family; None if the name does not match."""
@@ -328,7 +360,8 @@ def find_statistic(name: str) -> Statistic:
         error = family.validate(numbers)
         if error:
             raise UnknownNameError("statistic", name, _known(), hint=error)
-        return replace(family.prototype, name=name, arguments=numbers)
+        derivation = per_element(name) if family.is_share else None
+        return replace(family.prototype, name=name, arguments=numbers, derivation=derivation)
     raise UnknownNameError("statistic", name, _known())
 
 
@@ -343,5 +376,6 @@ def is_vector(name: str) -> bool:
 
 @lru_cache(maxsize=256)
 def primaries(statistics: frozenset[str]) -> frozenset[str]:
-    """Return the statistics from which a device derives ``statistics`` (of source ``elements``)."""
-    return frozenset(primary for name in statistics for primary in (find_statistic(name).from_primaries or (name,)))
+    """Return the primaries from which statistics derive; those without a derivation need none."""
+    derivations = (find_statistic(name).derivation for name in statistics)
+    return frozenset(primary for derivation in derivations if derivation for primary in derivation.primaries)

@@ -64,4 +64,5 @@ def test_every_statistic_is_documented() -> None:
 
 
 def test_primaries() -> None:
-    assert primaries(frozenset({"mean", "abs_max", "p5", "within_0_1"})) == {"sum", "min", "max", "p5", "within_0_1"}
+    names = frozenset({"mean", "abs_max", "std", "p5", "within_0_1"})
+    assert primaries(names) == {"sum", "min", "max", "centred", "within_0_1"}

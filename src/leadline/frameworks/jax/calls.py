@@ -216,7 +216,7 @@ def _is_non_finite(value: Values) -> bool:
         return not np.isfinite(value.numbers[0, 1])
     if "gradients" not in value.info.collections:
         return False
-    counts = [value.numbers[0, 1 + at] for at, name in enumerate(value.primaries) if name == "nonfinite"]
+    counts = [value.numbers[0, 1 + at] for at, name in enumerate(value.primaries) if name == "nonfinite_count"]
     return any(counts)
 
 

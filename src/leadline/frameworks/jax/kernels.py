@@ -115,12 +115,12 @@ _TERMS_OF: Final[Mapping[str, Sequence[str]]] = {
     "max": ("finite_max", "finite", "nans", "highest"),
     "sum": ("sum",),
     "l1": ("absolutes",),
-    "l2": ("squares",),
+    "squares": ("squares",),
     "abs_min": ("finite_abs_min", "finite", "nans"),
-    "std": ("shifted", "shifted_squares"),
+    "centred": ("shifted", "shifted_squares"),
     "zeros": ("zeros",),
-    "nans": ("nans",),
-    "nonfinite": ("finite",),
+    "nan_count": ("nans",),
+    "nonfinite_count": ("finite",),
 }
 
 
@@ -148,25 +148,22 @@ def _primary(name: str, size: int, totals: Mapping[str, Any]) -> Any:
             return _extreme(totals, totals["finite_max"], totals["highest"])
         case "abs_min":
             return _extreme(totals, totals["finite_abs_min"], _number(np.inf))
-        case "l2":
-            return lax.sqrt(totals["squares"])
-        case "std":
-            return _std(size, totals["shifted"], totals["shifted_squares"])
-        case "nonfinite":
+        case "centred":
+            return _centred(size, totals["shifted"], totals["shifted_squares"])
+        case "nonfinite_count":
             return lax.sub(_number(size), totals["finite"])
         case _:
             return totals[_TERMS_OF[name][0]]
 
 
-def _std(size: int, shifted: Any, squares: Any) -> Any:
-    """Return the standard deviation from sums of the differences from the first element.
+def _centred(size: int, shifted: Any, squares: Any) -> Any:
+    """Return the sum of squared distances from the mean, from sums of the differences from the first element.
 
     Since the first element is one of the sample, the square of its distance from the mean is at most ``size`` times the
     variance: the difference below loses at most the digits of ``size``.
     """
-    count = _number(size)
-    variance = lax.div(lax.sub(squares, lax.div(lax.mul(shifted, shifted), count)), count)
-    return lax.sqrt(lax.max(variance, _number(0)))
+    centred = lax.sub(squares, lax.div(lax.mul(shifted, shifted), _number(size)))
+    return lax.max(centred, _number(0))
 
 
 def _extreme(totals: Mapping[str, Any], of_finite: Any, of_all: Any) -> Any:

@@ -180,7 +180,7 @@ class RowBuilder:
             self.add(np.concatenate([computed[name] for name in names]))
             return
         launch = fused_statistics.launch_for(tensors)
-        fused = [name for name in names if launch is not None and name in fused_statistics.NAMES]
+        fused = [name for name in names if launch is not None and fused_statistics.supports(name)]
         reduced = [name for name in names if name not in fused and cuda_statistics.supports(name)]
         others = [name for name in names if name not in fused and name not in reduced]
         begun = [fused_statistics.begin(tensors, fused, launch)] if launch is not None and fused else []

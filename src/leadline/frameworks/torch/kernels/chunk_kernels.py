@@ -18,9 +18,9 @@ class ChunkKernels:
     def __init__(self, wanted: frozenset[str]) -> None:
         self._extremes = bool(wanted & {"min", "max"})
         self._l1 = "l1" in wanted
-        self._l2 = "l2" in wanted
-        self._squares = "std" in wanted
-        self._zeros = "zero_ratio" in wanted
+        self._squares = "squares" in wanted
+        self._centred = "centred" in wanted
+        self._zeros = "zeros" in wanted
         self._abs_min = "abs_min" in wanted
         self._prod = "prod" in wanted
         self._bands = [Band(name) for name in sorted(wanted) if is_band(name)]
@@ -36,7 +36,7 @@ class ChunkKernels:
             low, high = torch.aminmax(flat)
             _append(partials, "min", low)
             _append(partials, "max", high)
-        if self._l2:
+        if self._squares:
             _append(partials, "squares", torch.dot(flat, flat))
         if self._zeros:
             # writing ones and zeros to warm memory and summing takes a third of the time of counting
@@ -45,7 +45,7 @@ class ChunkKernels:
             _append(partials, "prod", flat.prod(dtype=torch.float64))
         for band in self._bands:
             _append(partials, band.name, band.count(flat, self._scratch_buffer(flat), self._scratch_buffer(flat, 1)))
-        if self._l1 or self._squares or self._abs_min:
+        if self._l1 or self._centred or self._abs_min:
             scratch = self._scratch_buffer(flat)
             if self._l1 or self._abs_min:
                 # writing abs to warm memory and summing takes a third of the time of a norm of order one
@@ -54,7 +54,7 @@ class ChunkKernels:
                     _append(partials, "l1", moduli.sum())
                 if self._abs_min:
                     _append(partials, "abs_min", moduli.amin())
-            if self._squares:
+            if self._centred:
                 torch.sub(flat, total / flat.numel(), out=scratch)
                 _append(partials, "centred", torch.dot(scratch, scratch))
 

@@ -15,6 +15,7 @@ import torch
 
 from leadline.frameworks.torch.kernels.elements import elements, flatten
 from leadline.statistics.definitions import find_statistic, primaries
+from leadline.statistics.primaries import derive, find_primary
 
 Vector = npt.NDArray[np.float64]
 
@@ -46,21 +47,23 @@ def begin(tensors: Sequence[torch.Tensor], names: Sequence[str]) -> tuple[torch.
 
     def finish(fetched: Vector) -> Vector:
         reduced = plan.combine(fetched, wanted)
-        with np.errstate(all="ignore"):
-            return np.concatenate([_derive(name, reduced) for name in names])
+        return np.concatenate(derive(names, reduced))
 
     return flat, finish
 
 
 @lru_cache(maxsize=256)
 def _kernels_of(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the kernels that statistics need, in order."""
-    return tuple(sorted({_REDUCTIONS.get(name, name) for name in (*primaries(frozenset(names)), *_ALWAYS_COMPUTED)}))
+    """Return the primaries that statistics need, in order."""
+    return tuple(sorted({*primaries(frozenset(names)), *_ALWAYS_COMPUTED}))
 
 
 def supports(name: str) -> bool:
     """Whether a statistic can be computed by this module."""
-    return name in _DERIVED or find_statistic(name).family in _SHARES
+    statistic = find_statistic(name)
+    return statistic.family in _SHARES or bool(
+        statistic.derivation and _KERNELS.keys() >= {*statistic.derivation.primaries}
+    )
 
 
 class _Matrix:
@@ -122,8 +125,8 @@ class _Plan:
         return _Matrix(to_float64(torch.stack(rows) if len(rows) > 1 else rows[0][None]))
 
     def combine(self, fetched: Vector, primaries: Sequence[str]) -> dict[str, Vector]:
-        """Combine pieces into one number per tensor; for empty tensors NaN, and 0 for counts."""
-        reduced = {name: np.full(len(self._sizes), _INITIAL.get(name, 0.0)) for name in primaries}
+        """Combine pieces into one number per tensor and primary, and the size of each."""
+        reduced = {name: np.full(len(self._sizes), find_primary(name).start) for name in primaries}
         reduced["size"] = self._sizes + self._implicit_zeros
         pieces: dict[str, list[tuple[list[int], float, Vector]]] = {name: [] for name in primaries}
         at = 0
@@ -134,12 +137,13 @@ class _Plan:
                 at += len(indices)
         with np.errstate(all="ignore"):
             for name in primaries:
-                reducer = _REDUCERS.get(name, np.add)
+                merge = find_primary(name).merge
                 for indices, _, values in pieces[name]:
-                    reduced[name][indices] = reducer(reduced[name][indices], values)
+                    reduced[name][indices] = merge(reduced[name][indices], values)
             if "centred" in reduced:
                 self._add_between_pieces(reduced, pieces)
             self._add_implicit_zeros(reduced)
+        _replace_extrema(reduced)
         return reduced
 
     def _add_between_pieces(
@@ -157,9 +161,9 @@ class _Plan:
         some = self._implicit_zeros > 0
         if not some.any():
             return
-        for name, rule in (("min", np.minimum), ("max", np.maximum), ("abs_min", np.minimum)):
+        for name in ("min", "max", "abs_min"):
             if name in reduced:
-                reduced[name][some] = rule(reduced[name][some], 0.0)
+                reduced[name][some] = find_primary(name).merge(reduced[name][some], 0.0)
         for name, values in reduced.items():
             if name == "zeros" or (name not in _KERNELS and name != "size" and _holds_zero(name)):
                 values += self._implicit_zeros
@@ -170,6 +174,23 @@ class _Plan:
             reduced["centred"] += np.where(some, means * means * self._sizes * self._implicit_zeros, 0.0) / np.maximum(
                 reduced["size"], 1
             )
+
+
+def _replace_extrema(reduced: dict[str, Vector]) -> None:
+    """Replace the extrema of tensors without finite elements by those of all elements."""
+    none_finite = reduced["nonfinite_count"] >= reduced["size"]
+    if not none_finite.any():
+        return
+    has_nan = reduced["nan_count"] > 0
+    has_both_infinities = ~has_nan & np.isnan(reduced["sum"])
+    of_all = {
+        "min": np.where(has_both_infinities, -np.inf, reduced["sum"]),
+        "max": np.where(has_both_infinities, np.inf, reduced["sum"]),
+        "abs_min": np.where(has_nan, np.nan, np.inf),
+    }
+    for name, values in of_all.items():
+        if name in reduced:
+            reduced[name] = np.where(none_finite, values, reduced[name])
 
 
 def flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
@@ -205,14 +226,8 @@ def _holds_zero(share: str) -> bool:
     return bool(_SHARES[statistic.family](np.zeros(()), *statistic.arguments))
 
 
-def _derive(name: str, reduced: dict[str, Vector]) -> Vector:
-    return _DERIVED[name](reduced) if name in _DERIVED else reduced[name] / reduced["size"]
-
-
 _ALWAYS_COMPUTED: Final = ("sum", "nan_count", "nonfinite_count")
-"""Primaries that determine the result of tensors without finite elements."""
-_REDUCTIONS: Final = {"l2": "squares", "std": "centred", "zero_ratio": "zeros"}
-"""The kernels of the primaries that are not themselves reductions."""
+"""Primaries that determine the extrema of tensors without finite elements."""
 _KERNELS: Final[dict[str, Callable[[_Matrix], torch.Tensor]]] = {
     "sum": lambda m: m.total,
     "min": lambda m: m.rows.masked_fill(m.nonfinite, float("inf")).amin(1),
@@ -225,55 +240,6 @@ _KERNELS: Final[dict[str, Callable[[_Matrix], torch.Tensor]]] = {
     "prod": lambda m: m.rows.prod(1),
     "nan_count": lambda m: torch.isnan(m.rows).sum(1).double(),
     "nonfinite_count": lambda m: m.nonfinite.sum(1).double(),
-}
-_REDUCERS: Final = {"min": np.minimum, "max": np.maximum, "abs_min": np.minimum, "prod": np.multiply}
-_INITIAL: Final = {"min": np.inf, "max": -np.inf, "abs_min": np.inf, "prod": 1.0}
-
-
-def _min_of(r: dict[str, Vector]) -> Vector:
-    return np.where(_has_finite(r), r["min"], np.where(_has_both_infinities(r), -np.inf, r["sum"]))
-
-
-def _max_of(r: dict[str, Vector]) -> Vector:
-    return np.where(_has_finite(r), r["max"], np.where(_has_both_infinities(r), np.inf, r["sum"]))
-
-
-def _abs_min_of(r: dict[str, Vector]) -> Vector:
-    return np.where(_has_finite(r), r["abs_min"], np.where(r["nan_count"] > 0, np.nan, np.inf))
-
-
-def _has_finite(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
-    has: npt.NDArray[np.bool_] = r["nonfinite_count"] < r["size"]
-    return has
-
-
-def _has_both_infinities(r: dict[str, Vector]) -> npt.NDArray[np.bool_]:
-    """Whether a tensor without finite elements has infinities of both signs and no NaN, so that its sum is NaN."""
-    are: npt.NDArray[np.bool_] = (r["nan_count"] == 0) & np.isnan(r["sum"])
-    return are
-
-
-def _nan_if_empty(values: Vector, r: dict[str, Vector]) -> Vector:
-    return np.where(r["size"] > 0, values, np.nan)
-
-
-_DERIVED: Final[dict[str, Callable[[dict[str, Vector]], Vector]]] = {
-    "min": lambda r: _nan_if_empty(_min_of(r), r),
-    "max": lambda r: _nan_if_empty(_max_of(r), r),
-    "sum": lambda r: _nan_if_empty(r["sum"], r),
-    "mean": lambda r: r["sum"] / r["size"],
-    "l1": lambda r: _nan_if_empty(r["l1"], r),
-    "l2": lambda r: _nan_if_empty(np.sqrt(r["squares"]), r),
-    "abs_mean": lambda r: r["l1"] / r["size"],
-    "abs_max": lambda r: _nan_if_empty(np.maximum(np.abs(_min_of(r)), np.abs(_max_of(r))), r),
-    "abs_min": lambda r: _nan_if_empty(_abs_min_of(r), r),
-    "rms": lambda r: np.sqrt(r["squares"] / r["size"]),
-    "std": lambda r: np.sqrt(r["centred"] / r["size"]),
-    "variance": lambda r: r["centred"] / r["size"],
-    "prod": lambda r: _nan_if_empty(r["prod"], r),
-    "zero_ratio": lambda r: r["zeros"] / r["size"],
-    "nan_count": lambda r: r["nan_count"],
-    "nonfinite_count": lambda r: r["nonfinite_count"],
 }
 _SHARES: Final[dict[str, Callable[..., Any]]] = {
     "within_<low>_<high>": lambda rows, low, high: (rows >= low) & (rows <= high),

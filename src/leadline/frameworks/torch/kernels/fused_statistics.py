@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -19,17 +18,16 @@ import torch
 from leadline.frameworks.torch.kernels import cuda_statistics
 from leadline.frameworks.torch.kernels.cuda_statistics import Vector
 from leadline.frameworks.torch.kernels.current_stream import CurrentStream
+from leadline.statistics.definitions import find_statistic
+from leadline.statistics.primaries import derive
 
 Batch = npt.NDArray[np.int64]
 """Up to ``BATCH_TENSORS`` tensors: see ``struct Batch`` in the source of the kernel."""
 Launch = Callable[[Batch, torch.Tensor], None]
-"""Computes ``NAMES`` of each tensor of a batch into the rows of the second argument, without waiting for the device."""
+"""Computes ``PRIMARIES`` of a batch of tensors into the rows of the second argument; does not wait for the device."""
 
-NAMES: Final = (
-    *("min", "max", "sum", "mean", "l1", "l2", "abs_mean", "abs_max", "abs_min", "rms", "std", "variance"),
-    *("zero_ratio", "nan_count", "nonfinite_count"),
-)
-"""The statistics that the kernel computes, in order."""
+PRIMARIES: Final = ("sum", "min", "max", "abs_min", "l1", "squares", "zeros", "nan_count", "nonfinite_count", "centred")
+"""What the kernel computes, in order."""
 CODES: Final[dict[torch.dtype, int]] = {
     torch.float32: 0,
     torch.float64: 1,
@@ -60,6 +58,12 @@ def launch_for(tensors: Sequence[torch.Tensor]) -> Launch | None:
         return None
     launch = _compiled(tensors[0].device)
     return None if isinstance(launch, str) else launch
+
+
+def supports(name: str) -> bool:
+    """Whether a statistic is derived from what the kernel computes."""
+    derivation = find_statistic(name).derivation
+    return derivation is not None and set(PRIMARIES).issuperset(derivation.primaries)
 
 
 def unavailable_reason(device: torch.device) -> str | None:
@@ -97,21 +101,22 @@ def begin(
 
     Args:
         tensors: Readable tensors (``elements.unreadable_reason``) on one device, none of them sparse.
-        names: Some of ``NAMES``.
+        names: Statistics that ``supports`` accepts.
         launch: As returned by ``launch_for``.
     Shape:
         As those of ``cuda_statistics.begin``.
     Not a number:
         As defined in ``statistics.definitions``.
     """
-    numbers = torch.empty(len(tensors), len(NAMES), dtype=torch.float64, device=tensors[0].device)
+    numbers = torch.empty(len(tensors), len(PRIMARIES), dtype=torch.float64, device=tensors[0].device)
+    sizes = np.array([tensor.numel() for tensor in tensors], dtype=np.float64)
     for at in range(0, len(tensors), BATCH_TENSORS):
         flats = [_flat_elements(tensor) for tensor in tensors[at : at + BATCH_TENSORS]]
         launch(_batch(flats), numbers[at : at + BATCH_TENSORS])
-    columns = _columns(tuple(names))
 
     def finish(fetched: Vector) -> Vector:
-        return fetched.reshape(-1, len(NAMES))[:, columns].T.reshape(-1)
+        computed = dict(zip(PRIMARIES, fetched.reshape(-1, len(PRIMARIES)).T, strict=True))
+        return np.concatenate(derive(names, {"size": sizes, **computed}))
 
     return numbers.view(-1), finish
 
@@ -139,11 +144,6 @@ def _batch(flats: Sequence[torch.Tensor]) -> Batch:
     batch[FIRST_CHUNKS : FIRST_CHUNKS + len(first_chunks)] = first_chunks
     batch[TYPES : TYPES + len(flats)] = [CODES[flat.dtype] for flat in flats]
     return batch
-
-
-@lru_cache(maxsize=256)
-def _columns(names: tuple[str, ...]) -> npt.NDArray[np.intp]:
-    return np.array([NAMES.index(name) for name in names], dtype=np.intp)
 
 
 class _CompiledKernel:
@@ -187,9 +187,9 @@ def _compile(device: torch.device) -> Launch:
         RuntimeError: It cannot be compiled or run.
         AttributeError, ImportError, OSError, TypeError: This version of PyTorch compiles kernels in another way.
     """
-    kernel, numbers = _CompiledKernel(device), torch.empty(1, len(NAMES), dtype=torch.float64, device=device)
+    kernel, numbers = _CompiledKernel(device), torch.empty(1, len(PRIMARIES), dtype=torch.float64, device=device)
     kernel(_batch([torch.ones(3, device=device)]), numbers)
-    if numbers[0, NAMES.index("sum")].item() != 3.0:
+    if numbers[0, PRIMARIES.index("sum")].item() != 3.0:
         raise RuntimeError("its results are wrong")
     return kernel
 
@@ -337,34 +337,28 @@ extern "C" __global__ void leadline_combine(const Batch batch, const double* par
     merge_threads(shared, 1);
     if (me != 0) return;
     const double centred = reduced[CENTRED] + shared[SUM][0], sum = reduced[SUM], nans = reduced[NANS];
-    const bool is_empty = elements == 0, has_finite = reduced[NONFINITE] < size;
+    const bool has_finite = reduced[NONFINITE] < size;
     const bool has_both_infinities = nans == 0 && sum != sum;
-    const double none = nan_value();
     const double low = has_finite ? reduced[LOW] : has_both_infinities ? -infinity() : sum;
     const double high = has_finite ? reduced[HIGH] : has_both_infinities ? infinity() : sum;
-    const double least = has_finite ? reduced[LEAST] : nans > 0 ? none : infinity();
-    double* out = numbers + STATISTICS * (i64)t;
-    out[0] = is_empty ? none : low;
-    out[1] = is_empty ? none : high;
-    out[2] = is_empty ? none : sum;
-    out[3] = mean;
-    out[4] = is_empty ? none : reduced[L1];
-    out[5] = is_empty ? none : sqrt(reduced[SQUARES]);
-    out[6] = reduced[L1] / size;
-    out[7] = is_empty || low != low || high != high ? none : fabs(low) > fabs(high) ? fabs(low) : fabs(high);
-    out[8] = is_empty ? none : least;
-    out[9] = sqrt(reduced[SQUARES] / size);
-    out[10] = sqrt(centred / size);
-    out[11] = centred / size;
-    out[12] = reduced[ZEROS] / size;
-    out[13] = nans;
-    out[14] = reduced[NONFINITE];
+    const double least = has_finite ? reduced[LEAST] : nans > 0 ? nan_value() : infinity();
+    double* out = numbers + PRIMARIES * (i64)t;
+    out[0] = sum;
+    out[1] = low;
+    out[2] = high;
+    out[3] = least;
+    out[4] = reduced[L1];
+    out[5] = reduced[SQUARES];
+    out[6] = reduced[ZEROS];
+    out[7] = nans;
+    out[8] = reduced[NONFINITE];
+    out[9] = centred;
 }
 """
     )
     .replace("THREADS", str(_THREADS))
     .replace("TENSORS", str(BATCH_TENSORS))
-    .replace("STATISTICS", str(len(NAMES)))
+    .replace("PRIMARIES", str(len(PRIMARIES)))
 )
 
 COMPILERS: Final[dict[str, Callable[[torch.device], Launch]]] = {"cuda": _compile}

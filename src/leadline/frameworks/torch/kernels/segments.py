@@ -11,6 +11,7 @@ import torch
 
 from leadline.frameworks.torch.kernels.stacks import StackBlock, StackPlan
 from leadline.statistics.definitions import find_statistic
+from leadline.statistics.primaries import PRIMARIES
 
 Vector = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
@@ -32,7 +33,7 @@ def reduce_segments(plan: StackPlan, tensors: Sequence[torch.Tensor], wanted: fr
             elements = block.elements([stack.gather(tensors) for stack in block.stacks], buffer)
             for name, values in _Kernels(block, elements, scratch).run(wanted).items():
                 parts.setdefault(name, []).append(values)
-    names = {"sum", "nonfinite_count", *(_REDUCTIONS.get(name, name) for name in wanted)}
+    names = {"sum", "nonfinite_count", *wanted}
     reduced = {name: np.full(len(tensors), 0.0 if name in _COUNTS else np.nan) for name in names}
     for name, of_blocks in parts.items():
         reduced[name][plan.owners] = np.concatenate(of_blocks)
@@ -97,18 +98,18 @@ class _Kernels:
                 results["l1"] = np.add.reduceat(moduli, self._starts)
             if "abs_min" in wanted:
                 results["abs_min"] = self._extreme(np.minimum, moduli, np.inf)
-        if "l2" in wanted:
+        if "squares" in wanted:
             results["squares"] = self._sum_of_squares(elements)
-        if "std" in wanted:
+        if "centred" in wanted:
             means = np.repeat(self._total / self._lengths, self._lengths)
             results["centred"] = self._sum_of_squares(np.subtract(elements, means, out=means))
-        if "zero_ratio" in wanted:
+        if "zeros" in wanted:
             results["zeros"] = self._count(elements == 0)
         if "prod" in wanted:
             results["prod"] = np.multiply.reduceat(elements, self._starts)
         if "nan_count" in wanted:
             results["nan_count"] = self._nonfinite if self._finite is None else self._count(np.isnan(elements))
-        for name in wanted - _NUMBERS:
+        for name in wanted - PRIMARIES.keys():
             bounds = find_statistic(name).arguments
             results[name] = self._count((elements >= bounds[0]) & (elements <= bounds[-1]))
         return results
@@ -131,9 +132,4 @@ class _Kernels:
         return np.where(self._nonfinite < self._lengths, extremes, reducer.reduceat(values, self._starts))
 
 
-_REDUCTIONS: Final = {"l2": "squares", "std": "centred", "zero_ratio": "zeros"}
-"""The reductions of the primaries that are not themselves reductions."""
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
-_NUMBERS: Final = frozenset(
-    {"sum", "min", "max", "l1", "l2", "std", "abs_min", "prod", "zero_ratio", "nan_count", "nonfinite_count"}
-)

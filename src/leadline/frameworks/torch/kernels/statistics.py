@@ -17,6 +17,7 @@ from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
 from leadline.frameworks.torch.kernels.segments import reduce_segments
 from leadline.frameworks.torch.kernels.stacks import are_dense, stack_plan
 from leadline.statistics.definitions import find_statistic, primaries
+from leadline.statistics.primaries import PRIMARIES, derive, merge
 
 Vector = npt.NDArray[np.float64]
 
@@ -27,7 +28,7 @@ _UNDERFLOW: Final = 1e-30
 class ChunkPlan:
     """Partition of a list of tensors, given by their sizes, into cache-sized chunks.
 
-    The device computes one number per chunk and primary, which ``_combine`` merges into one per tensor.
+    The device computes one number per chunk and primary, which ``primaries.merge`` merges into one per tensor.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
@@ -88,7 +89,7 @@ def _reductions(tensors: Sequence[torch.Tensor], statistics: frozenset[str]) -> 
     if implicit_zeros is not None:
         _add_implicit_zeros(reduced, sizes, implicit_zeros)
         sizes = sizes + implicit_zeros
-    return {name: _derive(name, reduced, sizes) for name in statistics}
+    return dict(zip(statistics, derive(tuple(statistics), {"size": sizes, **reduced}), strict=True))
 
 
 def _stored(tensors: Sequence[torch.Tensor]) -> tuple[Sequence[torch.Tensor], Vector | None]:
@@ -110,7 +111,8 @@ def _reduce_chunks(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dic
     for flat in flats:
         for chunk in (flat,) if flat.numel() <= CHUNK_ELEMENTS else flat.split(CHUNK_ELEMENTS):
             kernels.chunk(chunk)
-    reduced = _combine(plan, kernels.results())
+    reduced = merge({"size": plan.lengths, **kernels.results()}, plan.starts)
+    del reduced["size"]
     _recompute_doubtful(flats, reduced, wanted)
     return reduced
 
@@ -118,28 +120,6 @@ def _reduce_chunks(flats: Sequence[torch.Tensor], wanted: frozenset[str]) -> dic
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})
 _EXACT: Final = frozenset({"prod"})
 """Kernels whose results are exact, finite or not."""
-
-
-_REDUCERS: Final[dict[str, Any]] = {
-    "min": np.minimum.reduceat,
-    "max": np.maximum.reduceat,
-    "abs_min": np.minimum.reduceat,
-    "prod": np.multiply.reduceat,
-}
-
-
-def _combine(plan: ChunkPlan, partials: dict[str, Vector]) -> dict[str, Vector]:
-    """Combine chunks into one number per tensor, in float64."""
-    with np.errstate(all="ignore"):
-        reduced: dict[str, Vector] = {
-            name: _REDUCERS.get(name, np.add.reduceat)(values, plan.starts) for name, values in partials.items()
-        }
-        if "centred" in partials:
-            # Correct the centred squares from chunk means to the overall mean (Chan, Golub, LeVeque).
-            means = reduced["sum"] / np.add.reduceat(plan.lengths, plan.starts)
-            off = partials["sum"] / plan.lengths - np.repeat(means, np.diff([*plan.starts, len(plan.lengths)]))
-            reduced["centred"] += np.add.reduceat(plan.lengths * off * off, plan.starts)
-    return reduced
 
 
 def _add_implicit_zeros(reduced: dict[str, Vector], stored: Vector, zeros: Vector) -> None:
@@ -156,9 +136,9 @@ def _add_implicit_zeros(reduced: dict[str, Vector], stored: Vector, zeros: Vecto
             means = np.where(stored > 0, reduced["sum"] / stored, 0.0)
             reduced["centred"] += np.where(some, means * means * stored * zeros / (stored + zeros), 0.0)
         has_finite = reduced["nonfinite_count"] < stored
-        for name, rule in (("min", np.minimum), ("max", np.maximum), ("abs_min", np.minimum)):
+        for name in ("min", "max", "abs_min"):
             if name in reduced:
-                with_zero = np.where(has_finite, rule(reduced[name], 0.0), 0.0)
+                with_zero = np.where(has_finite, PRIMARIES[name].merge(reduced[name], 0.0), 0.0)
                 reduced[name] = np.where(some, with_zero, reduced[name])
         if "prod" in reduced:
             reduced["prod"][some] *= 0.0
@@ -211,28 +191,3 @@ def _recompute_exactly(stored: torch.Tensor, index: int, reduced: dict[str, Vect
     for name, read in exact.items():
         if name in reduced:
             reduced[name][index] = float(read())
-
-
-def _derive(name: str, reduced: dict[str, Vector], sizes: Vector) -> Vector:
-    with np.errstate(all="ignore"):
-        return _DERIVED[name](reduced, sizes) if name in _DERIVED else reduced[name] / sizes
-
-
-_DERIVED: Final[dict[str, Callable[[dict[str, Vector], Vector], Vector]]] = {
-    "min": lambda r, n: r["min"],
-    "max": lambda r, n: r["max"],
-    "sum": lambda r, n: r["sum"],
-    "mean": lambda r, n: r["sum"] / n,
-    "l1": lambda r, n: r["l1"],
-    "l2": lambda r, n: np.sqrt(r["squares"]),
-    "abs_mean": lambda r, n: r["l1"] / n,
-    "abs_min": lambda r, n: r["abs_min"],
-    "prod": lambda r, n: r["prod"],
-    "abs_max": lambda r, n: np.maximum(np.abs(r["min"]), np.abs(r["max"])),
-    "rms": lambda r, n: np.sqrt(r["squares"] / n),
-    "std": lambda r, n: np.sqrt(r["centred"] / n),
-    "variance": lambda r, n: r["centred"] / n,
-    "zero_ratio": lambda r, n: r["zeros"] / n,
-    "nan_count": lambda r, n: r["nan_count"],
-    "nonfinite_count": lambda r, n: r["nonfinite_count"],
-}

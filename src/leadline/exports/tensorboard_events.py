@@ -17,11 +17,11 @@ import numpy as np
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.exports.span import Span
 from leadline.exports.training import rows_of
+from leadline.formats.event_file import scalar_record, version_record
 from leadline.reader.run import open_run
 from leadline.reader.tables import between
 from leadline.store import layout
 from leadline.store.documents import make_folder
-from leadline.trials.encoding import scalar_record, version_record
 
 if TYPE_CHECKING:
     from leadline.reader.run import Run

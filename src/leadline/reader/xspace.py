@@ -5,15 +5,12 @@ Source: ``xplane.proto`` and ``hlo.proto`` of OpenXLA. Fields that are not used 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-_VARINT: Final = 0
-_FIXED_64: Final = 1
-_BYTES: Final = 2
-_FIXED_32: Final = 5
+from leadline.formats.protobuf import content, double, fields, signed, submessage
+
 _START_TIME: Final = "profile_start_time"
 _OFFSETS_NS: Final = 10**15
 """The time of a line that is smaller is counted from the start of the profile, otherwise since the epoch."""
@@ -61,14 +58,14 @@ def parse_space(data: bytes) -> Space:
         ValueError: The data are damaged.
     """
     try:
-        planes = [_Plane(value) for number, value in _fields(data) if number == 1]
+        planes = [_Plane(submessage(value)) for number, value in fields(data) if number == 1]
         begun_ns = next((plane.stats[_START_TIME] for plane in planes if _START_TIME in plane.stats), 0)
         names: dict[tuple[str, str], str] = {}
         for plane in planes:
             if plane.name == "/host:metadata":
                 names |= plane.operator_names()
         return Space([line for plane in planes for line in plane.lines(begun_ns)], names)
-    except (IndexError, struct.error) as error:
+    except (IndexError, TypeError, ValueError) as error:
         raise ValueError(f"not a whole XSpace: {error}") from None
 
 
@@ -81,19 +78,19 @@ class _Plane:
         self._events: dict[int, dict[int, list[Any]]] = {}
         self._stats: dict[int, str] = {}
         own_stats: list[memoryview] = []
-        for number, value in _fields(data):
+        for number, value in fields(data):
             if number == 2:
                 self.name = _text(value)
             elif number == 3:
-                self._lines.append(value)
+                self._lines.append(submessage(value))
             elif number == 4:
-                key, message = _entry(value)
+                key, message = _entry(submessage(value))
                 self._events[key] = message
             elif number == 5:
-                key, message = _entry(value)
+                key, message = _entry(submessage(value))
                 self._stats[key] = _text(message[2][0]) if 2 in message else ""
             elif number == 6:
-                own_stats.append(value)
+                own_stats.append(submessage(value))
         self._names = {key: _text(message[2][0]) if 2 in message else "" for key, message in self._events.items()}
         self.stats = self._stats_of(own_stats)
 
@@ -104,7 +101,7 @@ class _Plane:
             base_ns += begun_ns if base_ns < _OFFSETS_NS else 0
             names = message.get(11) or message.get(2) or [b""]
             events = [self._event(event, base_ns) for event in message.get(4, [])]
-            yield SpaceLine(self.name, _signed(message.get(1, [0])[0]), _text(names[0]), events)
+            yield SpaceLine(self.name, signed(message.get(1, [0])[0]), _text(names[0]), events)
 
     def operator_names(self) -> dict[tuple[str, str], str]:
         """Return the names of the instructions of the programs whose code the plane holds."""
@@ -128,15 +125,15 @@ class _Plane:
         value: Any = None
         for number, values in message.items():
             if number == 2:
-                (value,) = struct.unpack("<d", values[0])
+                value = double(values[0])
             elif number == 3:
                 value = values[0]
             elif number == 4:
-                value = _signed(values[0])
+                value = signed(values[0])
             elif number == 5:
                 value = _text(values[0])
             elif number == 6:
-                value = bytes(values[0])
+                value = content(values[0])
             elif number == 7:
                 value = self._stats.get(values[0], "")
         return self._stats.get(message.get(1, [0])[0], ""), value
@@ -164,47 +161,10 @@ def _entry(data: memoryview) -> tuple[int, dict[int, list[Any]]]:
 def _message(data: memoryview) -> dict[int, list[Any]]:
     """Return the values of a message by field number."""
     values: dict[int, list[Any]] = {}
-    for number, value in _fields(data):
+    for number, value in fields(data):
         values.setdefault(number, []).append(value)
     return values
 
 
-def _fields(data: bytes | memoryview) -> Iterator[tuple[int, Any]]:
-    """Yield the fields of a message: numbers of varints, and the bytes of everything else."""
-    view, at, end = memoryview(data), 0, len(data)
-    while at < end:
-        key, at = _varint(view, at)
-        kind = key & 7
-        if kind == _VARINT:
-            value: Any
-            value, at = _varint(view, at)
-        else:
-            if kind == _BYTES:
-                size, at = _varint(view, at)
-            elif kind in (_FIXED_64, _FIXED_32):
-                size = 8 if kind == _FIXED_64 else 4
-            else:
-                raise ValueError(f"not an XSpace: wire type {kind}")
-            if at + size > end:
-                raise ValueError("not a whole XSpace: it ends within a field")
-            value, at = view[at : at + size], at + size
-        yield key >> 3, value
-
-
-def _varint(view: memoryview, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = view[at]
-        value |= (byte & 127) << shift
-        at += 1
-        if byte < 128:
-            return value, at
-        shift += 7
-
-
-def _signed(value: int) -> int:
-    return value - (1 << 64) if value >= 1 << 63 else value
-
-
 def _text(data: Any) -> str:
-    return bytes(data).decode(errors="replace")
+    return content(data).decode(errors="replace")

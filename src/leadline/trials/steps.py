@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
+from leadline.formats.event_file import RecordedTensor, read_tensor
 from leadline.records.formatting import counted
 from leadline.store.run_files import open_regular
-from leadline.trials.event_file import RecordedTensor, read_tensor
 from leadline.trials.folder import DAMAGE, IndexFile, Record, reason
 
 _REDUCTION: Final = "smdebug/reductions/"

@@ -15,9 +15,8 @@ from leadline.compat.export.trial import GrowingTrial, export_trial
 from leadline.compat.smdebug import create_trial, modes
 from leadline.errors import ConfigurationError
 from leadline.exports.span import Span
+from leadline.formats.event_file import DTYPES, read_tensor, record_of
 from leadline.testing.runs import START_NS, Capture, RawTensors, RunWriter
-from leadline.trials.encoding import record_of
-from leadline.trials.event_file import DTYPES, read_tensor
 
 DATA = Path(__file__).parents[2] / "data" / "smdebug"
 TRIALS = ("pt1", "tf_tape", "xg1")

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 import leadline
 from leadline.cli.app import application
 from leadline.errors import ConfigurationError, NotCapturedError, RunExistsError
+from leadline.formats.event_file import masked_crc32c, message_of, read_tensor
 from leadline.reader.run import list_runs
-from leadline.trials.event_file import masked_crc32c, message_of, read_tensor
 from leadline.trials.importer import import_trial
 from leadline.trials.marshal_data import read_marshaled
 

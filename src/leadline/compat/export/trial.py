@@ -15,10 +15,10 @@ import numpy.typing as npt
 from leadline.compat.smdebug.saved_steps import SavedSteps
 from leadline.errors import ConfigurationError, DamagedRunError
 from leadline.exports.span import Span
+from leadline.formats.event_file import record_of
 from leadline.reader.run import open_run
 from leadline.records.names import rank_of
 from leadline.store.documents import make_folder, replace_file
-from leadline.trials.encoding import record_of
 from leadline.trials.folder import COLLECTIONS, END, EVENTS, INDEX
 from leadline.trials.steps import leadline_statistic
 

@@ -16,6 +16,7 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.keras_names import MEAN_LOSS, smdebug_name
 from leadline.compat.smdebug.step_source import StepSource
 from leadline.compat.smdebug.trial_naming import KERAS, OF_FRAMEWORK, XGBOOST, naming_of
+from leadline.formats.event_file import nanoseconds
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
@@ -23,7 +24,6 @@ from leadline.records.names import FULL_SHAP, GRADIENT_NORMS, JOB_ENDED, OPTIMIZ
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
 from leadline.store.documents import read_document
-from leadline.trials.event_file import nanoseconds
 from leadline.trials.steps import leadline_statistic
 
 REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod", "l1", "l2")

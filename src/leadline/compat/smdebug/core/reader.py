@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.trial_files import read_file
-from leadline.trials.event_file import RecordedTensor
-from leadline.trials.event_file import read_file as read_records
+from leadline.formats.event_file import RecordedTensor
+from leadline.formats.event_file import read_file as read_records
 
 
 class FileReader:

@@ -12,8 +12,7 @@ from leadline.compat.smdebug.core.locations import IndexFileLocationUtils, Tenso
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.trial_files import write_file
 from leadline.compat.smdebug.core.utils import make_numpy_array
-from leadline.trials.encoding import record_of
-from leadline.trials.event_file import nanoseconds
+from leadline.formats.event_file import nanoseconds, record_of
 
 
 class FileWriter:

@@ -1,4 +1,4 @@
-"""Records of smdebug's event files: framing, checksums, and the tensor of each record."""
+"""Event files, as TensorBoard reads them and smdebug writes them: records of tensors and scalars with checksums."""
 
 from __future__ import annotations
 
@@ -11,9 +11,19 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.trials.protobuf import content, double, fields, signed
+from leadline.formats.protobuf import (
+    bytes_field,
+    content,
+    double,
+    double_field,
+    fields,
+    float_field,
+    integer_field,
+    signed,
+)
 
 _HEAD: Final = struct.Struct("<QI")
+_LENGTH: Final = struct.Struct("<Q")
 _FOOT: Final = struct.Struct("<I")
 FRAMING_BYTES: Final = _HEAD.size + _FOOT.size
 """The bytes of a record beside its message: its length, and the checksums of length and message."""
@@ -42,6 +52,7 @@ DTYPES: Final = {
     23: "<u8",
 }
 """numpy's types by the number of TensorFlow's ``DataType``."""
+_NUMBERS: Final = {np.dtype(dtype).str.lstrip("<|"): number for number, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,3 +209,54 @@ def _shape(message: bytes) -> tuple[int, ...]:
     if min(extents, default=0) < 0:
         raise ValueError("it has a negative size")
     return tuple(extents)
+
+
+def record_of(name: str, values: npt.NDArray[Any], *, step: int, time_ns: int, mode: int, mode_step: int) -> bytes:
+    """Return the record of a tensor.
+
+    Args:
+        values: Numbers of any type that numpy has, or texts in one dimension.
+        step: The global step.
+        mode: smdebug's number of the mode.
+    """
+    plugins = b"".join(
+        bytes_field(1, bytes_field(1, key.encode()) + bytes_field(2, str(value).encode()))
+        for key, value in (("mode_step", mode_step), ("mode", mode))
+    )
+    value = bytes_field(1, name.encode()) + bytes_field(8, _tensor(name, values)) + bytes_field(9, plugins)
+    event = _time(time_ns) + (integer_field(2, step) if step else b"") + bytes_field(5, bytes_field(1, value))
+    return _framed(event, CONSTANT_CHECKSUM)
+
+
+def version_record(time_ns: int) -> bytes:
+    """Return the record with which a file for TensorBoard begins."""
+    return _framed(_time(time_ns) + bytes_field(3, b"brain.Event:2"))
+
+
+def scalar_record(tag: str, value: float, *, step: int, time_ns: int) -> bytes:
+    """Return the record of a scalar for TensorBoard; it is a float32 there."""
+    number = float_field(2, np.asarray(value, "<f4").tobytes())
+    summary = bytes_field(1, bytes_field(1, tag.encode()) + number)
+    return _framed(_time(time_ns) + integer_field(2, step) + bytes_field(5, summary))
+
+
+def _framed(message: bytes, checksum: int | None = None) -> bytes:
+    """Return the record of a message; its checksum is computed if it is not given."""
+    length = _LENGTH.pack(len(message))
+    foot = _FOOT.pack(masked_crc32c(message) if checksum is None else checksum)
+    return length + _FOOT.pack(masked_crc32c(length)) + message + foot
+
+
+def _time(time_ns: int) -> bytes:
+    return double_field(1, time_ns / 10**9)
+
+
+def _tensor(name: str, values: npt.NDArray[Any]) -> bytes:
+    extents = b"".join(
+        bytes_field(2, integer_field(1, size) + bytes_field(2, f"{name}_{size}".encode())) for size in values.shape
+    )
+    shape = bytes_field(2, extents)
+    if values.dtype.kind == "U":
+        return shape + b"".join(bytes_field(8, text.encode()) for text in values.ravel().tolist())
+    numbers = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
+    return integer_field(1, _NUMBERS[numbers.dtype.str.lstrip("<|")]) + shape + bytes_field(4, numbers.tobytes())

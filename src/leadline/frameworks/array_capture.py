@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.formats.safetensors import STANDARD_NAMES
 from leadline.frameworks.adapter import Pending
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
@@ -20,21 +21,6 @@ from leadline.store.tensors import CaptureForm, HostBuffer
 
 Array = npt.NDArray[Any]
 
-_SAFETENSORS_TYPES: Final = {
-    "float64": "F64",
-    "float32": "F32",
-    "float16": "F16",
-    "complex64": "C64",
-    "int64": "I64",
-    "int32": "I32",
-    "int16": "I16",
-    "int8": "I8",
-    "uint64": "U64",
-    "uint32": "U32",
-    "uint16": "U16",
-    "uint8": "U8",
-    "bool": "BOOL",
-}
 _MAX_FORMS: Final = 16
 _MAX_BLOCKS: Final = 1 << 14
 _WITH_RAW: Final = ("max",)
@@ -175,7 +161,7 @@ class CapturedArrays:
 
     def keep_raw(self, name: str, array: Array) -> None:
         """Keep a copy of an array."""
-        if str(array.dtype) not in _SAFETENSORS_TYPES:
+        if str(array.dtype) not in STANDARD_NAMES:
             self._note(f"{name} is not stored: safetensors has no type {array.dtype}")
             return
         self._raw.append((name, np.array(array, order="C")))
@@ -203,7 +189,7 @@ class CapturedArrays:
         if key not in self._forms:
             if len(self._forms) > _MAX_FORMS:
                 self._forms.clear()
-            entries = [(name, _SAFETENSORS_TYPES[str(a.dtype)], tuple(a.shape), a.nbytes) for name, a in self._raw]
+            entries = [(name, STANDARD_NAMES[str(a.dtype)], tuple(a.shape), a.nbytes) for name, a in self._raw]
             self._forms[key] = CaptureForm(entries, self._mode)
         return self._forms[key]
 

@@ -6,7 +6,6 @@ import json
 import math
 import os
 import struct
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import FileIO
 from typing import Any, Final
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.errors import DamagedRunError
+from leadline.formats.safetensors import TYPES
 from leadline.reader.incarnations import is_replaced, read_replacements
 from leadline.remote.mirror import fill
 from leadline.remote.object_store import StoreError
@@ -26,52 +26,8 @@ _PREFIX_BYTES: Final = 8
 _MAX_HEADER_BYTES: Final = 256 << 20
 _MAX_BLOCK_BYTES: Final = 64 << 20
 _DAMAGE: Final = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
-_DTYPES: Final = {
-    "F64": "<f8",
-    "F32": "<f4",
-    "F16": "<f2",
-    "I64": "<i8",
-    "I32": "<i4",
-    "I16": "<i2",
-    "I8": "i1",
-    "U64": "<u8",
-    "U32": "<u4",
-    "U16": "<u2",
-    "U8": "u1",
-    "BOOL": "?",
-    "C64": "<c8",
-    "C128": "<c16",
-    "BF16": "<u2",
-    "F8_E4M3": "u1",
-    "F8_E5M2": "u1",
-}
 TEXT: Final = "TEXT"
 """The type of texts: code points in four bytes each, as many for every element."""
-
-
-def _from_bfloat16(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def _from_e5m2(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert to float32; a float8 E5M2 is the upper byte of a float16."""
-    with np.errstate(invalid="ignore"):  # signaling NaNs would warn
-        return (bits.astype(np.uint16) << 8).view(np.float16).astype(np.float32)
-
-
-def _from_e4m3(bits: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Convert OCP 8-bit floating point E4M3 to float32: four exponent bits, three mantissa bits, no infinity."""
-    exponent, mantissa = (bits >> 3 & 15).astype(np.int32), (bits & 7).astype(np.float32)
-    moduli = np.ldexp(np.where(exponent == 0, mantissa, mantissa + 8), np.maximum(exponent, 1) - 10)
-    moduli = np.where((bits & 127) == 127, np.float32("nan"), moduli)
-    return np.where(bits & 128, -moduli, moduli).astype(np.float32)
-
-
-_WIDENED: Final[dict[str, Callable[[npt.NDArray[Any]], npt.NDArray[Any]]]] = {
-    "BF16": _from_bfloat16,
-    "F8_E4M3": _from_e4m3,
-    "F8_E5M2": _from_e5m2,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +48,7 @@ class StoredTensor:
     @property
     def is_readable(self) -> bool:
         """Whether its elements are numbers of a type that numpy supports."""
-        return self.dtype in _DTYPES
+        return self.dtype in TYPES
 
     @property
     def is_text(self) -> bool:
@@ -106,7 +62,8 @@ class StoredTensor:
             DamagedRunError: They cannot be read, or numpy does not support their type.
         """
         values = self.bits()
-        return _WIDENED[self.dtype](values) if self.dtype in _WIDENED else values
+        widen = TYPES[self.dtype].widen if self.is_readable else None
+        return widen(values) if widen is not None else values
 
     def bits(self) -> npt.NDArray[Any]:
         """Read the elements as stored, ``(*shape,)``; types that numpy does not support are returned as integers.
@@ -130,7 +87,7 @@ class StoredTensor:
             raise DamagedRunError(f"{self.path} cannot be read: {error.strerror}") from error
         if len(data) != self.nbytes:
             raise DamagedRunError(f"{self.path} is shorter than its header says (at byte {self.offset})")
-        dtype = f"<U{self._characters}" if self.is_text else _DTYPES[self.dtype]
+        dtype = f"<U{self._characters}" if self.is_text else TYPES[self.dtype].stored
         if self.path.endswith(layout.PACK):
             whole = np.dtype(dtype).itemsize * math.prod(self.shape)
             data = data[:whole].ljust(whole, b"\0")
@@ -296,7 +253,7 @@ def _check_size(dtype: str, shape: tuple[int, ...], start: int, end: int, *, has
     nbytes = end - start
     if min(shape, default=0) < 0 or nbytes < 0 or start < 0:
         raise ValueError("it contains a tensor with a negative size")
-    whole = np.dtype(_DTYPES[dtype]).itemsize * math.prod(shape) if dtype in _DTYPES else nbytes
+    whole = np.dtype(TYPES[dtype].stored).itemsize * math.prod(shape) if dtype in TYPES else nbytes
     if whole > _MAX_BLOCK_BYTES and not has_all:
         raise ValueError("it contains an array that is larger than any statistic")
     if nbytes != whole and (has_all or nbytes > whole + _PREFIX_BYTES):

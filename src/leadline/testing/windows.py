@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from leadline.formats.safetensors import TYPES
 from leadline.reader.point import Point, SeriesRow
 from leadline.reader.step_axis import StepPlacer
 from leadline.reader.view import View
@@ -15,8 +16,6 @@ from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.records.verdict import Verdict
 from leadline.rules.rule import Rule
 from leadline.testing.runs import ArrayStatistics, Capture, RawTensors
-
-_LITTLE_ENDIAN = {"F32": "<f4", "F64": "<f8", "I64": "<i8"}
 
 
 def verdicts(
@@ -80,5 +79,5 @@ def _layout(tensors: tuple[TensorInfo, ...], columns: tuple[tuple[int, str], ...
 
 def _array(part: RawTensors, name: str, mode_step: int) -> TensorArray:
     dtype, shape, data = part.tensors[name]
-    values = np.frombuffer(data, _LITTLE_ENDIAN[dtype]).reshape(shape)
+    values = np.frombuffer(data, TYPES[dtype].stored).reshape(shape)
     return TensorArray(part.worker, name, part.step, mode_step, lambda: values)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.formats.safetensors import NAMES
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.definitions import BASIC
@@ -26,22 +27,6 @@ from leadline.trials.steps import SavedStep, is_scalar_name, read_step
 _BATCH_ROWS: Final = 64
 _SEGMENT_BATCHES: Final = 256
 _SEGMENT_BYTES: Final = 64 << 20
-_SAFETENSORS: Final = {
-    "f8": "F64",
-    "f4": "F32",
-    "f2": "F16",
-    "i8": "I64",
-    "i4": "I32",
-    "i2": "I16",
-    "i1": "I8",
-    "u8": "U64",
-    "u4": "U32",
-    "u2": "U16",
-    "u1": "U8",
-    "b1": "BOOL",
-    "c8": "C64",
-    "c16": "C128",
-}
 _WITHOUT_TENSORS: Final = TensorInfo("clock", ("clock",))
 _COMPUTED: Final[dict[str, tuple[str, ...]]] = {
     "weights": (*BASIC, "checksum"),
@@ -211,7 +196,7 @@ def _stored_form(values: npt.NDArray[Any]) -> tuple[str, tuple[int, ...], bytes]
     """
     if values.dtype.kind != "U":
         contiguous = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
-        return _SAFETENSORS[contiguous.dtype.str[1:]], values.shape, contiguous.tobytes()
+        return NAMES[contiguous.dtype.name], values.shape, contiguous.tobytes()
     texts = np.ascontiguousarray(values, f"<U{max(1, values.dtype.itemsize // 4)}")
     return "U32", (*values.shape, texts.dtype.itemsize // 4), texts.tobytes()
 

@@ -9,32 +9,22 @@ from typing import Any, Final
 
 import torch
 
+from leadline.formats.safetensors import STANDARD_NAMES
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.torch.capture.device_copy import copier_of
 from leadline.store.tensors import CaptureForm, HostBuffer
 
-SAFETENSORS_TYPES: Final[dict[torch.dtype, str]] = {
-    torch.float64: "F64",
-    torch.float32: "F32",
-    torch.float16: "F16",
-    torch.bfloat16: "BF16",
-    torch.float8_e4m3fn: "F8_E4M3",
-    torch.float8_e5m2: "F8_E5M2",
-    torch.complex64: "C64",
-    torch.int64: "I64",
-    torch.int32: "I32",
-    torch.int16: "I16",
-    torch.int8: "I8",
-    torch.uint8: "U8",
-    torch.bool: "BOOL",
+_TYPES: Final[dict[torch.dtype, str]] = {
+    getattr(torch, dtype): name for dtype, name in STANDARD_NAMES.items() if hasattr(torch, dtype)
 }
+"""The names in files of PyTorch's types: older versions lack some of them."""
 
 
 def unstorable_reason(tensor: torch.Tensor) -> str | None:
     """Return the reason why a tensor cannot be stored as a raw tensor; None if it can."""
     if tensor.is_meta or tensor.is_nested or tensor.layout is not torch.strided:
         return f"only dense tensors are stored raw, not {tensor.layout}"
-    if tensor.dtype not in SAFETENSORS_TYPES:
+    if tensor.dtype not in _TYPES:
         return f"safetensors has no type {tensor.dtype}"
     return None
 
@@ -112,4 +102,4 @@ class _All:
 
 def _entry(name: str, tensor: torch.Tensor) -> tuple[str, str, tuple[int, ...], Any]:
     size = tensor.numel() * tensor.element_size()
-    return name, SAFETENSORS_TYPES[tensor.dtype], tuple(tensor.shape), size
+    return name, _TYPES[tensor.dtype], tuple(tensor.shape), size

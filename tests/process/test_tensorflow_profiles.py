@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
-from leadline.reader.traces import read_slices
-from leadline.reader.xspace import parse_space
+from leadline.profiles.traces import read_slices
+from leadline.profiles.xla_profile import parse_space
 from leadline.store import layout
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")

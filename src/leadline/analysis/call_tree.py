@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from leadline.reader.python_profiles import Flame
+from leadline.profiles.python_profiles import Flame
 
 _MAX_NODES: Final = 400
 ROOT: Final = "0"

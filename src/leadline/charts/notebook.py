@@ -12,7 +12,7 @@ import pyarrow as pa
 from leadline.charts import phases
 from leadline.charts.chart import Moment, parse_interval, view_of
 from leadline.exports.perfetto import ExportedTrace, export_trace
-from leadline.reader.python_profiles import Order
+from leadline.profiles.python_profiles import Order
 from leadline.reader.run import Run
 
 __all__ = [

@@ -13,7 +13,7 @@ from leadline.analysis import operators
 from leadline.charts import phases, profiles, theme
 from leadline.charts.chart import CatalogChart, ChartView
 from leadline.errors import NotCapturedError
-from leadline.reader.python_profiles import CallTrees
+from leadline.profiles.python_profiles import CallTrees
 from leadline.reader.run import Run
 from leadline.records.formatting import worker_labels
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from leadline.errors import LeadlineError
 from leadline.exports.span import Span
 from leadline.exports.trace import Trace, TraceSpan
-from leadline.reader.profiles import read_windows
-from leadline.reader.python_profiles import CallTrees, FunctionTables
-from leadline.reader.recorded_window import RecordedWindow
+from leadline.profiles.python_profiles import CallTrees, FunctionTables
+from leadline.profiles.queries import read_windows
+from leadline.profiles.recorded_window import RecordedWindow
+from leadline.profiles.traces import read_slices
 from leadline.reader.step_axis import StepAxis
 from leadline.reader.tables import filter_equal
-from leadline.reader.traces import read_slices
 from leadline.records.documents import WorkerDocument
 from leadline.records.names import MODES
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from leadline.reader.operator_times import OperatorTimes
+from leadline.profiles.operator_times import OperatorTimes
 from leadline.records.metric import Channel
 from leadline.records.needs import Needs
 

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable
 
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import DamagedRunError, NotCapturedError, NotYetError, closest
+from leadline.profiles.queries import ProfileQueries
 from leadline.reader import liveness
 from leadline.reader.archive import Archive
 from leadline.reader.compacted import streams_of
 from leadline.reader.find_runs import find_run, list_runs, read_manifest
 from leadline.reader.incarnations import interruptions
-from leadline.reader.profiles import ProfileQueries
 from leadline.reader.table_queries import TableQueries
 from leadline.reader.tensor import Tensor
 from leadline.records.documents import RunStatus, WorkerDocument

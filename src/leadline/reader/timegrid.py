@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from leadline.profiles.operator_times import DetailedWindows, OperatorTimes
 from leadline.reader.incarnations import Replacements, read_replacements
 from leadline.reader.interval import Interval, PhaseKey, Sensor, parse_row_args
-from leadline.reader.operator_times import DetailedWindows, OperatorTimes
 from leadline.reader.segments import Range, SegmentInfo
 from leadline.reader.step_axis import TrainSteps
 from leadline.reader.stream import StreamTail

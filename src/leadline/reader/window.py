@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from leadline.reader.operator_times import OperatorTimes
+    from leadline.profiles.operator_times import OperatorTimes
 
     Floats = npt.NDArray[np.float64]
     Choices = npt.NDArray[np.bool_]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from leadline.analysis.call_tree import CallNode, call_tree
-from leadline.reader.python_profiles import Flame, _flames
+from leadline.profiles.python_profiles import Flame, _flames
 
 
 def sampled(stacks: list[tuple[list[str], float]]) -> list[Flame]:

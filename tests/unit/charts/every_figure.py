@@ -19,7 +19,7 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.usage import distributions
 from leadline.charts import marks, phases, profiles, scalars, system_charts, usage, values
 from leadline.charts import steps as step_figures
-from leadline.reader.python_profiles import Flame
+from leadline.profiles.python_profiles import Flame
 from leadline.reader.run import Run, open_run
 from leadline.records.metric import Channel
 from leadline.testing.runs import START_NS, Capture, Part, RawTensors, RunWriter

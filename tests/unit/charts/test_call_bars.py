@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from leadline.charts.profiles import window
-from leadline.reader.profiles import CALLS
+from leadline.profiles.queries import CALLS
 
 MS = 1_000_000
 

@@ -18,7 +18,7 @@ from leadline.formats.protobuf import (
     integer_field,
     signed,
 )
-from leadline.reader.xspace import parse_space
+from leadline.profiles.xla_profile import parse_space
 
 NUMBERS = st.integers(1, 2**29 - 1)
 FIELDS = st.lists(

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.judge.evaluator import Evaluator
-from leadline.reader import operator_times
+from leadline.profiles import operator_times
 from leadline.rules.system.operator_time import OperatorTime
 from leadline.store.documents import encode
 from leadline.testing.runs import SECOND_NS, START_NS, Capture, DetailedProfile, Part, RunWriter, SystemSample

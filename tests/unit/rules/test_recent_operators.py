@@ -8,7 +8,7 @@ import pytest
 from timelines import CPU, IOWAIT, gpu, merge_by_time, sampled, training
 
 from leadline.judge.evaluator import Evaluator
-from leadline.reader.operator_times import BIN_NS, OperatorTimes, bin_operator_times
+from leadline.profiles.operator_times import BIN_NS, OperatorTimes, bin_operator_times
 from leadline.rules.rule import Rule
 from leadline.rules.system.batch_size import BatchSize
 from leadline.rules.system.cpu_bottleneck import CPUBottleneck

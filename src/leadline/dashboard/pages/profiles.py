@@ -18,8 +18,8 @@ from leadline.dashboard.page import open_run, render
 from leadline.dashboard.query import parse_integer
 from leadline.dashboard.requested_profiles import requested_profiles
 from leadline.errors import LeadlineError
-from leadline.reader.horovod import has_horovod
-from leadline.reader.python_profiles import CallTrees, PythonProfile
+from leadline.profiles.horovod import has_horovod
+from leadline.profiles.python_profiles import CallTrees, PythonProfile
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
 from leadline.records.profile_window import TIMERS

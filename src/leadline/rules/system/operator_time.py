@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from leadline.reader.operator_times import OperatorKey, OperatorTimes, OperatorTotal
+from leadline.profiles.operator_times import OperatorKey, OperatorTimes, OperatorTotal
 from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from leadline.profiles.operator_times import BIN_NS, OperatorTimes
 from leadline.reader.interval import Spans
-from leadline.reader.operator_times import BIN_NS, OperatorTimes
 from leadline.records.names import PHASES
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from torch.autograd.profiler import record_function
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.naming.model_names import ModuleNames, ModuleRegistry, ParameterNames
 from leadline.frameworks.torch.timing.operators import OperatorRecording
-from leadline.reader.profiles import read_calls
-from leadline.reader.traces import read_slices
+from leadline.profiles.queries import read_calls
+from leadline.profiles.traces import read_slices
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
 from leadline.training.guard import Guard

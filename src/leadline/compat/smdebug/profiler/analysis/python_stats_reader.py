@@ -30,8 +30,8 @@ from leadline.compat.smdebug.profiler.python_profile_utils import (
     StepPhase,
     str_to_python_profile_mode,
 )
-from leadline.reader.profiles import read_windows
-from leadline.reader.recorded_window import RecordedWindow, read_table
+from leadline.profiles.queries import read_windows
+from leadline.profiles.recorded_window import RecordedWindow, read_table
 from leadline.records.phases import DATA, FORWARD, HOST
 from leadline.store import layout
 from leadline.store.run_files import read_regular

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leadline.reader.python_profiles import _flames
+from leadline.profiles.python_profiles import _flames
 
 MS = 1_000_000
 THREAD = "MainThread\0<thread>\x0017"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import DamagedRunError
-from leadline.reader.traces import read_rows, read_slices
-from leadline.reader.xspace import parse_space
+from leadline.profiles.traces import read_rows, read_slices
+from leadline.profiles.xla_profile import parse_space
 from leadline.store import layout
 
 BEGUN_NS = 1_795_000_000_000_000_000

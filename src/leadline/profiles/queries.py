@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.errors import NotCapturedError, UnknownNameError
-from leadline.reader.horovod import read_horovod
-from leadline.reader.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
-from leadline.reader.recorded_window import RecordedWindow, read_table
-from leadline.reader.traces import read_rows
+from leadline.profiles.horovod import read_horovod
+from leadline.profiles.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
+from leadline.profiles.recorded_window import RecordedWindow, read_table
+from leadline.profiles.traces import read_rows
 from leadline.records.profile_window import TIMERS, is_window_document, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document

@@ -13,8 +13,8 @@ from io import BytesIO
 from typing import Any, Final
 
 from leadline.errors import DamagedRunError
-from leadline.reader.space_calls import has_space, read_space_rows, read_space_slices
-from leadline.reader.trace_steps import TraceSlice, TraceSteps, content_of, read_steps
+from leadline.profiles.trace_steps import TraceSlice, TraceSteps, content_of, read_steps
+from leadline.profiles.xla_operators import has_space, read_space_rows, read_space_slices
 from leadline.records.names import START
 from leadline.store import layout
 from leadline.store.run_files import read_regular
@@ -112,7 +112,7 @@ def _read(folder: str) -> tuple[Mapping[str, Any], TraceSteps]:
 
 
 def read_rows(folder: str) -> Iterator[dict[str, Any]]:
-    """Yield the operator calls of a window with the columns of ``reader.profiles.CALLS``, without worker and window.
+    """Yield the operator calls of a window with the columns of ``profiles.queries.CALLS``, without worker and window.
 
     Those of Leadline itself are left out.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from leadline.reader.horovod import join_pairs, parse_events, read_horovod
+from leadline.profiles.horovod import join_pairs, parse_events, read_horovod
 from leadline.store import layout
 
 NAMES = [

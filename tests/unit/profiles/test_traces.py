@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from leadline.errors import DamagedRunError
-from leadline.reader.profiles import read_calls
-from leadline.reader.traces import read_slices
+from leadline.profiles.queries import read_calls
+from leadline.profiles.traces import read_slices
 from leadline.store import layout
 
 BASE_NS = 1_795_000_000_000_000_000

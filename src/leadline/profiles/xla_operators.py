@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.errors import DamagedRunError
-from leadline.reader.trace_steps import TraceSlice, TraceSteps, read_steps
-from leadline.reader.xspace import Space, SpaceEvent, SpaceLine, parse_space
+from leadline.profiles.trace_steps import TraceSlice, TraceSteps, read_steps
+from leadline.profiles.xla_profile import Space, SpaceEvent, SpaceLine, parse_space
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.run_files import read_regular
@@ -52,7 +52,7 @@ def has_space(folder: str) -> bool:
 
 
 def read_space_rows(folder: str) -> Iterator[dict[str, Any]]:
-    """Yield the operator calls of a window; see ``leadline.reader.traces.read_rows``.
+    """Yield the operator calls of a window; see ``leadline.profiles.traces.read_rows``.
 
     Raises:
         DamagedRunError: The XSpace cannot be read.
@@ -61,7 +61,7 @@ def read_space_rows(folder: str) -> Iterator[dict[str, Any]]:
 
 
 def read_space_slices(folder: str) -> list[TraceSlice]:
-    """Return all slices of a window; see ``leadline.reader.traces.read_slices``.
+    """Return all slices of a window; see ``leadline.profiles.traces.read_slices``.
 
     Raises:
         DamagedRunError: The XSpace cannot be read.

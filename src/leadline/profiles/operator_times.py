@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from leadline.errors import LeadlineError
-from leadline.reader.trace_steps import read_steps
-from leadline.reader.traces import read_rows
+from leadline.profiles.trace_steps import read_steps
+from leadline.profiles.traces import read_rows
 from leadline.records.profile_window import is_window_document, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadline.errors import NotCapturedError
-from leadline.reader.recorded_window import RecordedWindow
+from leadline.profiles.recorded_window import RecordedWindow
 from leadline.reader.run import Run
 from leadline.records.profile_window import train_step_of
 from leadline.testing.runs import START_NS, DetailedProfile, RunWriter

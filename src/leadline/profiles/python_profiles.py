@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.errors import MissingExtraError, NotCapturedError, UnknownNameError
-from leadline.reader.recorded_window import RecordedWindow, read_table
+from leadline.profiles.recorded_window import RecordedWindow, read_table
 from leadline.records.profile_window import train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document

@@ -1,0 +1,1 @@
+"""Recorded profile windows of a run: operators, Python functions, data loading and Horovod."""

@@ -1,12 +1,12 @@
-"""Writer for the Chrome trace format; events are streamed, so memory does not grow with the run's length."""
+"""Traces in Chrome's format: slices on tracks that nest, marks and counters of processes."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, TextIO
 
+from leadline.formats.chrome_trace import TraceWriter, encoded, entry
 from leadline.store.documents import encode
 
 _FIRST_TID: Final = 1000
@@ -69,11 +69,9 @@ class Trace:
 
     def __init__(self, file: TextIO, origin_ns: int) -> None:
         self.slices = self.samples = self.marks = 0
-        self._file, self._origin_ns = file, origin_ns
+        self._writer, self._origin_ns = TraceWriter(file, '{"displayTimeUnit":"ns","traceEvents":['), origin_ns
         self._pid, self._tid = 0, _FIRST_TID
         self._tracks: dict[tuple[int, str], list[_Track]] = {}
-        self._separator = ""
-        file.write('{"displayTimeUnit":"ns","traceEvents":[')
 
     def process(self, name: str, label: str = "") -> int:
         """Add a process, in display order; return its id."""
@@ -88,9 +86,8 @@ class Trace:
         """Write slices of one track of a process, ordered by start, the longest first."""
         for slice_ in slices:
             tid, start_ns = self._place(pid, track, slice_)
-            event = {"ph": "X", "name": slice_.name, "pid": pid, "tid": tid, "ts": self._ts(start_ns)}
-            event["dur"] = max(0, slice_.end_ns - start_ns) / 1000
-            self._write(event, slice_.args, slice_.category)
+            times = {"start_us": self._us(start_ns), "duration_us": max(0, slice_.end_ns - start_ns) / 1000}
+            self._put("X", slice_.name, pid, tid=tid, **times, category=slice_.category, args=slice_.args)
             self.slices += 1
 
     def mark(
@@ -98,18 +95,18 @@ class Trace:
     ) -> None:
         """Write an instant event."""
         tid = self._track(pid, track, 0).tid
-        event = {"ph": "i", "name": name, "pid": pid, "tid": tid, "ts": self._ts(time_ns)}
-        self._write(event | {"s": "g" if is_global else "t"}, args)
+        scope = "g" if is_global else "t"
+        self._put("i", name, pid, tid=tid, start_us=self._us(time_ns), scope=scope, args=args)
         self.marks += 1
 
     def sample(self, pid: int, name: str, time_ns: int, value: float) -> None:
         """Write a sample of a counter."""
-        self._write({"ph": "C", "name": name, "pid": pid, "tid": 0, "ts": self._ts(time_ns)}, {"value": value})
+        self._put("C", name, pid, tid=0, start_us=self._us(time_ns), args={"value": value})
         self.samples += 1
 
     def close(self, metadata: Mapping[str, Any]) -> None:
         """End the trace with its metadata."""
-        self._file.write(f'],"otherData":{encode(metadata).decode()}}}\n')
+        self._writer.close(f'],"otherData":{encode(metadata).decode()}}}\n')
 
     def _place(self, pid: int, name: str, slice_: TraceSpan) -> tuple[int, int]:
         """Return thread id and start of a slice."""
@@ -132,22 +129,10 @@ class Trace:
         return tracks[ordinal]
 
     def _describe(self, field: str, pid: int, tid: int, **args: Any) -> None:
-        self._write({"ph": "M", "name": field, "pid": pid, "tid": tid}, args)
+        self._put("M", field, pid, tid=tid, args=args)
 
-    def _ts(self, time_ns: int) -> float:
+    def _us(self, time_ns: int) -> float:
         return (time_ns - self._origin_ns) / 1000
 
-    def _write(self, event: dict[str, Any], args: Mapping[str, Any], category: str = "") -> None:
-        if category:
-            event["cat"] = category
-        if args:
-            event["args"] = args
-        self._file.write(f"{self._separator}\n{_to_json(event)}")
-        self._separator = ","
-
-
-def _to_json(event: Mapping[str, Any]) -> str:
-    try:
-        return json.dumps(event, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    except ValueError:  # NaN and infinity, which JSON cannot represent
-        return encode(event).decode()
+    def _put(self, kind: str, name: str, pid: int, **facts: Any) -> None:
+        self._writer.put(encoded(entry(kind, name, pid, **facts)))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
 
+from leadline.formats.chrome_trace import EventJoiner, JoinedEvent, UnmatchedEndError
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.folder_watch import names_in
@@ -28,7 +29,6 @@ HOROVOD: Final = pa.schema(
 )
 """One row per completed activity; ``depth`` is the number of enclosing activities of the same tensor."""
 _START: Final = "start_time_since_epoch_in_micros"
-_MARKS: Final = ("i", "I", "X")
 
 
 def read_horovod(run: str) -> pa.Table:
@@ -85,34 +85,23 @@ def join_pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
 
     Horovod represents each tensor as a process, whose name is the name of the tensor.
     """
-    names: dict[Any, str] = {}
-    open_by_thread: dict[tuple[Any, Any], list[Mapping[str, Any]]] = defaultdict(list)
-    for event in events:
-        tensor, thread, kind = event.get("pid"), event.get("tid"), event.get("ph")
-        open_events = open_by_thread[tensor, thread]
-        if kind == "M" and event.get("name") == "process_name" and "name" in event.get("args", {}):
-            names[tensor] = str(event["args"]["name"])
-        elif kind == "B":
-            open_events.append(event)
-        elif kind == "E" and open_events:
-            begin = open_events.pop()
-            length = max(0, round(event["ts"]) - round(begin["ts"]))
-            yield _row(names, begin, len(open_events), length, {**begin.get("args", {}), **event.get("args", {})})
-        elif kind in _MARKS:
-            yield _row(names, event, len(open_events), round(event.get("dur", 0)), event.get("args", {}))
+    joiner = EventJoiner()
+    for event in (event for event in events if "ph" in event):
+        with suppress(UnmatchedEndError):
+            joined = joiner.add(event)
+            if joined is not None:
+                yield _row(joined)
 
 
-def _row(
-    names: Mapping[Any, str], begin: Mapping[str, Any], depth: int, length_us: int, args: Mapping[str, Any]
-) -> dict[str, Any]:
-    tensor = names.get(begin.get("pid"), "")
+def _row(event: JoinedEvent) -> dict[str, Any]:
+    start_us = round(event.start_us)
     return {
-        "tensor": tensor,
-        "activity": str(begin.get("name", "")),
-        "depth": depth,
-        "start_us": round(begin["ts"]),
-        "length_us": length_us,
-        "args": dict(args),
+        "tensor": event.process or "",
+        "activity": event.name,
+        "depth": event.depth,
+        "start_us": start_us,
+        "length_us": round(event.start_us + event.duration_us) - start_us,
+        "args": dict(event.args),
     }
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from leadline.formats.chrome_trace import EventJoiner, JoinedEvent
 from leadline.records.formatting import counted
 from leadline.records.phases import BACKWARD, DATA, FORWARD, STEP
 from leadline.store import layout
@@ -36,7 +37,7 @@ _PHASES: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class _TraceEvent:
+class _PhaseEvent:
     phase: str
     name: str
     start_ns: int
@@ -115,7 +116,7 @@ def import_timeline(
     return imported
 
 
-def _row(event: _TraceEvent, imported: ImportedTimeline, numbers: StepNumbers) -> dict[str, Any]:
+def _row(event: _PhaseEvent, imported: ImportedTimeline, numbers: StepNumbers) -> dict[str, Any]:
     of_step = _STEP.fullmatch(event.phase)
     mode = numbers.mode(of_step[1]) if of_step else next(iter(imported.steps), "train")
     step = -1 if event.mode_step is None else numbers.global_step(mode, event.mode_step)
@@ -135,7 +136,7 @@ def _row(event: _TraceEvent, imported: ImportedTimeline, numbers: StepNumbers) -
     }
 
 
-def _read(path: str, place: str, damage: list[str]) -> list[_TraceEvent]:
+def _read(path: str, place: str, damage: list[str]) -> list[_PhaseEvent]:
     """Return the events of a file; the steps first, since they tell the mode of the others."""
     try:
         entries = read_json(path)
@@ -146,60 +147,30 @@ def _read(path: str, place: str, damage: list[str]) -> list[_TraceEvent]:
     except DAMAGE as error:
         damage.append(f"{place} cannot be read ({reason(error)}); left out")
         return []
-    events, bad, first = list[_TraceEvent](), 0, ""
-    phases: dict[int, str] = {}
-    begun: dict[tuple[int, int, str], list[float]] = {}
+    events, bad, first = list[_PhaseEvent](), 0, ""
+    joiner = EventJoiner()
     for number, entry in enumerate(entries):
         try:
-            event = _parse(entry, start_us, phases, begun)
+            event = joiner.add(entry)
+            if event is not None:
+                events.append(_converted(event, start_us))
         except DAMAGE as error:
             bad, first = bad + 1, first or f"event {number:,}: {reason(error)}"
-            continue
-        if event is not None:
-            events.append(event)
     if bad:
         damage.append(f"{place} is damaged at {first}; {counted(bad, 'event')} left out")
     return sorted(events, key=lambda event: (_STEP.fullmatch(event.phase) is None, event.start_ns))
 
 
-def _parse(
-    entry: Mapping[str, Any],
-    start_us: int,
-    phases: dict[int, str],
-    begun: dict[tuple[int, int, str], list[float]],
-) -> _TraceEvent | None:
-    """Return the event that an entry completes; None if it completes none.
-
-    Args:
-        phases: The names of phases by their process number, which earlier entries gave.
-        begun: The starts of events that have not ended.
-    """
-    kind, process = entry["ph"], int(entry.get("pid", 0))
-    args = dict(entry.get("args") or {})
-    if kind == "M":
-        if entry.get("name") == "process_name" and "name" in args:
-            phases[process] = str(args["name"])
-        return None
-    name, thread, duration_us = str(entry.get("name", "")), int(entry.get("tid", 0)), 0.0
-    moment_us = float(entry["ts"])
-    if kind == "B":
-        begun.setdefault((process, thread, name), []).append(moment_us)
-        return None
-    if kind == "E":
-        key = next((key for key in reversed(begun) if key[:2] == (process, thread) and name in ("", key[2])), None)
-        if key is None:
-            raise ValueError(f"the end of {name!r} without its begin")
-        name, end_us, moment_us = key[2], moment_us, begun[key].pop()
-        duration_us = end_us - moment_us
-        if not begun[key]:
-            del begun[key]
-    elif kind == "X":
-        duration_us = float(entry["dur"])
-    elif kind != "i":
-        return None
+def _converted(event: JoinedEvent, start_us: int) -> _PhaseEvent:
+    args = dict(event.args)
     step = str(args.pop("step_num", ""))
     args.pop("pid", None)
-    start_ns = start_us * 1000 + round(moment_us * 1000)
-    phase = phases.get(process, name)
-    mode_step = int(step) if step.isdecimal() else None
-    return _TraceEvent(phase, name, start_ns, max(0, round(duration_us * 1000)), mode_step, thread, args)
+    return _PhaseEvent(
+        phase=event.name if event.process is None else event.process,
+        name=event.name,
+        start_ns=start_us * 1000 + round(event.start_us * 1000),
+        duration_ns=round(event.duration_us * 1000),
+        mode_step=int(step) if step.isdecimal() else None,
+        thread=int(event.thread),
+        args=args,
+    )

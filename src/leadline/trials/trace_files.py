@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from typing import IO, Any, Final
+from typing import Any, Final, TextIO
 
+from leadline.formats.chrome_trace import TraceWriter, encoded, entry
 from leadline.store.documents import make_folder
 from leadline.trials.folder import FRAMEWORK
 
@@ -31,7 +31,8 @@ class TraceFiles:
     def __init__(self, folder: str, process: str, start_us: int, suffix: str = TIMELINE) -> None:
         self._folder, self._process, self._suffix = folder, process, suffix
         self._start_us = start_us
-        self._file: IO[str] | None = None
+        self._file: TextIO | None = None
+        self._writer: TraceWriter | None = None
         self._phases: dict[str, int] = {}
         """The process number that stands for each phase, in all files."""
         self._named: set[str] = set()
@@ -63,17 +64,23 @@ class TraceFiles:
             TypeError, ValueError: A fact is nothing that JSON has.
         """
         facts = dict(facts)
-        entry: dict[str, Any] = {"name": name, "pid": self._phases.setdefault(phase, len(self._phases) + 1)}
-        entry |= {"ph": kind, "ts": start_us - self._start_us}
-        entry |= {"dur": duration_us} if kind == "X" else {}
-        entry |= {"s": facts.pop("s", "t")} if kind == "i" else {}
-        entry |= {"args": facts} if facts else {}
-        text = json.dumps(entry)
-        file = self._file or self._open()
+        pid = self._phases.setdefault(phase, len(self._phases) + 1)
+        text = encoded(
+            entry(
+                kind,
+                name,
+                pid,
+                start_us=start_us - self._start_us,
+                duration_us=duration_us if kind == "X" else None,
+                scope=facts.pop("s", "t") if kind == "i" else "",
+                args=facts,
+            )
+        )
+        writer = self._writer or self._open()
         if phase not in self._named:
             self._named.add(phase)
-            file.write(",\n" + _row(entry["pid"], {"name": phase}))
-        file.write(",\n" + text)
+            writer.put(*_row(pid, {"name": phase}))
+        writer.put(text)
         self._last_end_us = max(self._last_end_us, start_us + duration_us)
 
     def flush(self) -> None:
@@ -87,27 +94,29 @@ class TraceFiles:
         Raises:
             OSError: It could not be written.
         """
-        file, self._file = self._file, None
-        if file is None:
+        file, writer, self._file, self._writer = self._file, self._writer, None, None
+        if file is None or writer is None:
             return
         with file:
-            file.write("\n]")
+            writer.close()
         hour = time.strftime(HOUR, time.gmtime(self._last_end_us // _SECOND_US))
         folder = os.path.join(self._folder, EVENTS_FOLDER, hour)
         make_folder(folder)
         os.rename(file.name, os.path.join(folder, f"{self._last_end_us}_{self._process}_{self._suffix}"))
 
-    def _open(self) -> IO[str]:
+    def _open(self) -> TraceWriter:
         path = os.path.join(self._folder, FRAMEWORK, f"{self._process}_{self._suffix}{_UNFINISHED}")
         make_folder(os.path.dirname(path))
         self._file = open(path, "w", encoding="utf-8")  # noqa: SIM115 - close() closes it
         self._named, self._last_end_us = set(), 0
-        self._file.write("[\n" + _row(0, {"start_time_since_epoch_in_micros": self._start_us}))
-        return self._file
+        self._writer = TraceWriter(self._file)
+        self._writer.put(*_row(0, {"start_time_since_epoch_in_micros": self._start_us}))
+        return self._writer
 
 
-def _row(pid: int, args: dict[str, Any]) -> str:
+def _row(pid: int, args: dict[str, Any]) -> tuple[str, str]:
     """Return the entries that name a row of the trace, and give it its place."""
-    named = {"name": "process_name", "ph": "M", "pid": pid, "args": args}
-    placed = {"name": "process_sort_index", "ph": "M", "pid": pid, "args": {"sort_index": pid}}
-    return json.dumps(named) + ",\n" + json.dumps(placed)
+    return (
+        encoded(entry("M", "process_name", pid, args=args)),
+        encoded(entry("M", "process_sort_index", pid, args={"sort_index": pid})),
+    )

@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from leadline.analysis.advice import PYTORCH, frameworks_of_run, in_terms_of
 from leadline.config.secrets import scrub
 from leadline.errors import LeadlineError
-from leadline.judge.advice import in_terms_of, library_of_run
 from leadline.judge.coverage import Coverage, missing
 from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
@@ -60,7 +60,7 @@ class RuleTrack:
         self.product: dict[str, Any] = {}
         self.trainings = Trainings()
         self._interval = Interval()
-        self._library: str | None = None
+        self._frameworks: tuple[str, ...] | None = None
         self.others = self._open_others()
 
     def _open_others(self) -> dict[str, OtherRun]:
@@ -117,21 +117,20 @@ class RuleTrack:
         return self.episodes.apply(self._phrased(verdict, classes), window, seen, training=number)
 
     def _phrased(self, verdict: Verdict, classes: ModuleClasses | None) -> Verdict:
-        """Return the verdict with the training that it is about, and of a built-in rule also in the framework's terms.
+        """Return the verdict with the training that it is about, and the advice in the framework's terms.
 
-        Those are the classes of modules, and the advice.
+        The message of a built-in rule also names the classes of modules.
         """
         if not isinstance(verdict, Fired):
             return verdict
-        training = self.trainings.where(verdict.worker)
+        message, training = verdict.message, self.trainings.where(verdict.worker)
         if training:
-            verdict = replace(verdict, message=f"{verdict.message} ({training})")
-        if not type(self.rule).__module__.startswith(_BUILT_IN):
-            return verdict
-        if self._library is None:
-            self._library = library_of_run(self._run)
-        message = classes.name(verdict.message, verdict.tensors) if classes is not None else verdict.message
-        return replace(verdict, message=message, suggestion=in_terms_of(self._library, verdict.suggestion))
+            message = f"{message} ({training})"
+        if classes is not None and type(self.rule).__module__.startswith(_BUILT_IN):
+            message = classes.name(message, verdict.tensors)
+        if self._frameworks is None:
+            self._frameworks = frameworks_of_run(self._run)
+        return replace(verdict, message=message, suggestion=in_terms_of(verdict.suggestion, self._frameworks))
 
     def _evaluate(self, window: Window) -> Verdict | None:
         """Return the verdict; None: the rule raised. The boundary "rule worker": custom code may raise anything."""
@@ -165,7 +164,7 @@ class RuleTrack:
             "judged_step": self.judged_step,
             "findings": self.episodes.count,
             "error": self.error,
-            "product": self.trainings.product(self.product),
+            "product": in_terms_of(self.trainings.product(self.product), self._frameworks or PYTORCH),
         }
 
     def _verdict(self, models: ModelKind) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
 from leadline.records.needs import TensorNeed
@@ -23,6 +24,15 @@ _MUCH: Final = 100.0
 _MIN_SCALE: Final = 16.0
 """A smaller scale may be a factor that clipping has by chance."""
 _BEFORE, _AFTER, _CLIPPED = "gradient_norm_before_clipping", "gradient_norm", "gradient_clipped"
+_SCALED: Final = Advice(
+    "{unscale}: {how}, at a scale of {scale}; usually gradients are clipped while they are still "
+    "scaled, and divided by the scale afterwards",
+    "how",
+    "scale",
+)
+_LOW_LIMIT: Final = Advice(
+    "a higher limit of the clipping, or none: {how}; usually the limit is far below what the gradients are", "how"
+)
 
 
 @dataclass(slots=True)
@@ -65,15 +75,12 @@ class UpdateLimits:
         """Whether clipping makes the gradients of most steps smaller by orders of magnitude."""
         return 2 * self.clipped > self.steps and self.before > _MUCH * self.after
 
-    def advice(self) -> str:
+    def advice(self) -> Advice:
         """Return what to try where clipping is what limits the updates."""
         how = (
             f"gradients were clipped at {percent(self.clipped / max(self.steps, 1))} of the steps, and the norm fell "
             f"from {significant(self.before)} to {significant(self.after)}"
         )
         if self.scale >= _MIN_SCALE and self.before >= self.scale * self.after:
-            return (
-                f"scaler.unscale_(optimizer) before clip_grad_norm_: {how}, at a scale of {significant(self.scale)}; "
-                "usually gradients are clipped while they are still scaled, and divided by the scale afterwards"
-            )
-        return f"a higher limit of the clipping, or none: {how}; usually the limit is far below what the gradients are"
+            return _SCALED.given(how=how, scale=significant(self.scale))
+        return _LOW_LIMIT.given(how=how)

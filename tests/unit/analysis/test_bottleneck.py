@@ -6,7 +6,6 @@ import pytest
 from timelines import CPU, MEMORY, gpu, merge_by_time, sampled, step_rows, training
 
 from leadline.analysis.bottleneck import Bottleneck, find_bottleneck
-from leadline.analysis.suggestions import suggestions
 from leadline.analysis.time_breakdown import TimeBreakdown, read_time_breakdown
 from leadline.reader.run import Run
 from leadline.records.formatting import phase_label
@@ -242,7 +241,7 @@ def test_suggestions_for_boosted_trees_differ(tmp_path) -> None:
         True,
         False,
     )
-    assert "torch" in bottleneck_of(tmp_path / "network", training([HEALTHY] * 30)).suggestion
+    assert "nthread" not in bottleneck_of(tmp_path / "network", training([HEALTHY] * 30)).suggestion
 
 
 def test_the_forward_phase_of_boosted_trees_is_scoring(tmp_path) -> None:
@@ -339,11 +338,3 @@ def test_suggestions_are_in_the_words_of_the_framework(tmp_path, framework: str,
     bottleneck = find_bottleneck(breakdown.steps, system, None, framework=framework)
     assert bottleneck is not None
     assert suggestion in bottleneck.suggestion
-
-
-@pytest.mark.parametrize("framework", ["tensorflow 2.21.0", "jax 0.10.0", "mxnet 1.9.1", "xgboost 3.2.0"])
-def test_no_suggestion_names_functions_of_another_framework(framework: str) -> None:
-    tries = dict(suggestions(framework))
-    assert tries.keys() == suggestions("torch 2.13.0").keys()
-    text = " ".join(tries.values()).replace("torch.utils.data", "")
-    assert not any(word in text for word in ("torch.", "no_sync", ".item()", "detach()"))

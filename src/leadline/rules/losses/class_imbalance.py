@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs
@@ -23,6 +24,14 @@ if TYPE_CHECKING:
     from leadline.rules.losses.class_counts import Counts
 
 _Key = tuple[str, str, str]
+_IMBALANCED: Final = Advice(
+    "{weighted_loss}, or {sampled_classes}; usually the data are imbalanced by nature, or a filter or "
+    "shuffle lost one class"
+)
+_MISPREDICTED: Final = Advice(
+    "inspecting examples of that class and their labels, or a loss weighted by class; usually it is "
+    "rare, mislabelled or hardly different from another, or the training has only just begun"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,9 +172,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
                 "labels": counted.labels,
                 **predicted,
             },
-            suggestion="a loss weighted by class (weight=1/frequency; scale_pos_weight of a booster), or a "
-            "WeightedRandomSampler; "
-            "usually the data are imbalanced by nature, or a filter or shuffle lost one class",
+            suggestion=_IMBALANCED,
             worker=labels.worker,
         )
 
@@ -203,8 +210,7 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
                 "mostly_as": int(row.argmax()),
                 "threshold": self.threshold_misprediction,
             },
-            suggestion="inspecting examples of that class and their labels, or a loss weighted by class; usually it is "
-            "rare, mislabelled or hardly different from another, or the training has only just begun",
+            suggestion=_MISPREDICTED,
             worker=labels.worker,
         )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -25,6 +26,19 @@ _MIN_LABELS = 10
 _PREFERRED = ("eval", "train", "global")
 _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Key = tuple[str, str, str]
+_MISSED: Final = Advice(
+    "inspecting examples of class {worst} that are taken for class {other}, or a loss weighted by "
+    "class; usually the two are alike, the class is rare or mislabelled, or the training has only just "
+    "begun",
+    "worst",
+    "other",
+)
+_CONFUSED: Final = Advice(
+    "inspecting examples of class {label} that are taken for class {predicted}, or more of them in the "
+    "training set; usually the two are alike, or one class is so frequent that guessing it pays",
+    "label",
+    "predicted",
+)
 
 
 class Confusion(Rule, frozen=True, kw_only=True):
@@ -148,8 +162,7 @@ class Confusion(Rule, frozen=True, kw_only=True):
                 "mostly_as": other,
                 "threshold": self.min_diag,
             },
-            suggestion=f"inspecting examples of class {worst} that are taken for class {other}, or a loss weighted by "
-            "class; usually the two are alike, the class is rare or mislabelled, or the training has only just begun",
+            suggestion=_MISSED.given(worst=worst, other=other),
             worker=vector.worker,
         )
 
@@ -178,8 +191,7 @@ class Confusion(Rule, frozen=True, kw_only=True):
                 "predictions": float(columns[predicted]),
                 "threshold": self.max_off_diag,
             },
-            suggestion=f"inspecting examples of class {label} that are taken for class {predicted}, or more of them in "
-            "the training set; usually the two are alike, or one class is so frequent that guessing it pays",
+            suggestion=_CONFUSED.given(label=label, predicted=predicted),
             worker=vector.worker,
         )
 

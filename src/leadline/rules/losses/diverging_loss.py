@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records import loss_facts as facts
 from leadline.records.formatting import significant
 from leadline.records.names import CHECKS
@@ -37,6 +38,15 @@ _SIGNIFICANCE: Final = 0.1
 _LOWER: Final = 0.9
 """A last quarter of the last half below this share of its median is such a sign, too."""
 _Key = tuple[str, str]
+_TOO_HIGH_RATE: Final = Advice(
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is "
+    "too high, so that each update overshoots by a little more than the last one"
+)
+_UNSCALED_ACCUMULATION: Final = Advice(
+    "each loss divided by the number of backward passes of a step, which is {passes}; usually the "
+    "gradients of all of them are added up, at a learning rate that was chosen for their mean",
+    "passes",
+)
 
 
 @dataclass(slots=True)
@@ -202,15 +212,9 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         self, reading: TensorReading, curve: _Curve, guess: tuple[float, str], accumulation: Accumulation | None
     ) -> Fired:
         values = len(curve.blocks.last_half) * curve.blocks.length
-        suggestion = (
-            "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is too "
-            "high, so that each update overshoots by a little more than the last one"
-        )
+        suggestion = _TOO_HIGH_RATE
         if accumulation is not None and accumulation.passes > 1 and not accumulation.is_scaled:
-            suggestion = (
-                f"each loss divided by the number of backward passes of a step, which is {accumulation.passes:,}; "
-                "usually the gradients of all of them are added up, at a learning rate that was chosen for their mean"
-            )
+            suggestion = _UNSCALED_ACCUMULATION.given(passes=f"{accumulation.passes:,}")
         return Fired(
             f"{reading.tensor} rose from {significant(curve.start)} to {significant(curve.level)}, the median over its "
             f"last {values:,} values, and does not fall: {significant(curve.level / guess[0])} times {guess[1]} "

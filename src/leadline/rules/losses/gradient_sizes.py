@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import TensorNeed
 
@@ -13,10 +14,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 NEED: Final = TensorNeed("gradients", statistics=("abs_mean",), modes=("train",), is_optional=True)
-SUGGESTION: Final = (
-    "ReLU-like activations, normalization layers or residual connections; the gradients become smaller from layer to "
-    "layer on their way back (leadline tensors --collection gradients --statistic abs_mean), so that the first layers "
-    "do not learn"
+SUGGESTION: Final = Advice(
+    "ReLU-like activations, normalization layers or residual connections; the gradients become smaller "
+    "from layer to layer on their way back (leadline tensors --collection gradients --statistic "
+    "abs_mean), so that the first layers do not learn"
 )
 _SHARE: Final = 1e-4
 """A gradient below this share of the largest one has vanished."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
@@ -36,6 +37,22 @@ _LATE: Final = 1e-2
 """The share below which small updates are those of the end of a schedule."""
 _MIN_CLEAR_CAPTURES: Final = 3
 """The captures from which on a usual ratio is clear, and not one of the first steps alone."""
+_FADED_ADVICE: Final = Advice("a schedule as long as the training, or {schedule_floor}; usually {short_schedule}")
+_HIGH: Final = Advice(
+    "a learning rate lower by {factor}, or a warm-up over the first few hundred steps; usually the rate "
+    "is too high for this optimizer",
+    "factor",
+)
+_VANISHED: Final = Advice(
+    "a look at the gradient norms, and a check of the schedule and of weight decay; usually the "
+    "gradients vanish on their way back, or the learning rate is nearly 0"
+)
+_LOW: Final = Advice(
+    "a learning rate higher by {factor}, or a check of the schedule, of weight decay, and of gradients "
+    "that vanish towards the input (leadline judge --rule vanishing_gradient); usually the rate is too "
+    "low, or the schedule has ended",
+    "factor",
+)
 
 
 @dataclass(slots=True)
@@ -189,8 +206,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             f"value {faded.steps}, more than half of the {steps:,} steps so far",
             tensors=(reading.tensor,),
             evidence={"highest": known.highest, "latest": known.latest, "since_step": faded.since, "steps": steps},
-            suggestion="a schedule as long as the training, or a floor (eta_min, min_lr); usually scheduler.step() is "
-            "called after each batch, though the schedule counts epochs",
+            suggestion=_FADED_ADVICE,
             worker=reading.worker,
             since_step=faded.since,
         )
@@ -207,24 +223,14 @@ class LearningRate(Rule, frozen=True, kw_only=True):
             worker=worker,
         )
 
-    def _suggestion(self, latest: float, limits: UpdateLimits, *, is_high: bool) -> str:
+    def _suggestion(self, latest: float, limits: UpdateLimits, *, is_high: bool) -> Advice:
         if is_high:
-            return (
-                f"a learning rate lower by {_factor(latest)}, or a warm-up over the first few hundred steps; usually "
-                "the rate is too high for this optimizer"
-            )
+            return _HIGH.given(factor=_factor(latest))
         if limits.is_clipping:
             return limits.advice()
         if latest < _VANISHING * self.low:
-            return (
-                "a look at the gradient norms, and a check of the schedule and of weight decay; usually the gradients "
-                "vanish on their way back, or the learning rate is nearly 0"
-            )
-        return (
-            f"a learning rate higher by {_factor(latest)}, or a check of the schedule, of weight decay, and of "
-            "gradients that vanish towards the input (leadline judge --rule vanishing_gradient); usually the rate is "
-            "too low, or the schedule has ended"
-        )
+            return _VANISHED
+        return _LOW.given(factor=_factor(latest))
 
 
 def _is_rate(reading: TensorReading) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
@@ -44,15 +45,14 @@ _ERRORS: Final = 3.0
 _SUM: Final = (0.5, 2.0)
 """A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; one of a
 regression also below, since labels may be small."""
-
-
-_START_ADVICE: Final = (
-    "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer (or zeros); "
-    "usually inputs are not scaled, the last layer starts too large, or the loss is not averaged"
+_START_ADVICE: Final = Advice(
+    "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer "
+    "(or zeros); usually inputs are not scaled, the last layer starts too large, or the loss is not "
+    "averaged"
 )
-_RISE_ADVICE: Final = (
-    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first updates are far "
-    "too large, or the sign of the loss is wrong"
+_RISE_ADVICE: Final = Advice(
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first "
+    "updates are far too large, or the sign of the loss is wrong"
 )
 
 
@@ -248,7 +248,7 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         return curve.lowest_after > bound
 
     def _fired(
-        self, reading: TensorReading, curve: _Curve, guess: Guess | None, message: str, suggestion: str
+        self, reading: TensorReading, curve: _Curve, guess: Guess | None, message: str, suggestion: Advice
     ) -> Fired:
         evidence = {"first": curve.first, "lowest_after": curve.lowest_after, "losses": curve.count}
         if guess is not None:

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from leadline.analysis.advice import Advice
 from leadline.records import loss_facts as facts
 from leadline.records.formatting import exact, significant
 from leadline.records.formatting import share as percent
 from leadline.records.loss_facts import ACTIVATION_NAMES, REGRESSION, Activation, LossKind
+from leadline.rules.losses import loss_advice as advice
 from leadline.rules.losses.given_loss import GivenLoss
 
 _LOGIT_LOSSES: Final = frozenset({LossKind.CROSS_ENTROPY, LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS})
@@ -38,7 +40,7 @@ class Mistake:
 
     name: str
     what: str
-    suggestion: str
+    suggestion: Advice
     fact: str
     """The fact that shows it."""
     is_certain: bool = True
@@ -59,8 +61,7 @@ def _softmax_of_one(loss: GivenLoss) -> Mistake | None:
         f"{loss.loss} over a single class is always 0"
         if is_own
         else "softmax over one unit is always 1, whatever the model computes",
-        "sigmoid with BCELoss, or BCEWithLogitsLoss without an activation; softmax needs one unit for each class, "
-        "along the dimension that it is taken over; usually two classes were meant to share one unit",
+        advice.SOFTMAX_OF_ONE,
         facts.SOFTMAX_SIZE,
     )
 
@@ -71,7 +72,7 @@ def _swapped(loss: GivenLoss) -> Mistake | None:
     return Mistake(
         "swapped",
         f"{loss.loss} is given labels as predictions, and predictions as labels",
-        "loss(predictions, labels), in this order; usually they were written as for another library",
+        advice.SWAPPED,
         facts.IS_SWAPPED,
     )
 
@@ -83,8 +84,7 @@ def _broadcast(loss: GivenLoss) -> Mistake | None:
         "broadcast",
         f"{loss.loss} compares each prediction with every label of the batch: shapes such as (N, 1) and (N,) are "
         "broadcast to (N, N)",
-        "predictions.squeeze(1), or labels.unsqueeze(1), so that both have the same shape; usually the model's last "
-        "layer has one unit, and the labels have no dimension for it",
+        advice.BROADCAST,
         facts.IS_BROADCAST,
     )
 
@@ -98,8 +98,7 @@ def _repeated_labels(loss: GivenLoss) -> Mistake | None:
         "repeated_labels",
         f"{loss.loss} compares each label with {repeats:.0f} predictions of its sample: shapes such as (N, 1) and "
         f"(N, {repeats:.0f}, 1) are broadcast",
-        "a Flatten, a pooling or return_sequences=False before the last layer, so that predictions have the shape of "
-        "the labels; usually a layer that removes a dimension was left out",
+        advice.REPEATED_LABELS,
         facts.LABEL_REPEATS,
     )
 
@@ -110,14 +109,13 @@ def _not_logits(loss: GivenLoss) -> Mistake | None:
     own = "softmax" if loss.kind is LossKind.CROSS_ENTROPY else "sigmoid"
     given = ACTIVATION_NAMES[loss.activation]
     another = {
-        (LossKind.CROSS_ENTROPY, Activation.SOFTMAX): ", or NLLLoss on its log_softmax",
-        (LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS, Activation.SIGMOID): ", or BCELoss in place of BCEWithLogitsLoss",
+        (LossKind.CROSS_ENTROPY, Activation.SOFTMAX): ", or {nll_of_log_softmax}",
+        (LossKind.BINARY_CROSS_ENTROPY_WITH_LOGITS, Activation.SIGMOID): ", or {bce_in_place_of_logits}",
     }.get((loss.kind, loss.activation), "")
     return Mistake(
         "not_logits",
         f"{loss.loss} takes logits and applies {own} itself, but is given the output of a {given}",
-        f"removing the {given} behind the last layer{another}; usually the model ends with an activation that the loss "
-        "brings itself",
+        advice.NOT_LOGITS[another].given(given=given),
         facts.ACTIVATION,
     )
 
@@ -130,8 +128,7 @@ def _double_activation(loss: GivenLoss) -> Mistake | None:
         "double_activation",
         f"{ACTIVATION_NAMES[last]} right after {ACTIVATION_NAMES[inner]}, with no layer in between: what {loss.loss} "
         "is given covers only a part of its range",
-        f"removing the {ACTIVATION_NAMES[inner]}: {ACTIVATION_NAMES[last]} takes the output of the last layer as it "
-        "is; usually every layer was given an activation, the last one included",
+        advice.DOUBLE_ACTIVATION.given(inner=ACTIVATION_NAMES[inner], last=ACTIVATION_NAMES[last]),
         facts.INNER_ACTIVATION,
     )
 
@@ -150,14 +147,11 @@ def _not_probabilities(loss: GivenLoss) -> Mistake | None:
         given = "the output of a sigmoid, whose values for one sample need not add up to 1"
     else:
         return None
-    logits, own = "BCEWithLogitsLoss on the output of the last layer", "sigmoid"
-    if loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY:
-        logits, own = "a cross entropy that takes logits (from_logits=True)", "softmax"
+    is_of_classes = loss.kind is LossKind.CATEGORICAL_CROSS_ENTROPY
     return Mistake(
         "not_probabilities",
         f"{loss.loss} takes probabilities, but is given {given}",
-        f"{logits}, or a {own} behind the last layer; usually the {own} was left out, and clamping to [0, 1] takes the "
-        "gradient of everything beyond",
+        advice.NO_SOFTMAX if is_of_classes else advice.NO_SIGMOID,
         facts.ACTIVATION,
     )
 
@@ -178,11 +172,10 @@ def _not_log_probabilities(loss: GivenLoss) -> Mistake | None:
         given = "values that look like probabilities: none below 0, and each row adds up to 1"
     if given is None:
         return None
-    call = "CrossEntropyLoss on the output of the last layer, or " if loss.kind is LossKind.NLL else ""
     return Mistake(
         "not_log_probabilities",
         f"{loss.loss} takes log-probabilities, but is given {given}",
-        f"{call}log_softmax behind the last layer; usually the logarithm is missing, and the loss falls below 0",
+        advice.NLL_WITHOUT_LOGARITHM if loss.kind is LossKind.NLL else advice.NO_LOGARITHM,
         facts.ACTIVATION,
         is_certain=is_certain,
     )
@@ -199,8 +192,7 @@ def _negated(loss: GivenLoss) -> Mistake | None:
     return Mistake(
         "negated",
         f"the negative of {loss.loss} is minimized, so that training makes the predictions worse",
-        f"{loss.loss} as it is, without the minus; usually a likelihood or a reward was meant, which are to be "
-        "maximized, while a loss is to be minimized",
+        advice.NEGATED.given(loss=loss.loss),
         facts.IS_NEGATED,
     )
 
@@ -214,8 +206,7 @@ def _rate(loss: GivenLoss) -> Mistake | None:
     return Mistake(
         "rate",
         f"{loss.loss} takes the logarithm of a rate, but is given the output of a {ACTIVATION_NAMES[loss.activation]}",
-        "log_input=False, or the output of the last layer as it is; usually the rate was made positive although the "
-        "loss takes its logarithm by default",
+        advice.RATE,
         facts.ACTIVATION,
     )
 
@@ -229,7 +220,7 @@ def _sigmoid_likelihood(loss: GivenLoss) -> Mistake | None:
         "sigmoid_likelihood",
         "only the probability of the true class is rewarded, and sigmoid outputs need not add up to 1: the loss is 0 "
         "where every output is 1",
-        "softmax in place of sigmoid, or binary cross entropy; usually its term (1 - y) log(1 - p) is missing",
+        advice.SIGMOID_LIKELIHOOD,
         facts.ACTIVATION,
         is_certain=False,
     )
@@ -243,7 +234,7 @@ def _softmax_over_batch(loss: GivenLoss) -> Mistake | None:
     return Mistake(
         "softmax_over_batch",
         "softmax is taken over the batch: it is dimension 0 that adds up to 1, not the classes",
-        "softmax(dim=1), or dim=-1 where the classes come last; usually dim is 0, or was not given",
+        advice.SOFTMAX_OVER_BATCH,
         facts.IS_SOFTMAX_OVER_BATCH,
     )
 
@@ -257,25 +248,22 @@ def _impossible_labels(loss: GivenLoss) -> Mistake | None:
     if loss.kind in _BINARY_LOSSES and (low < 0 or high > 1):
         what, suggestion = (
             f"{loss.loss} takes labels from 0 to 1, but is given {found}: it falls below 0 without limit",
-            "labels from 0 to 1; usually the labels are class indices (CrossEntropyLoss), -1 and 1 ((labels + 1) / 2), "
-            "or pixels that need a division by 255",
+            advice.LABELS_OF_BINARY,
         )
     elif loss.kind is LossKind.SQUARED_LOGARITHMIC_ERROR and low < 0:
         what, suggestion = (
             f"{loss.loss} takes labels from 0 on, but is given {found}: every label below 0 counts as 0",
-            "the squared error, or labels that are moved above 0; usually the labels were standardized, or are "
-            "differences",
+            advice.LABELS_OF_LOGARITHM,
         )
     elif loss.kind in (LossKind.CROSS_ENTROPY, LossKind.KL_DIV) and low < 0:
         what, suggestion = (
             f"{loss.loss} takes probabilities as labels, but is given {found}",
-            "softmax of the labels, or kl_div(log_target=True) for log-probabilities; usually the labels are outputs "
-            "of another model",
+            advice.LABELS_OF_CLASSES,
         )
     elif loss.kind is LossKind.SOFT_MARGIN and low == 0 and loss.has(facts.ARE_LABELS_BINARY):
         what, suggestion = (
             f"{loss.loss} takes labels of -1 and 1, but is given 0 and 1: it has no gradient where the label is 0",
-            "2 * labels - 1, or BCEWithLogitsLoss; usually the labels are as other losses take them",
+            advice.LABELS_OF_MARGIN,
         )
     else:
         return None
@@ -298,8 +286,7 @@ def _labels_out_of_reach(loss: GivenLoss) -> Mistake | None:
         "labels_out_of_reach",
         f"a {name} produces {bounds}, but {percent(share)} of the labels lie beyond, from "
         f"{significant(low)} to {significant(high)}",
-        f"removing the {name} behind the last layer, or scaling the labels to its range; usually a regression "
-        "ends with a layer without an activation",
+        advice.LABELS_OUT_OF_REACH.given(name=name),
         facts.OUT_OF_REACH_SHARE,
         is_certain=False,
     )
@@ -313,8 +300,7 @@ def _two_columns(loss: GivenLoss) -> Mistake | None:
         "two_columns",
         f"{loss.loss} over two columns of which exactly one is true: each sample is counted twice, by units that may "
         "contradict each other",
-        "cross entropy on the two units, or one unit with the label of the second class; usually labels were made "
-        "one-hot as for cross entropy",
+        advice.TWO_COLUMNS,
         facts.ONE_HOT_SHARE,
         is_certain=False,
     )
@@ -331,8 +317,7 @@ def _several_classes(loss: GivenLoss) -> Mistake | None:
         "several_classes",
         f"{percent(loss.number(facts.MULTI_HOT_SHARE))} of the samples belong to several classes, but softmax lets the "
         "probabilities add up to 1",
-        "BCEWithLogitsLoss on the output of the last layer: one independent decision for each class; usually a loss "
-        "for one class per sample was kept",
+        advice.SEVERAL_CLASSES,
         facts.MULTI_HOT_SHARE,
         is_certain=False,
     )
@@ -344,7 +329,7 @@ def _dropout(loss: GivenLoss) -> Mistake | None:
     return Mistake(
         "dropout",
         f"dropout is applied behind the last layer: {loss.loss} is given outputs of which some are set to 0 by chance",
-        "dropout before the last layer instead of behind it; usually every layer was given one, the last one included",
+        advice.DROPOUT,
         facts.HAS_DROPOUT,
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _PREFERRED = ("eval", "train", "global")
 _Percent = Annotated[float, msgspec.Meta(ge=0)]
+_ADVICE: Final = Advice(
+    "half the learning rate or a schedule, and a larger num_steps to see past the noise; usually the "
+    "rate is too high (late in training: not lowered), or small batches are noisy"
+)
 
 
 class LossNotDecreasing(Rule, frozen=True, kw_only=True):
@@ -112,8 +117,7 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
                 "change_percent": change,
                 "threshold_percent": limit,
             },
-            suggestion="half the learning rate or a schedule, and a larger num_steps to see past the noise; "
-            "usually the rate is too high (late in training: not lowered), or small batches are noisy",
+            suggestion=_ADVICE,
             worker=reading.worker,
         )
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import counted, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -28,6 +29,10 @@ _LOWER: Final = 0.9
 """The second half of the high losses is below this share of the first, above the level before, while they fall."""
 _UNDONE_SHARE: Final = 0.1
 """A spike undoes at least this share of what was learned."""
+_ADVICE: Final = Advice(
+    "the last checkpoint before it with half the learning rate, or clip gradients; usually the rate is "
+    "too high, or a batch is an outlier"
+)
 
 
 class LossSpike(Rule, frozen=True, kw_only=True):
@@ -134,8 +139,7 @@ class LossSpike(Rule, frozen=True, kw_only=True):
                 "robust_std": spread,
                 "bound": bound,
             },
-            suggestion="the last checkpoint before it with half the learning rate, or clip gradients; "
-            "usually the rate is too high, or a batch is an outlier",
+            suggestion=_ADVICE,
             worker=reading.worker,
         )
 

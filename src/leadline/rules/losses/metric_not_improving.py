@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import gradient_name
 from leadline.records.needs import Needs, TensorNeed
@@ -38,6 +39,16 @@ _STICKY: Final = 10.0
 """Once a metric is stuck, an improvement must be significant at ``p`` divided by this."""
 _RARE: Final = 0.75
 """The share of the most frequent label above which an accuracy tells little."""
+_ADVICE: Final = Advice(
+    "overfitting a single batch as a test, and inspecting inputs with their labels; usually labels and "
+    "inputs do not belong together, the learning rate is far off, or gradients do not reach the layers "
+    "that matter"
+)
+_SMALL_UPDATE_ADVICE: Final = Advice(
+    "a higher learning rate: an update changes half of the weights by less than {ratio} of their size, "
+    "and some 0.001 is usual; otherwise overfit a single batch as a test",
+    "ratio",
+)
 
 
 @dataclass(slots=True)
@@ -239,10 +250,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             "threshold": self.p,
             "values": level.values,
         }
-        suggestion = (
-            "overfitting a single batch as a test, and inspecting inputs with their labels; usually labels and inputs "
-            "do not belong together, the learning rate is far off, or gradients do not reach the layers that matter"
-        )
+        suggestion = _ADVICE
         vanished = memory.gradients.get(reading.worker, GradientSizes()).vanished()
         ratio = memory.ratios.get(reading.worker, math.inf)
         if vanished is not None:
@@ -255,10 +263,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
             suggestion = limits.advice()
         elif ratio < _SMALL_UPDATE:
             evidence["update_ratio"] = ratio
-            suggestion = (
-                f"a higher learning rate: an update changes half of the weights by less than {ratio:.2g} of their "
-                "size, and some 0.001 is usual; otherwise overfit a single batch as a test"
-            )
+            suggestion = _SMALL_UPDATE_ADVICE.given(ratio=f"{ratio:.2g}")
         return Fired(message, tensors=tensors, evidence=evidence, suggestion=suggestion, worker=reading.worker)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
@@ -23,10 +24,14 @@ if TYPE_CHECKING:
 
 _MODES = ("train", "eval", "global")
 _SUGGESTIONS = {
-    False: "more regularization (dropout, weight_decay, augmentation), or early stopping at the best validation loss; "
-    "usually the model is large for its data, or the two sets differ",
-    True: "early_stopping_rounds, a smaller max_depth or eta, a larger min_child_weight, subsample below 1; "
-    "usually the trees are deep for so few samples, or the two sets differ",
+    False: Advice(
+        "more regularization (dropout, weight_decay, augmentation), or early stopping at the best "
+        "validation loss; usually the model is large for its data, or the two sets differ"
+    ),
+    True: Advice(
+        "early_stopping_rounds, a smaller max_depth or eta, a larger min_child_weight, subsample below 1; "
+        "usually the trees are deep for so few samples, or the two sets differ"
+    ),
 }
 """For a network, and for a booster."""
 _Key = tuple[str, str]

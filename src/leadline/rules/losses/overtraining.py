@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
 
 _Patience = Annotated[int, msgspec.Meta(ge=1)]
 _Key = tuple[str, str, Role]
+_TRAINING: Final = Advice(
+    "early stopping with the checkpoint of the best step, or a lower learning rate from here on; "
+    "usually the model has learned what it can at this rate, or single batches are noisy"
+)
+_VALIDATION: Final = Advice(
+    "early stopping with the checkpoint of the best step, or a lower learning rate from here on; "
+    "usually the model has begun to memorize its training set"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +119,7 @@ class Overtraining(Rule, frozen=True, kw_only=True):
                 "patience": self._patience(worst),
                 "delta": self.delta,
             },
-            suggestion="early stopping with the checkpoint of the best step, or a lower learning rate from here on; "
-            + (
-                "usually the model has learned what it can at this rate, or single batches are noisy"
-                if role == "train"
-                else "usually the model has begun to memorize its training set"
-            ),
+            suggestion=_TRAINING if role == "train" else _VALIDATION,
             worker=worst.worker,
         )
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.loss_rise import OVERFITTING_RISE, relative_rise
 from leadline.records.loss_roles import role_of
@@ -39,13 +40,17 @@ _P: Final = 0.05
 """Significance of a rise of an accuracy."""
 _FALL: Final = 0.1
 """The share by which the training loss must have fallen meanwhile, or the error that a metric leaves."""
-_SUGGESTION: Final = (
-    "the checkpoint of step {step:,}, early stopping on the validation loss, or more regularization (dropout, "
-    "weight_decay, augmentation); usually the model is large for its data, or the two sets differ"
+_SUGGESTION: Final = Advice(
+    "the checkpoint of step {step}, early stopping on the validation loss, or more regularization "
+    "(dropout, weight_decay, augmentation); usually the model is large for its data, or the two sets "
+    "differ",
+    "step",
 )
-_SUGGESTION_OF_TREES: Final = (
-    "the model of round {step:,}, early stopping on this set (if it is on, it watches another one), a smaller "
-    "max_depth or eta, or subsample below 1; usually the trees are deep for so few samples, or the two sets differ"
+_SUGGESTION_OF_TREES: Final = Advice(
+    "the model of round {step}, early stopping on this set (if it is on, it watches another one), a "
+    "smaller max_depth or eta, or subsample below 1; usually the trees are deep for so few samples, or "
+    "the two sets differ",
+    "step",
 )
 _Key = tuple[str, str]
 
@@ -314,7 +319,7 @@ def _fired(key: _Key, course: _Course, best: _Evaluation) -> Fired:
             "evaluations_since_best": course.count - course.best_count,
             **({} if math.isnan(training) else {"training_loss": training}),
         },
-        suggestion=(_SUGGESTION_OF_TREES if course.is_of_trees else _SUGGESTION).format(step=best.step),
+        suggestion=(_SUGGESTION_OF_TREES if course.is_of_trees else _SUGGESTION).given(step=f"{best.step:,}"),
         worker=key[0],
         since_step=best.step,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, is_regression
@@ -26,6 +27,9 @@ _MIXED: Final = 0.2
 """The share of batches with several classes up to which data count as sorted: those at the borders of classes."""
 _POSITION: Final = re.compile(r"(?<=_input)_\d+$")
 _Key = tuple[str, str]
+_ADVICE: Final = Advice(
+    "{shuffle}, or a random order of the examples in each epoch; usually the data lie on disk class by class"
+)
 
 
 @dataclass(slots=True)
@@ -137,8 +141,7 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
             "classes in all",
             tensors=(tensor,),
             evidence={"pure": pure, "batches": batches.count, "classes": len(batches.pure)},
-            suggestion="shuffle=True in the DataLoader, or a random order of the examples in each epoch; usually the "
-            "data lie on disk class by class",
+            suggestion=_ADVICE,
             worker=worker,
         )
 

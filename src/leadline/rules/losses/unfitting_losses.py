@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from leadline.analysis.advice import Advice
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import REGRESSION, Activation, LossKind
 from leadline.rules.losses.given_loss import GivenLoss
 from leadline.rules.losses.loss_mistakes import Mistake
 
 _TWO_CLASSES: Final = 2
+_ACCURACY: Final = Advice("the mean absolute error as a metric; usually a metric for classifications was kept")
+_REGRESSION: Final = Advice("{bce_with_logits} on the output of the last layer; usually a loss for regression was kept")
+_REGRESSION_OF_ONE_HOT: Final = Advice(
+    "{cross_entropy} on the output of the last layer; usually a loss for regression was kept"
+)
+_BINARY: Final = Advice(
+    "{cross_entropy} on the output of the last layer, without the softmax; usually the loss was meant for two classes"
+)
 
 
 def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
@@ -25,7 +34,7 @@ def _accuracy_of_regression(loss: GivenLoss) -> Mistake | None:
         "accuracy_of_regression",
         f"an accuracy beside {loss.loss}, on labels that are no classes: it counts predictions that equal their label "
         "exactly, and stays near 0 however well the model learns",
-        "the mean absolute error as a metric; usually a metric for classifications was kept",
+        _ACCURACY,
         facts.HAS_ACCURACY,
         is_certain=False,
     )
@@ -42,8 +51,7 @@ def _loss_of_another_task(loss: GivenLoss) -> Mistake | None:
             "regression_of_classes",
             f"{loss.loss} on labels that are just 0 and 1: a classification by a regression loss, whose gradient "
             "vanishes where the model is confidently wrong",
-            f"{'CrossEntropyLoss' if is_one_hot else 'BCEWithLogitsLoss'} on the output of the last layer; usually a "
-            "loss for regression was kept",
+            _REGRESSION_OF_ONE_HOT if is_one_hot else _REGRESSION,
             facts.ARE_LABELS_BINARY,
             is_certain=False,
         )
@@ -52,8 +60,7 @@ def _loss_of_another_task(loss: GivenLoss) -> Mistake | None:
         return Mistake(
             "binary_loss_of_softmax",
             f"{loss.loss} of a softmax over {loss.number(facts.CLASSES):.0f} classes of which one is true",
-            "CrossEntropyLoss on the output of the last layer, without the softmax; usually the loss was meant for two "
-            "classes",
+            _BINARY,
             facts.ACTIVATION,
             is_certain=False,
         )

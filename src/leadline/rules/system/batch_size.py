@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
@@ -24,6 +25,11 @@ from leadline.rules.system.system_rule import (
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
+
+_ADVICE: Final = Advice(
+    "a batch twice as large (and the learning rate with it), or a smaller machine; usually the batch is "
+    "too small for the GPU"
+)
 
 
 class BatchSize(PercentileRule, frozen=True, kw_only=True):
@@ -89,6 +95,5 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
             f"{memory_p95:.0f} %, CPU {cpu_p95:.0f} %{and_more(len(low) - 1, 'GPU')}{overlap.message}",
             tensors=tuple(device_name(device) for device, _, _ in low),
             evidence={"cpu_p95": cpu_p95, "gpu_p95": gpu_p95, "gpu_memory_p95": memory_p95, **overlap.evidence},
-            suggestion="a batch twice as large (and the learning rate with it), or a smaller machine; "
-            "usually the batch is too small for the GPU",
+            suggestion=_ADVICE,
         )

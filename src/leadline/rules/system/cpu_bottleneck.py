@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
@@ -39,9 +40,9 @@ class CPUBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (CPU, GPU)
     host_metric: ClassVar[MetricNeed] = CPU
-    suggestion: ClassVar[str] = (
-        "more data loader workers, cheaper or cached preprocessing, or preprocessing on the GPU; "
-        "usually decoding and augmenting on the CPU cannot keep up"
+    suggestion: ClassVar[Advice] = Advice(
+        "more data loader workers, cheaper or cached preprocessing, or preprocessing on the GPU; usually "
+        "decoding and augmenting on the CPU cannot keep up"
     )
 
     threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0

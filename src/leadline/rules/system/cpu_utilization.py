@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
@@ -23,6 +24,13 @@ from leadline.rules.system.system_rule import (
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
+
+_FULL: Final = Advice(
+    "fewer data loader workers or threads than cores, or more cores; usually too many processes share the cores"
+)
+_IDLE: Final = Advice(
+    "a smaller machine, or more data loader workers; usually the node waits, or has more than it needs"
+)
 
 
 class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
@@ -83,10 +91,5 @@ class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
             f"{'above' if is_high else 'below'} {exact(limit)} %{and_more(len(outside) - 1, 'node')}{overlap.message}",
             tensors=tuple(sensor.node for sensor, _, _ in outside),
             evidence={"p95": p95, "limit": limit, **overlap.evidence},
-            suggestion=(
-                "fewer data loader workers or threads than cores, or more cores; "
-                "usually too many processes share the cores"
-                if is_high
-                else "a smaller machine, or more data loader workers; usually the node waits, or has more than it needs"
-            ),
+            suggestion=(_FULL if is_high else _IDLE),
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _STEPS: Final = 50
+_ADVICE: Final = Advice(
+    "{loader_workers} that all ranks of a node together have about one worker per core; usually it is "
+    "the default of 0, which loads data in the training process itself"
+)
 
 
 @dataclass(slots=True)
@@ -87,8 +92,7 @@ class Dataloader(Rule, frozen=True, kw_only=True):
             f"{message}{and_more(len(findings) - 1, 'finding')}",
             tensors=tuple(dict.fromkeys(name for _, name, _ in findings)),
             evidence=evidence,
-            suggestion="a num_workers of the DataLoader so that all ranks of a node together have about one worker per "
-            "core; usually it is the default of 0, which loads data in the training process itself",
+            suggestion=_ADVICE,
         )
 
     def _by_cores(self, window: Window, judged: set[str]) -> list[tuple[str, str, dict[str, Any]]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
@@ -16,6 +17,11 @@ from leadline.rules.system.system_rule import GPU_MEMORY, SystemRule, device_nam
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
+
+_ADVICE: Final = Advice(
+    "{to_number} what is kept from step to step (losses, outputs), {no_graph_in_evaluation}; usually a "
+    "list of tensors {kept_tensors}, or sequences become longer"
+)
 
 
 @dataclass(slots=True)
@@ -107,6 +113,5 @@ class GPUMemoryIncrease(SystemRule, frozen=True, kw_only=True):
             f"before{and_more(len(names) - 1, 'GPU')}",
             tensors=tuple(names),
             evidence={"before_percent": old, "percent": new, "increase": new - old, "allowed": self.increase},
-            suggestion="detach or float() what is kept from step to step (losses, outputs), no_grad in evaluation; "
-            "usually a list of tensors keeps whole graphs alive, or sequences become longer",
+            suggestion=_ADVICE,
         )

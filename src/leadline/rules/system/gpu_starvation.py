@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
@@ -69,7 +70,7 @@ class GPUStarvationRule(SystemRule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("low_gpu_utilization", "batch_size", "hardware_utilization")
     has_phases: ClassVar[bool] = True
     host_metric: ClassVar[MetricNeed]
-    suggestion: ClassVar[str]
+    suggestion: ClassVar[Advice]
 
     if TYPE_CHECKING:  # parameters of each rule, with their own bounds, defaults and order
         threshold: float

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
@@ -23,6 +24,10 @@ _WINDOW: Final = 600
 _MIN_SAMPLES: Final = 50
 
 _Device = tuple[str, str]
+_ADVICE: Final = Advice(
+    "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER on that node, and another node meanwhile; usually "
+    "cooling is blocked or the rack is too warm"
+)
 
 
 @dataclass(slots=True)
@@ -94,8 +99,7 @@ class GPUThrottling(SystemRule, frozen=True, kw_only=True):
                 "power_share": power,
                 "allowed": self.share,
             },
-            suggestion="nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER on that node, and another node meanwhile; "
-            "usually cooling is blocked or the rack is too warm",
+            suggestion=_ADVICE,
         )
 
     def _undecided(self, known: _Throttling, window: Window) -> NotApplicable | Undecided:

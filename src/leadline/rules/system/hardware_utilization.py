@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
@@ -39,11 +40,11 @@ _RESOURCES: Final = {
     IOWAIT: "I/O wait",
     NETWORK: "network",
 }
-_SATURATED: Final = (
-    "more of the full resource, or less work for it; usually it is the bottleneck of the training, and the others wait "
-    "for it"
+_SATURATED: Final = Advice(
+    "more of the full resource, or less work for it; usually it is the bottleneck of the training, and "
+    "the others wait for it"
 )
-_IDLE: Final = (
+_IDLE: Final = Advice(
     "a larger batch, faster input, or a smaller accelerator; usually the accelerator waits for the rest of the machine"
 )
 
@@ -116,7 +117,7 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
         cpus = known.metrics[CPU]
         return self.while_filling([cpus]) if cpus.by_sensor else Undecided(NO_METRICS)
 
-    def _fired(self, known: PercentileMemory, usages: list[_ResourceUsage], limit: str, suggestion: str) -> Fired:
+    def _fired(self, known: PercentileMemory, usages: list[_ResourceUsage], limit: str, suggestion: Advice) -> Fired:
         worst = usages[0]
         overlap = known.overlap(worst.metric)
         return Fired(

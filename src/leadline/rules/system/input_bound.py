@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
@@ -29,6 +30,10 @@ _DELAYED: Final = 0.3
 the time …"""
 _DELAYED_WHILE_READY: Final = 0.5
 """… and of that in which it wants one."""
+_ADVICE: Final = Advice(
+    "{more_loader_workers}, if processors are free; else cheaper or cached preprocessing; usually "
+    "decoding and augmenting take longer than the step"
+)
 
 
 @dataclass(slots=True)
@@ -123,8 +128,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
             f"{significant(step_ns / 1e6)} ms per step{and_more(len(slow) - 1, 'worker')}",
             tensors=tuple(slow),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
-            suggestion="more num_workers (0 loads in the training process itself), persistent_workers, if processors "
-            "are free; else cheaper or cached preprocessing; usually decoding and augmenting take longer than the step",
+            suggestion=_ADVICE,
             worker=worker,
         )
 

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
@@ -39,9 +40,9 @@ class IOBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (IOWAIT, GPU)
     host_metric: ClassVar[MetricNeed] = IOWAIT
-    suggestion: ClassVar[str] = (
-        "a local copy or cache of the data, fewer and larger files, more data loader workers; "
-        "usually many small files are read from a slow disk, or checkpoints are written too often"
+    suggestion: ClassVar[Advice] = Advice(
+        "a local copy or cache of the data, fewer and larger files, more data loader workers; usually many "
+        "small files are read from a slow disk, or checkpoints are written too often"
     )
 
     threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0

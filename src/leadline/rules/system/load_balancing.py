@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 _BINS: Final = 10
 _BIN_PERCENT: Final = 100.0 / _BINS
 _MIN_SAMPLES: Final = 10
+_ADVICE: Final = Advice(
+    "{one_process_per_gpu}, shards of the same size, stages of the same weight; usually one GPU does "
+    "work that the others hand to it"
+)
 
 
 @dataclass(slots=True)
@@ -93,8 +98,7 @@ class LoadBalancing(SystemRule, frozen=True, kw_only=True):
             f"{100 * distance:.0f} % of their samples have no match",
             tensors=(busy, idle),
             evidence={"distance": distance, "threshold": self.threshold, "mean_percent": means},
-            suggestion="DistributedDataParallel in place of DataParallel, shards of the same size, stages of the same "
-            "weight; usually one GPU does work that the others hand to it",
+            suggestion=_ADVICE,
         )
 
     def _undecided(self, loads: dict[Sensor, _Load], window: Window) -> NotApplicable | Undecided:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
@@ -23,13 +24,13 @@ from leadline.rules.system.system_rule import (
 if TYPE_CHECKING:
     from leadline.reader.window import Window
 
-_IDLE: Final = (
-    "a larger batch, or the bottleneck that leadline show names under `where the time went`; "
-    "usually the GPU waits for data, for the host's Python, or for other ranks"
+_IDLE: Final = Advice(
+    "a larger batch, or the bottleneck that leadline show names under `where the time went`; usually "
+    "the GPU waits for data, for the host's Python, or for other ranks"
 )
-_FLUCTUATING: Final = (
-    "prefetching and pinned memory, so that the next batch is ready when a step ends; "
-    "usually the GPU waits between its steps, for data, checkpoints or evaluation on the host"
+_FLUCTUATING: Final = Advice(
+    "prefetching and pinned memory, so that the next batch is ready when a step ends; usually the GPU "
+    "waits between its steps, for data, checkpoints or evaluation on the host"
 )
 
 

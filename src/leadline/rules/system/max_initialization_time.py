@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _MINUTE_NS = 60_000_000_000
+_ADVICE: Final = Advice(
+    "py-spy dump on the training's processes shows what they do; usually data are downloaded or "
+    "unpacked first, or a rank waits for another one that never started"
+)
 
 
 class MaxInitializationTime(Rule, frozen=True, kw_only=True):
@@ -57,6 +62,5 @@ class MaxInitializationTime(Rule, frozen=True, kw_only=True):
         return Fired(
             f"no step within {exact(self.threshold)} minutes of the start",
             evidence={"minutes": minutes, "threshold": self.threshold},
-            suggestion="py-spy dump on the training's processes shows what they do; "
-            "usually data are downloaded or unpacked first, or a rank waits for another one that never started",
+            suggestion=_ADVICE,
         )

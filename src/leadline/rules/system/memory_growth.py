@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.names import PROCESS_MEMORY
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -35,6 +36,10 @@ _SUSPECTED: Final = 0.25
 """The share of ``bytes`` from which a growth is suspected."""
 
 _Key = tuple[str, str]
+_ADVICE: Final = Advice(
+    "{to_number} what is kept from step to step (losses, outputs), and bounds for caches; usually a "
+    "list of losses {kept_graphs}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +196,7 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
                 "steps": growth.steps,
                 "percent": self.percent,
             },
-            suggestion="float() or detach() what is kept from step to step (losses, outputs), and bounds for caches; "
-            "usually a list of losses keeps the graph of each",
+            suggestion=_ADVICE,
             worker=worker,
         )
 

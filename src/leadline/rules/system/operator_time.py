@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.profiles.operator_times import OperatorKey, OperatorTimes, OperatorTotal
 from leadline.records.formatting import significant
 from leadline.records.names import Severity
@@ -27,6 +28,10 @@ _MIN_SHARE: Final = 0.1
 _MAX_WINDOWS: Final = 100
 _NO_WINDOW: Final = (
     "no detailed profile window was recorded; leadline profile --detailed, or run --profile detailed:at=5"
+)
+_ADVICE: Final = Advice(
+    "another precision, memory layout, batch size or a fused version; usually one layer does most of "
+    "the work, or its inputs grow"
 )
 
 
@@ -150,8 +155,7 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
                 "calls": time.calls,
                 "window": worst.window.window,
             },
-            suggestion="another precision, memory layout, batch size or a fused version; usually one layer does most "
-            "of the work, or its inputs grow",
+            suggestion=_ADVICE,
             worker=worst.worker,
         )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _SECOND_NS = 1_000_000_000
+_ADVICE: Final = Advice(
+    "py-spy dump on the training's processes, then {where_it_hangs}; usually a worker waits for another "
+    "one that has exited, or a data loader for its data"
+)
 
 
 class StalledTraining(Rule, frozen=True, kw_only=True):
@@ -64,8 +69,7 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
                 "last_step": scan.last_step,
                 "threshold": self.threshold,
             },
-            suggestion="py-spy dump on the training's processes, then NCCL_DEBUG=INFO or num_workers=0; "
-            "usually a worker waits for another one that has exited, or a data loader for its data",
+            suggestion=_ADVICE,
         )
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:

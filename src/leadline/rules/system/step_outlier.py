@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.event import TRAINING
 from leadline.records.formatting import exact, significant
 from leadline.records.names import PHASES, Severity
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 
 _MAX_STEPS: Final = 10_000
 _MIN_STEPS: Final = 3
+_ADVICE: Final = Advice(
+    "checking what the script does at these steps (checkpoints, evaluation, logging), or gc.freeze(); "
+    "usually something runs every N steps, or data arrive in bursts"
+)
 
 
 @dataclass(slots=True)
@@ -117,7 +122,6 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
                 "steps": [step.step for step in outliers[-20:]],
                 "worst_ms": worst.duration_ns / 1e6,
             },
-            suggestion="checking what the script does at these steps (checkpoints, evaluation, logging), or "
-            "gc.freeze(); usually something runs every N steps, or data arrive in bursts",
+            suggestion=_ADVICE,
             worker=worker,
         )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.event import TRAINING
 from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
@@ -19,6 +20,11 @@ from leadline.rules.system.step_times import Step, StepTimes, slow_phase, worker
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
+
+_ADVICE: Final = Advice(
+    "checking what grows with the steps: lists of tensors, logs, caches, the length of the data; "
+    "usually something kept from each step is processed again at the next, or the machine is shared"
+)
 
 
 @dataclass(slots=True)
@@ -116,7 +122,6 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
                 "factor": self.factor,
                 "phase": phase,
             },
-            suggestion="checking what grows with the steps: lists of tensors, logs, caches, the length of the data; "
-            "usually something kept from each step is processed again at the next, or the machine is shared",
+            suggestion=_ADVICE,
             worker=worker,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import FEATURE_COLLECTIONS
 from leadline.records.needs import Needs
@@ -20,6 +21,22 @@ if TYPE_CHECKING:
 _MIN_ELEMENTS: Final = 20
 _FIRST_STEPS: Final = 3
 _OF_PARAMETERS: Final = frozenset({"weights", "biases", "gradients"})
+_GRADIENTS_ADVICE: Final = Advice(
+    "dead_relu and saturated_activation on the layers behind it, or checking whether the loss depends "
+    "on this parameter; usually activations in front are dead, or {cut} or mask cuts off the gradient"
+)
+_WEIGHTS_ADVICE: Final = Advice(
+    "an initialization other than zero ({he_uniform}), or a lower weight decay; usually it was "
+    "initialized with zeros, or decayed to them"
+)
+_FEATURES_ADVICE: Final = Advice(
+    "a training without the feature, or checking whether it varies at all; usually it is constant, "
+    "always missing, or redundant with another feature"
+)
+_ADVICE: Final = Advice(
+    "dead_relu on the layer, or inspecting its input (a mask, a scale, a loader that returns zeros); "
+    "usually the units are dead, or the input is empty"
+)
 
 
 class AllZero(Rule, frozen=True, kw_only=True):
@@ -106,23 +123,11 @@ def _is_zero_number(values: Floats) -> Choices:
     return zero
 
 
-def _suggestion(reading: TensorReading) -> str:
+def _suggestion(reading: TensorReading) -> Advice:
     if "gradients" in reading.collections:
-        return (
-            "dead_relu and saturated_activation on the layers behind it, or checking whether the loss depends on this "
-            "parameter; usually activations in front are dead, or a detach() or mask cuts off the gradient"
-        )
+        return _GRADIENTS_ADVICE
     if {"weights", "biases"} & set(reading.collections):
-        return (
-            "an initialization other than zero (kaiming_uniform_), or a lower weight decay; "
-            "usually it was initialized with zeros, or decayed to them"
-        )
+        return _WEIGHTS_ADVICE
     if FEATURE_COLLECTIONS & set(reading.collections):
-        return (
-            "a training without the feature, or checking whether it varies at all; "
-            "usually it is constant, always missing, or redundant with another feature"
-        )
-    return (
-        "dead_relu on the layer, or inspecting its input (a mask, a scale, a loader that returns zeros); "
-        "usually the units are dead, or the input is empty"
-    )
+        return _FEATURES_ADVICE
+    return _ADVICE

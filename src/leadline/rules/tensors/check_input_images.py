@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -28,6 +29,10 @@ _DEFAULT = ".*hybridsequential0_input_0"
 _UNIT_AXIS = 1
 _IMAGE_DIMENSIONS = 4
 _Key = tuple[str, str]
+_ADVICE: Final = Advice(
+    "{normalized_images} with the data's own means (for a pretrained model with those it was trained "
+    "with); usually the images are still 0 to 255 or 0 to 1"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +145,6 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
             f"{exact(self.threshold_mean)}",
             tensors=(tensor,),
             evidence={"channel": channel, "means": means, "images": count, "threshold": self.threshold_mean},
-            suggestion="transforms.Normalize(mean, std) with the data's own means (for a pretrained model with those "
-            "it was trained with); usually the images are still 0 to 255 or 0 to 1",
+            suggestion=_ADVICE,
             worker=worker,
         )

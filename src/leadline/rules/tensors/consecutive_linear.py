@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.loss_facts import CONSECUTIVE_LINEAR, FACT_STEPS
 from leadline.records.names import CHECKS, Severity
 from leadline.records.needs import Needs, TensorNeed
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _ALL: Final = f"loss/{CONSECUTIVE_LINEAR}"
+_ADVICE: Final = Advice(
+    "an activation such as ReLU between {one} and {other}, or one layer in place of both; usually an "
+    "activation was forgotten",
+    "one",
+    "other",
+)
 
 
 class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
@@ -59,7 +66,6 @@ class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
             "together they are one linear layer",
             tensors=tuple(dict.fromkeys(reading.tensor for reading in readings)),
             evidence={"first": one, "second": other, "pairs": pairs},
-            suggestion=f"an activation such as ReLU between {one} and {other}, or one layer in place of both; "
-            "usually an activation was forgotten",
+            suggestion=_ADVICE.given(one=one, other=other),
             worker=first.worker,
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
 
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_ADVICE: Final = Advice(
+    "a tenth of the learning rate, or LeakyReLU or GELU in place of ReLU; usually one large step pushed "
+    "the biases far below zero, or the layer's input is not centred"
+)
 
 
 class DeadRelu(Rule, frozen=True, kw_only=True):
@@ -91,7 +96,6 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
                 "threshold": self.threshold_layer,
                 "layers": len(tensors),
             },
-            suggestion="a tenth of the learning rate, or LeakyReLU or GELU in place of ReLU; usually one large step "
-            "pushed the biases far below zero, or the layer's input is not centred",
+            suggestion=_ADVICE,
             worker=worst.worker,
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.messages import suspected
@@ -22,6 +23,14 @@ _OTHERS: Final = "/other_calls_with_dropout"
 _EVERY: Final = 10
 _FEW_CALLS: Final = 3
 """Fewer losses without gradients between two updates are a look at the training."""
+_TRAINS_IN_EVAL_MODE: Final = Advice(
+    "{train_mode} at the start of each epoch, or after validation; usually {eval_mode} was called for "
+    "validation and never reverted"
+)
+_EVALUATED_IN_TRAIN_MODE: Final = Advice(
+    "{eval_mode} before validation and {train_mode} after it; usually {without_gradients} was "
+    "mistaken for evaluation mode"
+)
 
 
 @dataclass(slots=True)
@@ -140,10 +149,6 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
             "batch normalization was in training mode",
             tensors=(worst.tensor,),
             evidence={"in_a_row": count, "patience": self.patience, "is_training": is_training},
-            suggestion="model.train() at the start of each epoch, or after validation; "
-            "usually model.eval() was called for validation and never reverted"
-            if is_training
-            else "model.eval() before validation and model.train() after it; "
-            "usually torch.no_grad() was mistaken for evaluation mode",
+            suggestion=_TRAINS_IN_EVAL_MODE if is_training else _EVALUATED_IN_TRAIN_MODE,
             worker=worst.worker,
         )

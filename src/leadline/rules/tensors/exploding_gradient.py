@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
@@ -29,6 +30,10 @@ _USUAL: Final = 20
 """With fewer earlier norms than this the bound is higher, since their median and noise are uncertain."""
 _NORM: Final = "gradient_norm"
 _BEFORE: Final = "gradient_norm_before_clipping"
+_ADVICE: Final = Advice(
+    "clip gradients ({clip_norm_to} a few times the median), or a tenth of the learning rate; usually "
+    "the rate is too high at this point, or a batch is an outlier"
+)
 
 
 @dataclass(slots=True)
@@ -153,8 +158,7 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
                 "factor": self.factor,
                 "high": len(high),
             },
-            suggestion="clip gradients (clip_grad_norm_ to a few times the median), or a tenth of the learning rate; "
-            "usually the rate is too high at this point, or a batch is an outlier",
+            suggestion=_ADVICE,
             worker=reading.worker,
         )
 

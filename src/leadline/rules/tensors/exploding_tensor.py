@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.names import Severity, is_module_collection
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Verdict
@@ -18,6 +19,18 @@ if TYPE_CHECKING:
 
 _STATISTICS = ("nonfinite_count", "nan_count", "value")
 _GRADIENTS = frozenset({"gradients", "gradient_norms"})
+_LOSSES_ADVICE: Final = Advice(
+    "a tenth of the learning rate, or clip gradients ({clip_norm_to} 1.0); usually the rate is too "
+    "high, or the loss takes a log, square root or quotient of zero"
+)
+_GRADIENTS_ADVICE: Final = Advice(
+    "clip gradients ({clip_norm_to} 1.0), or {wide_precision} in place of plain float16; usually half "
+    "precision overflowed, or the loss had a spike"
+)
+_ADVICE: Final = Advice(
+    "the last good checkpoint with a lower learning rate, and inspecting the gradients before this "
+    "step; usually an earlier step's non-finite gradient reached it"
+)
 
 
 class ExplodingTensor(Rule, frozen=True, kw_only=True):
@@ -137,18 +150,9 @@ def _describe(reading: TensorReading, nans: float, only_nan: bool) -> str:
     return f"{reading.tensor.removeprefix('gradient/')}: {count:,} of {reading.elements:,} {noun} {verb} {what}"
 
 
-def _suggestion(reading: TensorReading) -> str:
+def _suggestion(reading: TensorReading) -> Advice:
     if "losses" in reading.collections:
-        return (
-            "a tenth of the learning rate, or clip gradients (clip_grad_norm_ to 1.0); "
-            "usually the rate is too high, or the loss takes a log, square root or quotient of zero"
-        )
+        return _LOSSES_ADVICE
     if "gradients" in reading.collections:
-        return (
-            "clip gradients (clip_grad_norm_ to 1.0), or bfloat16 or GradScaler in place of plain float16; "
-            "usually half precision overflowed, or the loss had a spike"
-        )
-    return (
-        "the last good checkpoint with a lower learning rate, and inspecting the gradients before this step; "
-        "usually an earlier step's non-finite gradient reached it"
-    )
+        return _GRADIENTS_ADVICE
+    return _ADVICE

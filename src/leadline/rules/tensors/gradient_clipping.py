@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -17,6 +18,15 @@ from leadline.rules.update_limits import UpdateLimits
 
 if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
+
+_LOW_LIMIT: Final = Advice(
+    "a higher limit (about the median norm before clipping), or half the learning rate; usually the "
+    "limit is far below what the gradients are, or the training is unstable"
+)
+_UNLIMITED: Final = Advice(
+    "{clip_gradients}, or a tenth of the learning rate; usually the rate is too high, the loss is a sum "
+    "over the batch, or a batch has an outlier"
+)
 
 
 class GradientClipping(Rule, frozen=True, kw_only=True):
@@ -105,10 +115,7 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
                 "share_threshold": self.share_threshold,
                 **norm,
             },
-            suggestion=limits.advice()
-            if limits is not None and limits.is_clipping
-            else "a higher limit (about the median norm before clipping), or half the learning rate; "
-            "usually the limit is far below what the gradients are, or the training is unstable",
+            suggestion=limits.advice() if limits is not None and limits.is_clipping else _LOW_LIMIT,
             worker=clipping.worker,
         )
 
@@ -118,8 +125,7 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
             "and nothing clips them",
             tensors=(norm.tensor,),
             evidence={"gradient_norm": norm.value, "threshold": self.norm_threshold},
-            suggestion="clip_grad_norm_(model.parameters(), 1.0) before optimizer.step(), or a tenth of the learning "
-            "rate; usually the rate is too high, the loss is a sum over the batch, or a batch has an outlier",
+            suggestion=_UNLIMITED,
             worker=norm.worker,
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.loss_facts import IDENTICAL_UNITS
 from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _ALL: Final = f"loss/{IDENTICAL_UNITS}"
+_ADVICE: Final = Advice(
+    "random initial weights, {drawn_by_default}; usually the weights were set to a constant, which is meant for biases"
+)
 
 
 class IdenticalUnits(Rule, frozen=True, kw_only=True):
@@ -64,7 +68,6 @@ class IdenticalUnits(Rule, frozen=True, kw_only=True):
             f"{and_more(layers - 1, 'layer')}: they stay the same for ever",
             tensors=tuple(dict.fromkeys(reading.tensor for reading in readings)),
             evidence={"first": one, "second": other, "layers": layers},
-            suggestion="random initial weights, as PyTorch draws them by default; usually the weights were set to a "
-            "constant, which is meant for biases",
+            suggestion=_ADVICE,
             worker=first.worker,
         )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.messages import suspected
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _COUNT: Final = "/steps_without_zero_grad"
 _EVERY: Final = 10
+_ADVICE: Final = Advice("{reset_gradients}; usually the call is missing, or in code that the loop does not reach")
 
 
 class MissingZeroGrad(Rule, frozen=True, kw_only=True):
@@ -68,7 +70,6 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
             f"{optimizer}: {int(worst.value):,} steps in a row began with the gradients of the previous step",
             tensors=(worst.tensor,),
             evidence={"steps_in_a_row": int(worst.value), "patience": self.patience},
-            suggestion="optimizer.zero_grad() before each backward pass, or model.zero_grad() where several optimizers "
-            "share the model; usually the call is missing, or in code that the loop does not reach",
+            suggestion=_ADVICE,
             worker=worst.worker,
         )

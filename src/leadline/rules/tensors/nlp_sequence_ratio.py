@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
@@ -23,6 +24,10 @@ if TYPE_CHECKING:
 _DEFAULT = (".*embedding0_input_0",)
 _EMBEDDINGS = ("embedding_input", "embeddingbag_input")
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_ADVICE: Final = Advice(
+    "{similar_lengths}, or padding only to the longest of the batch; usually every sequence is padded "
+    "to the model's maximum"
+)
 
 
 class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
@@ -110,8 +115,7 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
             f"than {exact(threshold)} %" + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"token": token, "percent": worst.value * 100.0, "threshold": threshold, "tokens": worst.elements},
-            suggestion="batches of sequences of similar length (group_by_length), or padding only to the longest of "
-            "the batch; usually every sequence is padded to the model's maximum",
+            suggestion=_ADVICE,
             worker=worst.worker,
         )
 

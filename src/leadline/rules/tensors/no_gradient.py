@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import counted
 from leadline.records.names import Severity, module_of
 from leadline.records.needs import Needs, TensorNeed
@@ -29,6 +30,22 @@ _LAYER_STEPS: Final = 10
 """Steps that a part of the layers must be without a gradient: the few units of a small layer may rest for a while."""
 _LAYER_CAPTURES: Final = 10
 """Captures in a row, for layers that had a gradient before."""
+_ADVICE: Final = {
+    "layers": Advice(
+        "looking between these layers and the next for {cuts} or an operation without a gradient (argmax, "
+        "round, sign), and dead_relu on them; usually the graph is cut there, or the units are dead"
+    ),
+    "loss": Advice(
+        "checking that the loss depends on the output (a softmax over one unit is always 1, an empty mask "
+        "selects nothing); usually output and loss do not fit each other"
+    ),
+    "all": Advice(
+        "looking between the model's output and the loss for {cuts_of_values}, or an operation without a "
+        "gradient (argmax, round, sign); usually the graph is cut there, the last activation is saturated, "
+        "or the optimizer holds parameters of another model"
+    ),
+}
+"""What to try, by the kind of the break."""
 
 
 @dataclass(slots=True)
@@ -256,23 +273,11 @@ class NoGradient(Rule, frozen=True, kw_only=True):
 
 
 def _fired(broken: _Break) -> Fired:
-    between = (
-        "looking between these layers and the next for detach(), .data, no_grad() or an operation without a gradient "
-        "(argmax, round, sign), and dead_relu on them; usually the graph is cut there, or the units are dead"
-    )
-    suggestion = {
-        "loss": "checking that the loss depends on the output (a softmax over one unit is always 1, an empty mask "
-        "selects nothing); usually output and loss do not fit each other",
-        "all": "looking between the model's output and the loss for detach(), .data, item(), no_grad(), a new tensor "
-        "with requires_grad=True, or an operation without a gradient (argmax, round, sign); usually the graph is cut "
-        "there, the last activation is saturated, or the optimizer holds parameters of another model",
-        "layers": between,
-    }[broken.kind]
     return Fired(
         broken.message,
         tensors=broken.names,
         evidence={"kind": broken.kind, "since_step": broken.since, "parameters": len(broken.names)},
-        suggestion=suggestion,
+        suggestion=_ADVICE[broken.kind],
         since_step=broken.since,
     )
 

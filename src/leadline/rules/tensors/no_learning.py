@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.names import FROZEN_BY_OPTIMIZER, Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -30,6 +31,23 @@ _NOISE: Final = 1e-5
 """A gradient below this share of the largest one at its step is a rounding error of zero."""
 _CONVERGED: Final = 1e-3
 """A gradient or learning rate below this share of its largest so far is one at the end of a training."""
+_UNFREEZE: Final = Advice("{unfreeze}; usually the whole model was frozen in place of the part that was trained before")
+_END_OF_SCHEDULE: Final = Advice(
+    "checking the length and last value of the scheduler, or {schedule_floor}; usually the schedule "
+    "ends before the training"
+)
+_WITHOUT_OPTIMIZER: Final = Advice(
+    "{parameters_to_optimizer} after the model is complete, or {freeze} for frozen layers; usually a "
+    "layer was created or replaced after the optimizer"
+)
+_LOST_UPDATES: Final = Advice(
+    "a ten times higher learning rate, or float32 copies of half precision weights; usually updates are "
+    "lost to rounding, its learning rate is 0, or something writes old values back after each step"
+)
+_LOST_UPDATES_OF_ONE: Final = Advice(
+    "a look at the learning rate of its parameter group, and float32 copies if it is of half precision; "
+    "usually its updates are lost to rounding, or something writes old values back after each step"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,28 +235,23 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         message, suggestion = {
             "frozen": (
                 f"{names[0].removesuffix(_FROZEN)}: none of its parameters is trainable, so that no step changes it",
-                "trainable=True for the layers that are to be trained, before compile(); usually the whole model was "
-                "frozen in place of the part that was trained before",
+                _UNFREEZE,
             ),
             "rate": (
                 f"every learning rate is 0 {streak.steps}",
-                "checking the length and last value of the scheduler, or a floor (eta_min, min_lr); "
-                "usually the schedule ends before the training",
+                _END_OF_SCHEDULE,
             ),
             "outside": (
                 f"{names[0].removesuffix(_UNMANAGED)}{more}: gradients {streak.steps}, but no optimizer holds it",
-                "passing model.parameters() to the optimizer after the model is complete, or "
-                "requires_grad_(False) for frozen layers; usually a layer was created or replaced after the optimizer",
+                _WITHOUT_OPTIMIZER,
             ),
             "still": (
                 still,
-                "a ten times higher learning rate, or float32 copies of half precision weights; usually updates are "
-                "lost to rounding, its learning rate is 0, or something writes old values back after each step",
+                _LOST_UPDATES,
             ),
             "still_alone": (
                 f"{still}, while others change",
-                "a look at the learning rate of its parameter group, and float32 copies if it is of half precision; "
-                "usually its updates are lost to rounding, or something writes old values back after each step",
+                _LOST_UPDATES_OF_ONE,
             ),
         }[kind]
         return Fired(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
@@ -27,10 +28,48 @@ _GREW: Final = 10.0
 """How many times larger a loss or norm is before a non-finite value where the updates have made it."""
 _FIRST: Final = 20
 _LATEST: Final = 3
-_RATE_ADVICE: Final = (
-    "a tenth of the learning rate, a warm-up over the first few hundred steps, or clip gradients (clip_grad_norm_ to "
-    "1.0), from the last checkpoint before the growth; usually the updates are too large, so that values grow until "
-    "they overflow"
+_RATE_ADVICE: Final = Advice(
+    "a tenth of the learning rate, a warm-up over the first few hundred steps, or clip gradients "
+    "({clip_norm_to} 1.0), from the last checkpoint before the growth; usually the updates are too "
+    "large, so that values grow until they overflow"
+)
+_EARLIER_ADVICE: Final = Advice(
+    "the last checkpoint before this step, and the same command with --on "
+    "exploding_tensor=stop_training, which captures every step and finds the origin; usually an earlier "
+    "gradient was not finite while its loss was"
+)
+_BATCH_ADVICE: Final = Advice(
+    "nan_to_num or a filter where the data are read, and inspecting this batch; usually missing values, "
+    "or a normalization by a standard deviation of zero"
+)
+_OVERFLOW_ADVICE: Final = Advice(
+    "the sizes of this module's weights and inputs (leadline tensors --statistic abs_max): their sums "
+    "are beyond the range of {dtype}; usually half precision overflowed there (float32 for this "
+    "module), or the learning rate is so high that weights have grown without bound",
+    "dtype",
+)
+_MODULE_ADVICE: Final = Advice(
+    "checking what this module divides by or takes the log of, or float32 for this module; usually half "
+    "precision overflowed there, or a division by zero"
+)
+_BETWEEN_ADVICE: Final = Advice(
+    "checking what the model computes before this module, with an epsilon in quotients and logs; "
+    "usually a division, log or power written outside of modules"
+)
+_LOSS_ADVICE: Final = Advice(
+    "checking what the loss computes: a log, square root or quotient needs an epsilon; usually it takes "
+    "one of them of zero"
+)
+_UNKNOWN_ADVICE: Final = Advice(
+    "the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, "
+    "which names the module or the batch, and inspecting this batch; usually a division by zero, the "
+    "log of zero or NaN in the batch",
+    "start",
+)
+_BACKWARD_ADVICE: Final = Advice(
+    "an epsilon inside square roots, norms and logs behind this parameter, or clip gradients "
+    "({clip_norm_to} 1.0); usually a function was differentiated where its slope is infinite, or half "
+    "precision overflowed"
 )
 
 
@@ -177,7 +216,7 @@ class _Origin:
     reading: TensorReading
     place: str
     message: str
-    suggestion: str
+    suggestion: Advice
 
 
 def _fired(bad: Sequence[TensorReading], window: Window, growth: Growth | None) -> Fired:
@@ -221,9 +260,7 @@ def _from_earlier_step(last: TensorReading) -> _Origin:
         last,
         "earlier step",
         f"from an earlier step: {_share(last)} in {last.tensor} before the forward pass",
-        "the last checkpoint before this step, and the same command with --on exploding_tensor=stop_training, which "
-        "captures every step and finds the origin; "
-        "usually an earlier gradient was not finite while its loss was",
+        _EARLIER_ADVICE,
     )
 
 
@@ -234,32 +271,27 @@ def _from_forward_pass(first: TensorReading) -> _Origin:
             first,
             "batch",
             f"from batch {first.mode_step}: {_share(first)} in {first.tensor}",
-            "nan_to_num or a filter where the data are read, and inspecting this batch; "
-            "usually missing values, or a normalization by a standard deviation of zero",
+            _BATCH_ADVICE,
         )
     if side == "output" and _adds_products(first):
         return _Origin(
             first,
             "module",
             f"made by module {module}: {_share(first)} in {first.tensor}, from finite inputs",
-            f"the sizes of this module's weights and inputs (leadline tensors --statistic abs_max): their sums are "
-            f"beyond the range of {first.dtype}; usually half precision overflowed there (float32 for this module), or "
-            "the learning rate is so high that weights have grown without bound",
+            _OVERFLOW_ADVICE.given(dtype=first.dtype),
         )
     if side == "output":
         return _Origin(
             first,
             "module",
             f"made by module {module}: {_share(first)} in {first.tensor}, from finite inputs",
-            "checking what this module divides by or takes the log of, or float32 for this module; "
-            "usually half precision overflowed there, or a division by zero",
+            _MODULE_ADVICE,
         )
     return _Origin(
         first,
         "between modules",
         f"made before {module}: {_share(first)} in {first.tensor}, all earlier tensors finite",
-        "checking what the model computes before this module, with an epsilon in quotients and logs; "
-        "usually a division, log or power written outside of modules",
+        _BETWEEN_ADVICE,
     )
 
 
@@ -270,17 +302,14 @@ def _from_loss(loss: TensorReading, window: Window) -> _Origin:
             loss,
             "loss",
             f"{loss.tensor} is {number}; no tensor captured before it was non-finite",
-            "checking what the loss computes: a log, square root or quotient needs an epsilon; "
-            "usually it takes one of them of zero",
+            _LOSS_ADVICE,
         )
     start = max(window.step - _STEPS_BEFORE, 0)
     return _Origin(
         loss,
         "loss",
         f"{loss.tensor} is {number}; no layers were captured at this step, so its origin is not known",
-        f"the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which "
-        "names the module or the batch, and inspecting this batch; "
-        "usually a division by zero, the log of zero or NaN in the batch",
+        _UNKNOWN_ADVICE.given(start=start),
     )
 
 
@@ -295,8 +324,7 @@ def _from_backward_pass(first: TensorReading) -> _Origin:
         first,
         "backward pass",
         f"made by the backward pass: {_share(first)} in the gradient of {name}",
-        "an epsilon inside square roots, norms and logs behind this parameter, or clip gradients (clip_grad_norm_ to "
-        "1.0); usually a function was differentiated where its slope is infinite, or half precision overflowed",
+        _BACKWARD_ADVICE,
     )
 
 

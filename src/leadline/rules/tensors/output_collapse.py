@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorReading, Window
 
 _EVERY: Final = 50
+_ADVICE: Final = Advice(
+    "a lower learning rate, and dead_relu on the layers before; usually the activations died after too "
+    "large a step, or the input does not reach the output"
+)
 
 
 class OutputCollapse(Rule, frozen=True, kw_only=True):
@@ -85,8 +90,7 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
             f"value {significant(size)}), {self.patience} captures in a row",
             tensors=tuple(dict.fromkeys(reading.tensor for reading, _, _ in outputs)),
             evidence={"batch_std": std, "abs_mean": size, "eps": self.eps, "captures_in_a_row": streak},
-            suggestion="a lower learning rate, and dead_relu on the layers before; "
-            "usually the activations died after too large a step, or the input does not reach the output",
+            suggestion=_ADVICE,
             worker=reading.worker,
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -29,6 +30,18 @@ _NARROW: Final = 1e-6
 """The share of the widest gradient below which another one has faded."""
 _RISE: Final = 2.0
 """A loss that has risen by less may be noise of single batches."""
+_ACTIVATIONS_ADVICE: Final = Advice(
+    "{he_normal} weights in front of ReLU ({xavier_normal} for tanh and sigmoid), or a normalization "
+    "layer; usually the scale of the weights does not fit the layers' widths"
+)
+_GRADIENTS_ADVICE: Final = Advice(
+    "a larger scale of the initial weights, or a normalization layer in front of it; usually the signal "
+    "fades on its way through the layers"
+)
+_LOSSES_ADVICE: Final = Advice(
+    "the framework's own initialization, or a lower learning rate; usually the first updates are too "
+    "large for the scale of the weights"
+)
 
 
 @dataclass(slots=True)
@@ -164,8 +177,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
                     "ratio": ratio,
                     "threshold": self.threshold,
                 },
-                suggestion="kaiming_normal_ weights in front of ReLU (xavier_normal_ for tanh and sigmoid), or a "
-                "normalization layer; usually the scale of the weights does not fit the layers' widths",
+                suggestion=_ACTIVATIONS_ADVICE,
                 worker=worker,
             )
         return None
@@ -205,8 +217,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
                 "threshold": self.distribution_range,
                 "gradients": len(tensors),
             },
-            suggestion="a larger scale of the initial weights, or a normalization layer in front of it; "
-            "usually the signal fades on its way through the layers",
+            suggestion=_GRADIENTS_ADVICE,
             worker=worst.worker,
         )
 
@@ -220,8 +231,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
             f"{significant(losses.first)} at first",
             tensors=(reading.tensor,),
             evidence={"now": reading.value, "first": losses.first, "steps": losses.high, "patience": self.patience},
-            suggestion="the framework's own initialization, or a lower learning rate; "
-            "usually the first updates are too large for the scale of the weights",
+            suggestion=_LOSSES_ADVICE,
             worker=reading.worker,
         )
 

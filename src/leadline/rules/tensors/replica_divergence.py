@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from leadline.analysis.advice import Advice
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, NotApplicable, Undecided, Verdict
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 _REPLICAS: Final = "/replicas"
 _EVERY: Final = 10
 _SHARDED: Final = 1.0
+_ADVICE: Final = Advice(
+    "checking what one rank does alone (loading a checkpoint, clipping, skipping a step), or "
+    "broadcasting the weights from rank 0 to see whether it recurs; usually a branch on the rank "
+    "changes weights or gradients, or a parameter is not in the wrapped model"
+)
 
 
 @dataclass(slots=True)
@@ -133,9 +139,7 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
                 "versions": len(set(sums.values())),
                 "odd": odd,
             },
-            suggestion="checking what one rank does alone (loading a checkpoint, clipping, skipping a step), or "
-            "broadcasting the weights from rank 0 to see whether it recurs; usually a branch on the rank changes "
-            "weights or gradients, or a parameter is not in the wrapped model",
+            suggestion=_ADVICE,
             worker=odd,
         )
 

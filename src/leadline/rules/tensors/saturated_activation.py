@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
 from leadline.records.needs import Needs, TensorNeed
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import TensorVector, Window
 
 _Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+_ADVICE: Final = Advice(
+    "a normalization layer in front of it, or smaller initial weights ({xavier_uniform}); usually its "
+    "input is not normalized, or the learning rate is too high"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +156,7 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
                 "threshold": self.threshold_layer,
                 "layers": len(tensors),
             },
-            suggestion="a normalization layer in front of it, or smaller initial weights (xavier_uniform_); "
-            "usually its input is not normalized, or the learning rate is too high",
+            suggestion=_ADVICE,
             worker=worst.vector.worker,
         )
 

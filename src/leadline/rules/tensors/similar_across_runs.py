@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.names import PROCESS_MEMORY
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
 _COMPARED = ("value", "mean", "l2", "min", "max")
 _EXACT = ("value", "checksum")
 _Tolerance = Annotated[float, msgspec.Meta(ge=0)]
+_DIFFERENT: Final = Advice(
+    "leadline judge with a smaller rtol to find the first step and tensor that differ, or the same "
+    "seed, data order and deterministic algorithms in both; usually a seed, a version or the data "
+    "differ"
+)
+_SIMILAR: Final = Advice(
+    "another seed, or checking whether the intended change reaches the model; usually both were started "
+    "from the same configuration or checkpoint"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +146,7 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
                 "atol": self.atol,
                 "tensors": len(tensors),
             },
-            suggestion="leadline judge with a smaller rtol to find the first step and tensor that differ, or the same "
-            "seed, data order and deterministic algorithms in both; usually a seed, a version or the data differ",
+            suggestion=_DIFFERENT,
             worker=worst.here.worker,
         )
 
@@ -154,8 +163,7 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
                 "there": first.there.value,
                 "tensors": len(tensors),
             },
-            suggestion="another seed, or checking whether the intended change reaches the model; "
-            "usually both were started from the same configuration or checkpoint",
+            suggestion=_SIMILAR,
             worker=first.here.worker,
         )
 

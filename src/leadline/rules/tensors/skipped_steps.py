@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 _SCALE: Final = r"(^|/)scale$"
 _WARM_UP: Final = "no training step without a skip yet"
+_ADVICE: Final = Advice(
+    "bfloat16 in place of float16 (it needs no scaler), or a lower learning rate; usually gradients "
+    "overflow half precision, or the loss itself is not finite"
+)
 
 
 @dataclass(slots=True)
@@ -111,6 +116,5 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
             tensors=tensors,
             evidence=evidence,
             worker=worker,
-            suggestion="bfloat16 in place of float16 (it needs no scaler), or a lower learning rate; "
-            "usually gradients overflow half precision, or the loss itself is not finite",
+            suggestion=_ADVICE,
         )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats, TensorReading, Window
 
 _Variance = Annotated[float, msgspec.Meta(ge=0)] | None
+_TOO_LARGE: Final = Advice(
+    "a normalization layer in front of it, or an initialization scaled to the layer ({he_normal}, "
+    "{xavier_normal}); usually weights start too large, or the input is not normalized"
+)
+_TOO_SMALL: Final = Advice(
+    "inspecting the input of the layer (constant features, padding), or a larger initial weight scale; "
+    "usually activations are saturated or dead, or the outputs have collapsed"
+)
 
 
 class TensorVariance(Rule, frozen=True, kw_only=True):
@@ -94,20 +103,14 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
             + and_more(len(tensors) - 1),
             tensors=tensors,
             evidence={"variance": worst.value, "threshold": limit, "tensors": len(tensors)},
-            suggestion=_BOOSTER_SUGGESTION
-            if is_from_booster(worst)
-            else "a normalization layer in front of it, or an initialization scaled to the layer "
-            "(kaiming_normal_, xavier_normal_); usually weights start too large, or the input is not normalized"
-            if large
-            else "inspecting the input of the layer (constant features, padding), or a larger initial weight scale; "
-            "usually activations are saturated or dead, or the outputs have collapsed",
+            suggestion=_BOOSTER_SUGGESTION if is_from_booster(worst) else _TOO_LARGE if large else _TOO_SMALL,
             worker=worst.worker,
         )
 
 
-_BOOSTER_SUGGESTION = (
-    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an unexpected "
-    "scale, or the model has hardly begun to distinguish samples"
+_BOOSTER_SUGGESTION = Advice(
+    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an "
+    "unexpected scale, or the model has hardly begun to distinguish samples"
 )
 
 

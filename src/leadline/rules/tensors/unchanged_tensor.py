@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
     from leadline.reader.window import Earlier, TensorReading, Window
 
 _Tolerance = Annotated[float, msgspec.Meta(ge=0)]
+_PARAMETER_ADVICE: Final = Advice(
+    "checking that the optimizer holds this parameter and {is_trained}, or a higher learning rate; "
+    "usually it is frozen, built after the optimizer, or its gradient is zero"
+)
+_BOOSTER_ADVICE: Final = Advice(
+    "early_stopping_rounds, or a lower {min_gain} and min_child_weight; usually the trees find nothing "
+    "more to split (labels are equal in every round, which is normal)"
+)
+_ADVICE: Final = Advice(
+    "checking that the loader shuffles and the layer is called, and that no seed is set within the "
+    "loop; usually every batch is the same, or this part of the model is unused"
+)
 
 
 class UnchangedTensor(Rule, frozen=True, kw_only=True):
@@ -122,18 +135,9 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
         )
 
 
-def _suggestion(reading: TensorReading) -> str:
+def _suggestion(reading: TensorReading) -> Advice:
     if {"weights", "biases"} & set(reading.collections):
-        return (
-            "checking that the optimizer holds this parameter and requires_grad is set, or a higher learning "
-            "rate; usually it is frozen, built after the optimizer, or its gradient is zero"
-        )
+        return _PARAMETER_ADVICE
     if is_from_booster(reading):
-        return (
-            "early_stopping_rounds, or a lower gamma and min_child_weight; usually the trees find nothing more to "
-            "split (labels are equal in every round, which is normal)"
-        )
-    return (
-        "checking that the loader shuffles and the layer is called, and that no seed is set within the loop; "
-        "usually every batch is the same, or this part of the model is unused"
-    )
+        return _BOOSTER_ADVICE
+    return _ADVICE

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.loss_facts import GIVEN_SIZE
 from leadline.records.names import CHECKS
@@ -50,6 +51,15 @@ _NEAR: Final = 10.0
 ``_LARGE``, and labels of up to 10 times that size are no finding either."""
 _Key = tuple[str, str]
 _Detail = tuple[str, dict[str, float]]
+_LABELS_ADVICE: Final = Advice(
+    "subtract the labels' mean and divide by their standard deviation, and undo both for predictions; "
+    "usually they are in raw units"
+)
+_DIVIDED_ADVICE: Final = Advice("checking how the data are read; usually whole numbers were divided and rounded down")
+_ADVICE: Final = Advice(
+    "subtract each feature's mean and divide by its standard deviation (of the training data), or "
+    "{batch_norm} as the first layer; usually the model gets values in raw units"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,15 +269,7 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
 
     def _fired(self, reading: TensorReading, pool: _Pool, detail: str, evidence: dict[str, float]) -> Fired:
         is_label = _is_label(reading)
-        suggestion = (
-            "subtract the labels' mean and divide by their standard deviation, and undo both for predictions; usually "
-            "they are in raw units"
-            if is_label
-            else "checking how the data are read; usually whole numbers were divided and rounded down"
-            if pool.size == 0
-            else "subtract each feature's mean and divide by its standard deviation (of the training data), or a "
-            "BatchNorm as the first layer; usually the model gets values in raw units"
-        )
+        suggestion = _LABELS_ADVICE if is_label else _DIVIDED_ADVICE if pool.size == 0 else _ADVICE
         return Fired(
             f"{reading.tensor}{' (labels)' * is_label}: {detail}, over {pool.samples:,} samples",
             tensors=(reading.tensor,),

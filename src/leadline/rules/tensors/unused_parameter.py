@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.names import gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -16,6 +17,11 @@ from leadline.rules.streak import Streak
 
 if TYPE_CHECKING:
     from leadline.reader.window import Window
+
+_ADVICE: Final = Advice(
+    "checking whether {forward} calls this layer, or {freeze} if it is not meant to; usually a layer is "
+    "created but not called, or its output is detached"
+)
 
 
 @dataclass(slots=True)
@@ -102,8 +108,7 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
                     "first_step": usage.streak.since,
                     "steps": self.steps,
                 },
-                suggestion="checking whether forward() calls this layer, or requires_grad_(False) if it is not meant "
-                "to; usually a layer is created but not called, or its output is detached",
+                suggestion=_ADVICE,
                 worker=first.worker,
             )
         if not held:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 _MIN_ELEMENTS: Final = 20
 _SHARE: Final = 1e-3
 """A gradient that is not below this share of the largest one is as small as all others: the training has converged."""
+_ADVICE: Final = Advice(
+    "ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "
+    "usually activations are saturated, or a deep stack lacks normalization or residual connections"
+)
 
 
 class VanishingGradient(Rule, frozen=True, kw_only=True):
@@ -66,8 +71,7 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
             f"{exact(self.threshold)}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
-            suggestion="ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "
-            "usually activations are saturated, or a deep stack lacks normalization or residual connections",
+            suggestion=_ADVICE,
             worker=worst.worker,
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -28,6 +29,10 @@ _MAX_VALUES: Final = {
 }
 """The largest number of each data type."""
 _EVERY: Final = 500
+_ADVICE: Final = Advice(
+    "weight decay (AdamW, 0.01 to 0.1) or a lower learning rate, from an earlier checkpoint; usually "
+    "the rate is too high, or the weights are not regularized"
+)
 
 
 class WeightSaturation(Rule, frozen=True, kw_only=True):
@@ -121,8 +126,7 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
                 "fan_in": math.prod(worst.shape[1:]),
                 "tensors": len(tensors),
             },
-            suggestion="weight decay (AdamW, 0.01 to 0.1) or a lower learning rate, from an earlier checkpoint; "
-            "usually the rate is too high, or the weights are not regularized",
+            suggestion=_ADVICE,
             worker=worst.worker,
         )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
@@ -20,6 +21,14 @@ if TYPE_CHECKING:
     from leadline.reader.window import Window
 
 _COLLECTIONS = ("weights", "biases")
+_LARGE: Final = Advice(
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is "
+    "too high, or the weights start too small"
+)
+_SMALL: Final = Advice(
+    "a ten times higher learning rate, or checking that the optimizer holds this parameter; usually the "
+    "rate is too low, the gradient has vanished, or nothing trains it"
+)
 
 
 class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
@@ -122,10 +131,6 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
             + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
             tensors=tensors,
             evidence={"update_ratio": ratio, "threshold": limit, "tensors": len(tensors)},
-            suggestion="a tenth of the learning rate, or a warm-up over the first few hundred steps; "
-            "usually the rate is too high, or the weights start too small"
-            if is_large
-            else "a ten times higher learning rate, or checking that the optimizer holds this parameter; "
-            "usually the rate is too low, the gradient has vanished, or nothing trains it",
+            suggestion=_LARGE if is_large else _SMALL,
             worker=worker,
         )

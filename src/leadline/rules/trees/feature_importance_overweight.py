@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
 
 _KIND: Final = re.compile(r"(?:^|/)feature_importance/([^/]+)/(.+)$", re.DOTALL)
 _MAX_NAMED: Final = 5
+_ADVICE: Final = Advice(
+    "a training without {feature} for comparison, or colsample_bytree below 1; usually the feature is "
+    "known only after the label, or it identifies the sample",
+    "feature",
+)
 
 
 class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
@@ -106,8 +112,7 @@ class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
                 "features": len(features),
                 "largest": {_feature(feature): _importance(feature) / total for feature in largest},
             },
-            suggestion=f"a training without {_feature(largest[0])} for comparison, or colsample_bytree below 1; "
-            "usually the feature is known only after the label, or it identifies the sample",
+            suggestion=_ADVICE.given(feature=_feature(largest[0])),
             worker=features[0].worker,
         )
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
+from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.messages import clear_if_complete
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 _DEPTHS: Final = "trees/Depth"
 _NODES: Final = "trees/Node"
+_ADVICE: Final = Advice(
+    "max_depth={depth}, or a larger min_child_weight or {min_gain}; usually max_depth was raised (or "
+    "left at 6) for a small data set",
+    "depth",
+)
 
 
 class TreeDepth(Rule, frozen=True, kw_only=True):
@@ -65,8 +71,7 @@ class TreeDepth(Rule, frozen=True, kw_only=True):
             f"a tree of this round has a depth of {'' if is_exact else 'at least '}{depth}, more than {self.depth}",
             tensors=(reading.tensor,),
             evidence={"depth": depth, "threshold": self.depth, "is_exact": is_exact, "read_from": reading.tensor},
-            suggestion=f"max_depth={self.depth}, or a larger min_child_weight or gamma; "
-            "usually max_depth was raised (or left at 6) for a small data set",
+            suggestion=_ADVICE.given(depth=self.depth),
             worker=reading.worker,
         )
 

@@ -15,7 +15,7 @@ from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, is_regression, start_step
-from leadline.rules.messages import clear_if_complete, too_few
+from leadline.rules.messages import clear_if_complete, fired, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, select
 
@@ -158,10 +158,11 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
         if math.log(ratio / self.threshold_imbalance) <= _DEVIATIONS * math.sqrt(1 / most + 1 / least):
             return None
         predicted = self._predicted(labels.worker, small, window)
-        return Fired(
+        return fired(
             f"{labels.tensor}: class {large} has {most:,.0f} of {counted.labels:,.0f} labels, class {small} "
             f"only {least:,.0f} (1 to {significant(ratio)})",
-            tensors=(labels.tensor,),
+            labels,
+            advice=_IMBALANCED,
             evidence={
                 "largest_class": large,
                 "largest": most,
@@ -172,8 +173,6 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
                 "labels": counted.labels,
                 **predicted,
             },
-            suggestion=_IMBALANCED,
-            worker=labels.worker,
         )
 
     def _predicted(self, worker: str, index: int, window: Window) -> dict[str, object]:
@@ -198,11 +197,12 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
             return None
         row = counted.confusion[worst].copy()
         row[worst] = -1.0
-        return Fired(
+        return fired(
             f"{labels.tensor}: class {worst} is mispredicted for {percent(shares[worst])} of its "
             f"{rows[worst]:,.0f} labels, "
             f"mostly as class {int(row.argmax())}",
-            tensors=(labels.tensor,),
+            labels,
+            advice=_MISPREDICTED,
             evidence={
                 "class": worst,
                 "mispredicted_share": shares[worst],
@@ -210,8 +210,6 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
                 "mostly_as": int(row.argmax()),
                 "threshold": self.threshold_misprediction,
             },
-            suggestion=_MISPREDICTED,
-            worker=labels.worker,
         )
 
 

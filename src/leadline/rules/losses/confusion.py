@@ -13,7 +13,7 @@ from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, start_step
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, check_selection, select
 
@@ -150,11 +150,12 @@ class Confusion(Rule, frozen=True, kw_only=True):
         if worst is None or shares[worst] >= self.min_diag:
             return None
         other = _largest_other(matrix[worst], worst)
-        return Fired(
+        return fired(
             f"{vector.tensor}: {percent(shares[worst])} of the {rows[worst]:,.0f} labels of class "
             f"{worst} are predicted as "
             f"it, less than {percent(self.min_diag)}; {matrix[worst, other]:,.0f} as class {other}",
-            tensors=(vector.tensor,),
+            vector,
+            advice=_MISSED.given(worst=worst, other=other),
             evidence={
                 "class": worst,
                 "recognized_share": shares[worst],
@@ -162,8 +163,6 @@ class Confusion(Rule, frozen=True, kw_only=True):
                 "mostly_as": other,
                 "threshold": self.min_diag,
             },
-            suggestion=_MISSED.given(worst=worst, other=other),
-            worker=vector.worker,
         )
 
     def _off_diagonal(self, vector: TensorVector, matrix: Counts) -> Fired | None:
@@ -179,11 +178,12 @@ class Confusion(Rule, frozen=True, kw_only=True):
         if worst is None or shares[worst] <= self.max_off_diag:
             return None
         label, predicted = worst
-        return Fired(
+        return fired(
             f"{vector.tensor}: {percent(shares[worst])} of what is predicted as class {predicted} is "
             f"class {label}, more "
             f"than {percent(self.max_off_diag)}",
-            tensors=(vector.tensor,),
+            vector,
+            advice=_CONFUSED.given(label=label, predicted=predicted),
             evidence={
                 "class": label,
                 "predicted_as": predicted,
@@ -191,8 +191,6 @@ class Confusion(Rule, frozen=True, kw_only=True):
                 "predictions": float(columns[predicted]),
                 "threshold": self.max_off_diag,
             },
-            suggestion=_CONFUSED.given(label=label, predicted=predicted),
-            worker=vector.worker,
         )
 
 

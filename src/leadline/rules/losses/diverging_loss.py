@@ -20,7 +20,7 @@ from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS, given_losses
 from leadline.rules.losses.guess import ACCUMULATION_NEED, Accumulation
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MAX_START, LabelsByCall
-from leadline.rules.messages import too_few
+from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
@@ -215,11 +215,12 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         suggestion = _TOO_HIGH_RATE
         if accumulation is not None and accumulation.passes > 1 and not accumulation.is_scaled:
             suggestion = _UNSCALED_ACCUMULATION.given(passes=f"{accumulation.passes:,}")
-        return Fired(
+        return fired(
             f"{reading.tensor} rose from {significant(curve.start)} to {significant(curve.level)}, the median over its "
             f"last {values:,} values, and does not fall: {significant(curve.level / guess[0])} times {guess[1]} "
             f"({significant(guess[0])})",
-            tensors=(reading.tensor,),
+            reading,
+            advice=suggestion,
             evidence={
                 "start": curve.start,
                 "level": curve.level,
@@ -228,8 +229,6 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
                 "values": values,
                 "backward_passes": accumulation.passes if accumulation is not None else 1,
             },
-            suggestion=suggestion,
-            worker=reading.worker,
             since_step=curve.blocks.half_step,
         )
 

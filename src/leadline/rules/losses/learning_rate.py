@@ -17,7 +17,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules import update_limits
 from leadline.rules.losses.converged import LossLevels
-from leadline.rules.messages import clear_if_complete, suspected, too_few
+from leadline.rules.messages import clear_if_complete, fired, suspected, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
 from leadline.rules.streak import Streak
@@ -201,25 +201,24 @@ class LearningRate(Rule, frozen=True, kw_only=True):
 
     def _faded(self, reading: TensorReading, known: _Known, faded: Streak) -> Fired:
         steps = reading.mode_step + 1
-        return Fired(
+        return fired(
             f"the learning rate fell from {known.highest:.3g} to {known.latest:.3g}: below {_FADED:g} of its largest "
             f"value {faded.steps}, more than half of the {steps:,} steps so far",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_FADED_ADVICE,
             evidence={"highest": known.highest, "latest": known.latest, "since_step": faded.since, "steps": steps},
-            suggestion=_FADED_ADVICE,
-            worker=reading.worker,
             since_step=faded.since,
         )
 
     def _fired(self, nearest: float, known: _Known, worker: str, *, is_high: bool) -> Fired:
         latest = known.medians[-1]
         limit = self.high if is_high else self.low
-        return Fired(
+        return fired(
             f"median update ratio {significant(latest)}, {'above' if is_high else 'below'} {exact(limit)} "
             f"for {self.patience} "
             f"captured step{'s' * (self.patience > 1)} in a row (nearest {significant(nearest)})",
+            advice=self._suggestion(latest, known.limits, is_high=is_high),
             evidence={"median_update_ratio": latest, "nearest": nearest, "threshold": limit, "patience": self.patience},
-            suggestion=self._suggestion(latest, known.limits, is_high=is_high),
             worker=worker,
         )
 

@@ -24,7 +24,7 @@ from leadline.rules.losses.guess import (
     guess_of,
     whole_loss,
 )
-from leadline.rules.messages import suspected, too_few
+from leadline.rules.messages import fired, suspected, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -253,13 +253,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         evidence = {"first": curve.first, "lowest_after": curve.lowest_after, "losses": curve.count}
         if guess is not None:
             evidence |= {"guess": guess.loss} | ({"classes": guess.classes} if guess.classes else {})
-        return Fired(
-            message,
-            tensors=(reading.tensor,),
-            evidence=evidence,
-            suggestion=suggestion,
-            worker=reading.worker,
-            since_step=reading.mode_step - curve.count + 1,
+        return fired(
+            message, reading, advice=suggestion, evidence=evidence, since_step=reading.mode_step - curve.count + 1
         )
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, NotApplicable, Verdict
+from leadline.records.verdict import Clear, NotApplicable, Verdict
 from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.loss_mistakes import Mistake, find_mistake
-from leadline.rules.messages import and_more, suspected
+from leadline.rules.messages import and_more, fired, suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -108,11 +108,11 @@ def verdict_on(mistakes: list[tuple[GivenLoss, Mistake]], window: Window) -> Ver
     loss, mistake = min(found, key=lambda each: not each[1].is_certain)
     others = len({each.name for each, _ in found}) - 1
     place = f"{loss.name}: " if len(given_losses(window)) > 1 else ""
-    return Fired(
+    return fired(
         f"{place}{mistake.what}{and_more(others, 'loss call')}",
-        tensors=tuple(dict.fromkeys(each.tensor(other.fact) for each, other in [(loss, mistake), *found])),
+        *(each.tensor(other.fact) for each, other in [(loss, mistake), *found]),
+        advice=mistake.suggestion,
         evidence={"mistake": mistake.name, **loss.numbers},
-        suggestion=mistake.suggestion,
         worker=loss.worker,
     )
 

@@ -12,6 +12,7 @@ from leadline.errors import ConfigurationError
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -106,10 +107,11 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
         change_text = f"rose by {significant(change)} %" if change > 0 else f"fell by {significant(abs(change))} %"
         limit = self.increase_threshold_percent if rose else self.diff_percent
         step = "step" if reading.mode == "train" else f"{reading.mode} step"
-        return Fired(
+        return fired(
             f"{reading.tensor} {change_text} from {step} {before.mode_step} to {reading.mode_step} "
             f"({significant(before.value)} to {significant(reading.value)})",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_ADVICE,
             evidence={
                 "before": before.value,
                 "before_step": before.mode_step,
@@ -117,8 +119,6 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
                 "change_percent": change,
                 "threshold_percent": limit,
             },
-            suggestion=_ADVICE,
-            worker=reading.worker,
         )
 
 

@@ -13,7 +13,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import counted, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import suspected, too_few
+from leadline.rules.messages import fired, suspected, too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad, mann_kendall
 from leadline.rules.rule import Rule
 
@@ -128,10 +128,11 @@ class LossSpike(Rule, frozen=True, kw_only=True):
 
     def _fired(self, reading: TensorReading, high: list[float], bounds: tuple[float, float, float]) -> Fired:
         bound, usual, spread = bounds
-        return Fired(
+        return fired(
             f"{reading.tensor} jumped from {significant(usual)} to {significant(max(high))} and "
             f"stayed above {significant(bound)} for {counted(len(high), 'step')}",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_ADVICE,
             evidence={
                 "highest": max(high),
                 "lowest": min(high),
@@ -139,8 +140,6 @@ class LossSpike(Rule, frozen=True, kw_only=True):
                 "robust_std": spread,
                 "bound": bound,
             },
-            suggestion=_ADVICE,
-            worker=reading.worker,
         )
 
 

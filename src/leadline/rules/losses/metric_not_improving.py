@@ -19,7 +19,7 @@ from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
-from leadline.rules.messages import too_few
+from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 from leadline.rules.update_limits import UpdateLimits
@@ -264,7 +264,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         elif ratio < _SMALL_UPDATE:
             evidence["update_ratio"] = ratio
             suggestion = _SMALL_UPDATE_ADVICE.given(ratio=f"{ratio:.2g}")
-        return Fired(message, tensors=tensors, evidence=evidence, suggestion=suggestion, worker=reading.worker)
+        return fired(message, *tensors, advice=suggestion, evidence=evidence, worker=reading.worker)
 
 
 def _metrics(window: Window) -> list[TensorReading]:

@@ -15,7 +15,7 @@ from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection
 
@@ -164,11 +164,12 @@ class Overfit(Rule, frozen=True, kw_only=True):
         return clear_if_complete(window, "losses")
 
     def _fired(self, reading: TensorReading, pair: _Pair) -> Fired:
-        return Fired(
+        return fired(
             f"{reading.tensor}: validation loss {significant(pair.validation)} is "
             f"{percent(pair.ratio)} above training loss "
             f"{significant(pair.training.mean)}",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_SUGGESTIONS[is_from_booster(reading)],
             evidence={
                 "training_loss": pair.training.mean,
                 "validation_loss": pair.validation,
@@ -176,8 +177,6 @@ class Overfit(Rule, frozen=True, kw_only=True):
                 "threshold": self.ratio_threshold,
                 "validation_steps": pair.streak,
             },
-            suggestion=_SUGGESTIONS[is_from_booster(reading)],
-            worker=reading.worker,
         )
 
 

@@ -13,7 +13,7 @@ from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -99,18 +99,20 @@ class Overtraining(Rule, frozen=True, kw_only=True):
         if not stuck:
             return clear_if_complete(window, "losses")
         worst = max(stuck, key=lambda reading: window.memory[_key(reading)].since / self._patience(reading))
-        return self._fired(worst, window.memory[_key(worst)], tuple(dict.fromkeys(reading.tensor for reading in stuck)))
+        return self._fired(worst, window.memory[_key(worst)], stuck)
 
     def _patience(self, reading: TensorReading) -> int:
         return self.patience_train if _role(reading) == "train" else self.patience_validation
 
-    def _fired(self, worst: TensorReading, best: _Best, tensors: tuple[str, ...]) -> Fired:
+    def _fired(self, worst: TensorReading, best: _Best, stuck: list[TensorReading]) -> Fired:
         role = _role(worst)
         kind = "training" if role == "train" else "validation"
-        return Fired(
+        return fired(
             f"{worst.tensor}: no new best in {best.since:,} saved {kind} losses: {significant(worst.value)} now, "
-            f"{significant(best.value)} at step {best.step:,}" + and_more(len(tensors) - 1, "loss"),
-            tensors=(worst.tensor, *(tensor for tensor in tensors if tensor != worst.tensor)),
+            f"{significant(best.value)} at step {best.step:,}",
+            worst,
+            *stuck,
+            advice=_TRAINING if role == "train" else _VALIDATION,
             evidence={
                 "best": best.value,
                 "best_step": best.step,
@@ -119,8 +121,7 @@ class Overtraining(Rule, frozen=True, kw_only=True):
                 "patience": self._patience(worst),
                 "delta": self.delta,
             },
-            suggestion=_TRAINING if role == "train" else _VALIDATION,
-            worker=worst.worker,
+            noun="loss",
         )
 
 

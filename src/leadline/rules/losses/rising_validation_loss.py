@@ -19,6 +19,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.losses.trivial_level import is_upward
+from leadline.rules.messages import fired
 from leadline.rules.robust import NORMAL_MAD, mad, mann_kendall
 from leadline.rules.rule import Rule
 
@@ -307,9 +308,10 @@ def _fired(key: _Key, course: _Course, best: _Evaluation) -> Fired:
     message = f"overfitting since {unit} {best.step:,}: {name} {significant(best.loss)} → {significant(now)}"
     if not course.is_of_trees:
         message += f", while the training loss fell from {significant(best.training)} to {significant(training)}"
-    return Fired(
+    return fired(
         message,
-        tensors=(course.tensor,),
+        course.tensor,
+        advice=(_SUGGESTION_OF_TREES if course.is_of_trees else _SUGGESTION).given(step=f"{best.step:,}"),
         evidence={
             "best": best.loss,
             "best_step": best.step,
@@ -319,7 +321,6 @@ def _fired(key: _Key, course: _Course, best: _Evaluation) -> Fired:
             "evaluations_since_best": course.count - course.best_count,
             **({} if math.isnan(training) else {"training_loss": training}),
         },
-        suggestion=(_SUGGESTION_OF_TREES if course.is_of_trees else _SUGGESTION).given(step=f"{best.step:,}"),
         worker=key[0],
         since_step=best.step,
     )

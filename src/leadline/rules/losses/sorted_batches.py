@@ -12,7 +12,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 from leadline.rules.losses.class_counts import add_counts, is_regression
-from leadline.rules.messages import suspected, too_few
+from leadline.rules.messages import fired, suspected, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -136,12 +136,12 @@ class SortedBatches(Rule, frozen=True, kw_only=True):
         return Clear() if count >= self.batches else too_few(count, self.batches, "batches")
 
     def _fired(self, worker: str, tensor: str, batches: _Batches, pure: int) -> Fired:
-        return Fired(
+        return fired(
             f"{tensor}: {pure} of {batches.count} batches hold labels of a single class, of {len(batches.pure)} "
             "classes in all",
-            tensors=(tensor,),
+            tensor,
+            advice=_ADVICE,
             evidence={"pure": pure, "batches": batches.count, "classes": len(batches.pure)},
-            suggestion=_ADVICE,
             worker=worker,
         )
 

@@ -10,7 +10,7 @@ from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
     CPU,
     GPU,
@@ -90,10 +90,12 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
     def _fired(self, known: PercentileMemory, low: list[tuple[Sensor, DeviceMetric, tuple[float, ...]]]) -> Fired:
         sensor, gpu, (cpu_p95, gpu_p95, memory_p95) = min(low, key=lambda device: (device[2][1], device[0]))
         overlap = known.overlap(gpu)
-        return Fired(
+        return fired(
             f"95 % of the last {self.window:,} samples are at most: {device_name(sensor)} {gpu_p95:.0f} %, its memory "
-            f"{memory_p95:.0f} %, CPU {cpu_p95:.0f} %{and_more(len(low) - 1, 'GPU')}{overlap.message}",
-            tensors=tuple(device_name(device) for device, _, _ in low),
+            f"{memory_p95:.0f} %, CPU {cpu_p95:.0f} %",
+            *(device_name(device) for device, _, _ in low),
+            advice=_ADVICE,
             evidence={"cpu_p95": cpu_p95, "gpu_p95": gpu_p95, "gpu_memory_p95": memory_p95, **overlap.evidence},
-            suggestion=_ADVICE,
+            noun="GPU",
+            then=overlap.message,
         )

@@ -12,7 +12,7 @@ from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
     CPU,
     NO_METRICS,
@@ -86,10 +86,12 @@ class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
         overlap = known.overlap(metric)
         is_high = p95 > self.high_threshold
         limit = self.high_threshold if is_high else self.low_threshold
-        return Fired(
+        return fired(
             f"the CPU of {sensor.node} reaches {p95:.0f} % (95th percentile of {self.window:,} samples), "
-            f"{'above' if is_high else 'below'} {exact(limit)} %{and_more(len(outside) - 1, 'node')}{overlap.message}",
-            tensors=tuple(sensor.node for sensor, _, _ in outside),
+            f"{'above' if is_high else 'below'} {exact(limit)} %",
+            *(sensor.node for sensor, _, _ in outside),
+            advice=_FULL if is_high else _IDLE,
             evidence={"p95": p95, "limit": limit, **overlap.evidence},
-            suggestion=(_FULL if is_high else _IDLE),
+            noun="node",
+            then=overlap.message,
         )

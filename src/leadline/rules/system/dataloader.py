@@ -12,8 +12,8 @@ from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import and_more, fired
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes
 from leadline.rules.system.system_rule import SCAN_SECONDS
@@ -88,11 +88,11 @@ class Dataloader(Rule, frozen=True, kw_only=True):
         if not findings:
             return Clear()
         message, _, evidence = findings[0]
-        return Fired(
+        return fired(
             f"{message}{and_more(len(findings) - 1, 'finding')}",
-            tensors=tuple(dict.fromkeys(name for _, name, _ in findings)),
+            *(name for _, name, _ in findings),
+            advice=_ADVICE,
             evidence=evidence,
-            suggestion=_ADVICE,
         )
 
     def _by_cores(self, window: Window, judged: set[str]) -> list[tuple[str, str, dict[str, Any]]]:

@@ -11,8 +11,8 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Verdict
-from leadline.rules.messages import and_more, too_few
+from leadline.records.verdict import Clear, Verdict
+from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU_MEMORY, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
@@ -108,10 +108,11 @@ class GPUMemoryIncrease(SystemRule, frozen=True, kw_only=True):
             return Clear() if means else too_few(seen, self.patience + 2 * self.window, "system samples")
         names = sorted(grown, key=lambda name: (grown[name][0] - grown[name][1], name))
         old, new = grown[names[0]]
-        return Fired(
+        return fired(
             f"{names[0]} holds {new:.0f} % of its memory, {new - old:.0f} points more than {self.window:,} samples "
-            f"before{and_more(len(names) - 1, 'GPU')}",
-            tensors=tuple(names),
+            f"before",
+            *names,
+            advice=_ADVICE,
             evidence={"before_percent": old, "percent": new, "increase": new - old, "allowed": self.increase},
-            suggestion=_ADVICE,
+            noun="GPU",
         )

@@ -12,7 +12,7 @@ from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
-from leadline.rules.messages import and_more, too_few
+from leadline.rules.messages import fired, too_few
 from leadline.rules.system.phase_times import PhaseTimes
 from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
 
@@ -129,11 +129,11 @@ class GPUStarvationRule(SystemRule, frozen=True, kw_only=True):
     def _fired(self, known: StarvationMemory, starved: list[tuple[str, float, StarvationCounts]]) -> Fired:
         name, percent, counts = starved[0]
         overlap = known.phases.overlap(counts.times_ns, known.interval_ns or 1)
-        return Fired(
+        return fired(
             f"{name} was below {exact(self.gpu_threshold)} % while {self.host_condition} in "
-            f"{percent:.0f} % of the samples"
-            f"{and_more(len(starved) - 1, 'GPU')}{overlap.message}",
-            tensors=tuple(gpu for gpu, _, _ in starved),
+            f"{percent:.0f} % of the samples",
+            *(gpu for gpu, _, _ in starved),
+            advice=self.suggestion,
             evidence={
                 "percent": percent,
                 "threshold": self.threshold,
@@ -141,5 +141,6 @@ class GPUStarvationRule(SystemRule, frozen=True, kw_only=True):
                 "bad_samples": counts.bad,
                 **overlap.evidence,
             },
-            suggestion=self.suggestion,
+            noun="GPU",
+            then=overlap.message,
         )

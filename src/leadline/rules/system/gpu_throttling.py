@@ -11,8 +11,8 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import and_more, too_few
+from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
@@ -89,17 +89,18 @@ class GPUThrottling(SystemRule, frozen=True, kw_only=True):
         latest = judged[worst]
         thermal, power = (sum(reasons[index] for reasons in latest) / len(latest) for index in (0, 1))
         reason = "heat" if thermal >= power else "its power supply"
-        return Fired(
+        return fired(
             f"{_gpu_name(worst)} was throttled by {reason} in {100 * shares[worst]:.0f} % of the last "
-            f"{len(latest):,} samples{and_more(len(throttled) - 1, 'GPU')}",
-            tensors=tuple(map(_gpu_name, throttled)),
+            f"{len(latest):,} samples",
+            *map(_gpu_name, throttled),
+            advice=_ADVICE,
             evidence={
                 "share": shares[worst],
                 "thermal_share": thermal,
                 "power_share": power,
                 "allowed": self.share,
             },
-            suggestion=_ADVICE,
+            noun="GPU",
         )
 
     def _undecided(self, known: _Throttling, window: Window) -> NotApplicable | Undecided:

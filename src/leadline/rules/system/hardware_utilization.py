@@ -13,7 +13,7 @@ from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import and_more, fired
 from leadline.rules.system.system_rule import (
     CPU,
     GPU,
@@ -120,12 +120,12 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
     def _fired(self, known: PercentileMemory, usages: list[_ResourceUsage], limit: str, suggestion: Advice) -> Fired:
         worst = usages[0]
         overlap = known.overlap(worst.metric)
-        return Fired(
+        return fired(
             f"{worst.name} {worst.p95:.0f} %, {limit} (95th percentile of {self.window:,} samples)"
             f"{and_more(len(usages) - 1, 'part')}{overlap.message}",
-            tensors=tuple(dict.fromkeys(device_name(usage.sensor) for usage in usages)),
+            *(device_name(usage.sensor) for usage in usages),
+            advice=suggestion,
             evidence={"p95": {usage.name: usage.p95 for usage in usages}, **overlap.evidence},
-            suggestion=suggestion,
         )
 
 

@@ -13,8 +13,8 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes
 
@@ -122,13 +122,14 @@ class InputBound(Rule, frozen=True, kw_only=True):
         slow = reliable
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
         share, wait_ns, step_ns = waits[worker]
-        return Fired(
+        return fired(
             f"{100 * share:.0f} % of the time of steps {full[worker][0].step:,} to {full[worker][-1].step:,}, the "
             f"longest wait aside, is waiting for data: {significant(wait_ns / 1e6)} ms of "
-            f"{significant(step_ns / 1e6)} ms per step{and_more(len(slow) - 1, 'worker')}",
-            tensors=tuple(slow),
+            f"{significant(step_ns / 1e6)} ms per step",
+            *slow,
+            advice=_ADVICE,
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
-            suggestion=_ADVICE,
+            noun="worker",
             worker=worker,
         )
 

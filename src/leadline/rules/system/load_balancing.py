@@ -11,8 +11,8 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import too_few
+from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
 
 if TYPE_CHECKING:
@@ -93,12 +93,13 @@ class LoadBalancing(SystemRule, frozen=True, kw_only=True):
             return Clear()
         means = {device_name(sensor): load.total / load.judged for sensor, load in judged.items()}
         busy, idle = sorted((device_name(one), device_name(other)), key=lambda gpu: -means[gpu])
-        return Fired(
+        return fired(
             f"the mean utilization of {busy} is {means[busy]:.0f} %, of {idle} {means[idle]:.0f} %: "
             f"{100 * distance:.0f} % of their samples have no match",
-            tensors=(busy, idle),
+            busy,
+            idle,
+            advice=_ADVICE,
             evidence={"distance": distance, "threshold": self.threshold, "mean_percent": means},
-            suggestion=_ADVICE,
         )
 
     def _undecided(self, loads: dict[Sensor, _Load], window: Window) -> NotApplicable | Undecided:

@@ -10,7 +10,7 @@ from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.needs import MetricNeed
 from leadline.records.verdict import Clear, Fired, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
     GPU,
     DeviceMetric,
@@ -91,9 +91,11 @@ class LowGPUUtilization(PercentileRule, frozen=True, kw_only=True):
             if is_idle
             else f"{device_name(sensor)} fell to {p5:.0f} % or less in 5 % of the last {self.window:,} samples"
         )
-        return Fired(
-            f"{state}{and_more(len(low) - 1, 'GPU')}{overlap.message}",
-            tensors=tuple(device_name(gpu) for gpu, *_ in low),
+        return fired(
+            f"{state}",
+            *(device_name(gpu) for gpu, *_ in low),
+            advice=_IDLE if is_idle else _FLUCTUATING,
             evidence={"p95": p95, "p5": p5, "kind": "idle" if is_idle else "fluctuating", **overlap.evidence},
-            suggestion=_IDLE if is_idle else _FLUCTUATING,
+            noun="GPU",
+            then=overlap.message,
         )

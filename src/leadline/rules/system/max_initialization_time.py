@@ -10,7 +10,8 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ class MaxInitializationTime(Rule, frozen=True, kw_only=True):
         minutes = (scan.time_ns - scan.started_ns) / _MINUTE_NS
         if minutes <= self.threshold:
             return Undecided("no step yet")
-        return Fired(
+        return fired(
             f"no step within {exact(self.threshold)} minutes of the start",
+            advice=_ADVICE,
             evidence={"minutes": minutes, "threshold": self.threshold},
-            suggestion=_ADVICE,
         )

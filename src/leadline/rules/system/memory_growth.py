@@ -13,7 +13,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.names import PROCESS_MEMORY
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, too_few
+from leadline.rules.messages import and_more, fired, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.rule import Rule
 
@@ -183,11 +183,12 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
     def _fired(self, grown: dict[_Key, _Growth]) -> Fired:
         worker, tensor = max(grown, key=lambda key: (grown[key].percent_per_100_steps, key))
         growth = grown[worker, tensor]
-        return Fired(
+        return fired(
             f"the {PROCESS_MEMORY[tensor]} of {worker} grows by {growth.percent_per_100_steps:.2g} % of "
             f"{growth.level / 1e6:,.0f} MB per 100 steps, by {growth.bytes / 1e6:,.0f} MB over the last "
             f"{growth.steps:,} steps{and_more(len(grown) - 1, 'memory')}",
-            tensors=tuple(dict.fromkeys(name for _, name in sorted(grown))),
+            *(name for _, name in sorted(grown)),
+            advice=_ADVICE,
             evidence={
                 "percent_per_100_steps": growth.percent_per_100_steps,
                 "percent_per_minute": growth.percent_per_minute,
@@ -196,7 +197,6 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
                 "steps": growth.steps,
                 "percent": self.percent,
             },
-            suggestion=_ADVICE,
             worker=worker,
         )
 

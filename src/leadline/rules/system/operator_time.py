@@ -15,7 +15,7 @@ from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import and_more, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -141,9 +141,10 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
                 f"takes {significant(time.p95_ns / 1e6)} ms (95th percentile of {time.calls:,} calls in {steps}), "
                 f"{significant(worst.growth)} times as long as before{location}"
             )
-        return Fired(
+        return fired(
             f"{key.operator} on {key.device} {detail}{and_more(len(suspects) - 1, 'operator')}",
-            tensors=tuple(dict.fromkeys(suspect.key.operator for suspect in suspects)),
+            *(suspect.key.operator for suspect in suspects),
+            advice=_ADVICE,
             evidence={
                 "operator": key.operator,
                 "device": key.device,
@@ -155,7 +156,6 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
                 "calls": time.calls,
                 "window": worst.window.window,
             },
-            suggestion=_ADVICE,
             worker=worst.worker,
         )
 

@@ -10,7 +10,8 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.names import Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -62,14 +63,14 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
         silent_ns = scan.time_ns - scan.last_record_ns
         if silent_ns <= self.threshold * _SECOND_NS:
             return Clear()
-        return Fired(
+        return fired(
             f"nothing new since step {scan.last_step}, for more than {exact(self.threshold)} s",
+            advice=_ADVICE,
             evidence={
                 "silent_seconds": silent_ns / _SECOND_NS,
                 "last_step": scan.last_step,
                 "threshold": self.threshold,
             },
-            suggestion=_ADVICE,
         )
 
     def implied_actions(self, run_name: str) -> tuple[str, ...]:

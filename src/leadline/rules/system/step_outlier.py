@@ -14,7 +14,7 @@ from leadline.records.formatting import exact, significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
 from leadline.rules.system.system_rule import SCAN_SECONDS
@@ -108,12 +108,13 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
         worker, outliers, mean, deviation, known = max(workers, key=lambda worker: (len(worker[1]), worker[0]))
         worst = max(outliers, key=lambda step: (abs(step.duration_ns - mean), -step.step))
         phase = slow_phase(outliers, known)
-        return Fired(
+        return fired(
             f"{sum(step.weight for step in outliers):,} of {sum(step.weight for step in known):,} steps are more than "
             f"{exact(self.stddev)} standard deviations from the mean of {significant(mean / 1e6)} ms, "
             f"mostly in {phase}; step "
-            f"{worst.step:,} took {significant(worst.duration_ns / 1e6)} ms{and_more(len(workers) - 1, 'worker')}",
-            tensors=tuple(worker[0] for worker in workers),
+            f"{worst.step:,} took {significant(worst.duration_ns / 1e6)} ms",
+            *(worker[0] for worker in workers),
+            advice=_ADVICE,
             evidence={
                 "outliers": len(outliers),
                 "mean_ms": mean / 1e6,
@@ -122,6 +123,6 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
                 "steps": [step.step for step in outliers[-20:]],
                 "worst_ms": worst.duration_ns / 1e6,
             },
-            suggestion=_ADVICE,
+            noun="worker",
             worker=worker,
         )

@@ -12,8 +12,8 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import phase_label, significant
 from leadline.records.names import PHASES, Severity, rank_of
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import and_more, too_few
+from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules.messages import fired, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import OTHER, Step, StepTimes
 
@@ -153,11 +153,12 @@ class Straggler(Rule, frozen=True, kw_only=True):
         phase = max(loss.by_phase, key=lambda phase: loss.by_phase[phase])
         lost_ms = (loss.taken_ns - loss.usual_ns) / loss.steps / 1e6
         times = loss.taken_ns / loss.usual_ns
-        return Fired(
+        return fired(
             f"rank {rank} takes {times:.2f} times as long as the median rank, {significant(lost_ms)} "
             "ms more per step, most of "
-            f"it in {phase_label(phase)}{and_more(len(slow) - 1, 'rank')}",
-            tensors=tuple(loss.worker for _, loss in sorted(slow.items())),
+            f"it in {phase_label(phase)}",
+            *(loss.worker for _, loss in sorted(slow.items())),
+            advice=_SUGGESTIONS.get(phase, _SUGGESTION),
             evidence={
                 "rank": rank,
                 "times": times,
@@ -166,7 +167,7 @@ class Straggler(Rule, frozen=True, kw_only=True):
                 "since_step": loss.first_step,
                 "lost_ms_by_phase": {name: ns / loss.steps / 1e6 for name, ns in loss.by_phase.items()},
             },
-            suggestion=_SUGGESTIONS.get(phase, _SUGGESTION),
+            noun="rank",
             worker=loss.worker,
         )
 

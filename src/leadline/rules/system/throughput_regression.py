@@ -14,7 +14,8 @@ from leadline.records.event import TRAINING
 from leadline.records.formatting import significant
 from leadline.records.names import PHASES, Severity
 from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
 
@@ -111,10 +112,11 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
             return Clear() if judged else Undecided(f"fewer than {2 * self.window:,} steps were timed")
         now, steps = judged[worker]
         phase = slow_phase(list(steps.latest), steps.best)
-        return Fired(
+        return fired(
             f"the last {self.window:,} steps take {significant(now / 1e6)} ms, {slower[worker]:.2f} times the "
             f"{significant(steps.best_ns / 1e6)} ms of the best earlier window, mostly in {phase}",
-            tensors=(worker,),
+            worker,
+            advice=_ADVICE,
             evidence={
                 "median_ms": now / 1e6,
                 "best_ms": steps.best_ns / 1e6,
@@ -122,6 +124,5 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
                 "factor": self.factor,
                 "phase": phase,
             },
-            suggestion=_ADVICE,
             worker=worker,
         )

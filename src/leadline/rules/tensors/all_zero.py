@@ -11,7 +11,7 @@ from leadline.records.formatting import significant
 from leadline.records.names import FEATURE_COLLECTIONS
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -91,15 +91,16 @@ class AllZero(Rule, frozen=True, kw_only=True):
 
     def _fired(self, bad: list[TensorReading]) -> Fired:
         worst = max(bad, key=_percent)
-        tensors = tuple(dict.fromkeys(reading.tensor for reading in (worst, *bad)))
         zeros = f"{significant(_percent(worst))} % of {worst.elements:,} elements are zero"
         detail = "is 0" if worst.statistic == "value" else zeros
-        return Fired(
-            f"{worst.tensor}: {detail}" + and_more(len(tensors) - 1),
-            tensors=tensors,
-            evidence={"zero_percent": _percent(worst), "threshold": self.threshold, "tensors": len(tensors)},
-            suggestion=_suggestion(worst),
-            worker=worst.worker,
+        return fired(
+            f"{worst.tensor}: {detail}",
+            worst,
+            *bad,
+            advice=_suggestion(worst),
+            evidence={"zero_percent": _percent(worst), "threshold": self.threshold},
+            noun="tensor",
+            count="tensors",
         )
 
 

@@ -11,7 +11,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete, too_few
+from leadline.rules.messages import clear_if_complete, fired, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern
 
@@ -140,11 +140,11 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
 
     def _fired(self, key: _Key, channel: int, means: list[float], count: int) -> Fired:
         worker, tensor = key
-        return Fired(
+        return fired(
             f"{tensor}: the mean of channel {channel} over {count:,} images is {significant(means[channel])}, beyond "
             f"{exact(self.threshold_mean)}",
-            tensors=(tensor,),
+            tensor,
+            advice=_ADVICE,
             evidence={"channel": channel, "means": means, "images": count, "threshold": self.threshold_mean},
-            suggestion=_ADVICE,
             worker=worker,
         )

@@ -8,8 +8,8 @@ from leadline.analysis.advice import Advice
 from leadline.records.loss_facts import CONSECUTIVE_LINEAR, FACT_STEPS
 from leadline.records.names import CHECKS, Severity
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import and_more, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -61,11 +61,10 @@ class ConsecutiveLinear(Rule, frozen=True, kw_only=True):
         first = readings[0]
         one, _, other = first.tensor.removesuffix(f"/{CONSECUTIVE_LINEAR}").partition("+")
         pairs = max(len(readings), *(int(reading.value) for reading in counts))
-        return Fired(
+        return fired(
             f"layer {other} follows layer {one} without anything in between{and_more(pairs - 1, 'pair')}: "
             "together they are one linear layer",
-            tensors=tuple(dict.fromkeys(reading.tensor for reading in readings)),
+            *readings,
+            advice=_ADVICE.given(one=one, other=other),
             evidence={"first": one, "second": other, "pairs": pairs},
-            suggestion=_ADVICE.given(one=one, other=other),
-            worker=first.worker,
         )

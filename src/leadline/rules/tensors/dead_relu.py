@@ -11,7 +11,7 @@ from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
@@ -84,18 +84,17 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
     def _fired(self, bad: list[TensorVector]) -> Fired:
         worst = bad[0]
         dead, units = self._dead(worst), worst.values.size
-        tensors = tuple(dict.fromkeys(layer.tensor for layer in bad))
-        return Fired(
+        return fired(
             f"{worst.tensor}: {dead:,} of {units:,} units ({percent(dead / units)}) are active on fewer than "
-            f"{exact(self.threshold_inactivity)} % of the samples" + and_more(len(tensors) - 1, "layer"),
-            tensors=tensors,
+            f"{exact(self.threshold_inactivity)} % of the samples",
+            *bad,
+            advice=_ADVICE,
             evidence={
                 "dead_units": dead,
                 "units": units,
                 "dead_percent": dead / units * 100.0,
                 "threshold": self.threshold_layer,
-                "layers": len(tensors),
             },
-            suggestion=_ADVICE,
-            worker=worst.worker,
+            noun="layer",
+            count="layers",
         )

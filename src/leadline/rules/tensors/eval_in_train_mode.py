@@ -11,7 +11,7 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import suspected
+from leadline.rules.messages import fired, suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -142,13 +142,12 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         is_training = worst.tensor.endswith(_STEPS)
         model, count = worst.tensor.rpartition("/")[0], int(evaluations.calls if evaluations else worst.value)
         where = f"in {evaluations.count:,} evaluations" if evaluations else "in a row"
-        return Fired(
+        return fired(
             f"{model}: {count:,} training steps in a row with all dropout and batch normalization in evaluation mode"
             if is_training
             else f"{model}: {count:,} batches {where} evaluated, a loss without gradients of each, while dropout or "
             "batch normalization was in training mode",
-            tensors=(worst.tensor,),
+            worst,
+            advice=_TRAINS_IN_EVAL_MODE if is_training else _EVALUATED_IN_TRAIN_MODE,
             evidence={"in_a_row": count, "patience": self.patience, "is_training": is_training},
-            suggestion=_TRAINS_IN_EVAL_MODE if is_training else _EVALUATED_IN_TRAIN_MODE,
-            worker=worst.worker,
         )

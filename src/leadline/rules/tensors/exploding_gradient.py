@@ -13,7 +13,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import too_few
+from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad
 from leadline.rules.rule import Rule
 
@@ -146,11 +146,12 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         return max(1.0, min(_USUAL, self.window) / norms)
 
     def _fired(self, reading: TensorReading, usual: float, high: list[float]) -> Fired:
-        return Fired(
+        return fired(
             f"{reading.tensor} is {significant(max(high))}, {significant(max(high) / usual)} times "
             f"its median of {significant(usual)}, "
             f"in {len(high)} of the last {_LATEST} captured",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_ADVICE,
             evidence={
                 "norm": max(high),
                 "median": usual,
@@ -158,8 +159,6 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
                 "factor": self.factor,
                 "high": len(high),
             },
-            suggestion=_ADVICE,
-            worker=reading.worker,
         )
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from leadline.analysis.advice import Advice
 from leadline.records.names import Severity, is_module_collection
 from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.records.verdict import Verdict
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -93,12 +93,12 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
         bad = [*numbers, *arrays]
         first = bad[0]
         message = _describe(first, nans.get((first.worker, first.tensor), 0.0), self.only_nan)
-        return Fired(
-            message + and_more(len({reading.tensor for reading in bad}) - 1),
-            tensors=tuple(dict.fromkeys(reading.tensor for reading in bad)),
+        return fired(
+            message,
+            *bad,
+            noun="tensor",
+            advice=_suggestion(first),
             evidence=self._evidence(numbers, arrays, sum(nans.values())),
-            suggestion=_suggestion(first),
-            worker=first.worker,
         )
 
     def _arrays(self, window: Window, statistic: str) -> list[TensorReading]:

@@ -12,7 +12,7 @@ from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules import update_limits
-from leadline.rules.messages import clear_if_complete, suspected
+from leadline.rules.messages import clear_if_complete, fired, suspected
 from leadline.rules.rule import Rule
 from leadline.rules.update_limits import UpdateLimits
 
@@ -106,27 +106,25 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         norm = {} if before is None else {"gradient_norm_before_clipping": before.value}
         limits = window.memory.get(clipping.worker)
         norm_now = "" if before is None else f"; the norm before clipping is {significant(before.value)} now"
-        return Fired(
+        return fired(
             f"gradients were clipped at {clipped:,} of the last {len(flags):,} saved steps{norm_now}",
-            tensors=(clipping.tensor,),
+            clipping,
+            advice=limits.advice() if limits is not None and limits.is_clipping else _LOW_LIMIT,
             evidence={
                 "clipped_steps": clipped,
                 "saved_steps": len(flags),
                 "share_threshold": self.share_threshold,
                 **norm,
             },
-            suggestion=limits.advice() if limits is not None and limits.is_clipping else _LOW_LIMIT,
-            worker=clipping.worker,
         )
 
     def _large_norm(self, norm: TensorReading) -> Fired:
-        return Fired(
+        return fired(
             f"the norm of all gradients is {significant(norm.value)}, above {exact(self.norm_threshold)}, "
             "and nothing clips them",
-            tensors=(norm.tensor,),
+            norm,
+            advice=_UNLIMITED,
             evidence={"gradient_norm": norm.value, "threshold": self.norm_threshold},
-            suggestion=_UNLIMITED,
-            worker=norm.worker,
         )
 
 

@@ -8,8 +8,8 @@ from leadline.analysis.advice import Advice
 from leadline.records.loss_facts import IDENTICAL_UNITS
 from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import and_more
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import and_more, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -63,11 +63,10 @@ class IdenticalUnits(Rule, frozen=True, kw_only=True):
         first = readings[0]
         one, _, other = first.tensor.removesuffix(f"/{IDENTICAL_UNITS}").partition("+")
         layers = max(len(readings), *(int(reading.value) for reading in counts))
-        return Fired(
+        return fired(
             f"all units of layer {one} start with the same weights, and layer {other} weighs them alike"
             f"{and_more(layers - 1, 'layer')}: they stay the same for ever",
-            tensors=tuple(dict.fromkeys(reading.tensor for reading in readings)),
+            *readings,
+            advice=_ADVICE,
             evidence={"first": one, "second": other, "layers": layers},
-            suggestion=_ADVICE,
-            worker=first.worker,
         )

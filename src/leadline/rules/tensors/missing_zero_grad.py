@@ -8,8 +8,8 @@ import msgspec
 
 from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import suspected
+from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules.messages import fired, suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -66,10 +66,9 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
         if worst.value < self.patience:
             return suspected(int(worst.value), self.patience, "steps in a row") if worst.value else Clear()
         optimizer = worst.tensor.removesuffix(_COUNT)
-        return Fired(
+        return fired(
             f"{optimizer}: {int(worst.value):,} steps in a row began with the gradients of the previous step",
-            tensors=(worst.tensor,),
+            worst,
+            advice=_ADVICE,
             evidence={"steps_in_a_row": int(worst.value), "patience": self.patience},
-            suggestion=_ADVICE,
-            worker=worst.worker,
         )

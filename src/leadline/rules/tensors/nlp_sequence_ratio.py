@@ -14,7 +14,7 @@ from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, format_number
 
@@ -109,13 +109,14 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
 
     def _fired(self, bad: list[tuple[TensorReading, int, float]]) -> Fired:
         worst, token, threshold = max(bad, key=lambda reading: reading[0].value)
-        tensors = tuple(dict.fromkeys((worst.tensor, *(reading.tensor for reading, _, _ in bad))))
-        return Fired(
+        return fired(
             f"{worst.tensor}: {percent(worst.value)} of {worst.elements:,} tokens are {token}, more "
-            f"than {exact(threshold)} %" + and_more(len(tensors) - 1),
-            tensors=tensors,
+            f"than {exact(threshold)} %",
+            worst.tensor,
+            *(reading.tensor for reading, _, _ in bad),
+            advice=_ADVICE,
             evidence={"token": token, "percent": worst.value * 100.0, "threshold": threshold, "tokens": worst.elements},
-            suggestion=_ADVICE,
+            noun="tensor",
             worker=worst.worker,
         )
 

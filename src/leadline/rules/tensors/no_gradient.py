@@ -15,7 +15,7 @@ from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.converged import LossLevels
 from leadline.rules.losses.guess import is_loss_call
-from leadline.rules.messages import clear_if_complete, suspected
+from leadline.rules.messages import clear_if_complete, fired, suspected
 from leadline.rules.rule import Rule
 from leadline.rules.streak import Streak
 
@@ -273,11 +273,11 @@ class NoGradient(Rule, frozen=True, kw_only=True):
 
 
 def _fired(broken: _Break) -> Fired:
-    return Fired(
+    return fired(
         broken.message,
-        tensors=broken.names,
+        *broken.names,
+        advice=_ADVICE[broken.kind],
         evidence={"kind": broken.kind, "since_step": broken.since, "parameters": len(broken.names)},
-        suggestion=_ADVICE[broken.kind],
         since_step=broken.since,
     )
 

@@ -14,7 +14,7 @@ from leadline.records.names import FROZEN_BY_OPTIMIZER, Severity, gradient_name
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.losses.converged import LossLevels
-from leadline.rules.messages import and_more, clear_if_complete, too_few
+from leadline.rules.messages import and_more, clear_if_complete, fired, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.streak import Streak
 
@@ -254,11 +254,10 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 _LOST_UPDATES_OF_ONE,
             ),
         }[kind]
-        return Fired(
+        return fired(
             message,
-            tensors=tuple(names),
-            suggestion=suggestion,
-            worker=worker,
+            *names,
+            advice=suggestion,
             evidence={
                 "kind": kind.removesuffix("_alone"),
                 "since_step": streak.since,
@@ -266,6 +265,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 "parameters": len(names),
                 "steps": self.steps,
             },
+            worker=worker,
             since_step=streak.since,
         )
 

@@ -14,7 +14,7 @@ from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -225,9 +225,10 @@ def _fired(bad: Sequence[TensorReading], window: Window, growth: Growth | None) 
         origin = replace(origin, message=f"{origin.message}, after {growth.words}", suggestion=_RATE_ADVICE)
     reading = origin.reading
     others = sorted(bad, key=lambda other: other is not reading)
-    return Fired(
+    return fired(
         f"{origin.message}, at step {window.step}",
-        tensors=tuple(dict.fromkeys(reading.tensor for reading in others)),
+        *others,
+        advice=origin.suggestion,
         evidence={
             "origin": origin.place,
             "tensor": reading.tensor,
@@ -237,7 +238,6 @@ def _fired(bad: Sequence[TensorReading], window: Window, growth: Growth | None) 
             "tensors": len({reading.tensor for reading in bad}),
             **({"growth": growth.factor} if growth is not None else {}),
         },
-        suggestion=origin.suggestion,
         worker=reading.worker,
     )
 

@@ -12,7 +12,7 @@ from leadline.records.formatting import significant
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules.messages import suspected
+from leadline.rules.messages import fired, suspected
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -84,13 +84,13 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
 
     def _fired(self, outputs: list[tuple[TensorReading, float, float]], streak: int) -> Fired:
         reading, std, size = outputs[0]
-        return Fired(
+        return fired(
             f"{reading.tensor}: the same for every sample (standard deviation over the batch "
             f"{significant(std)}, mean absolute "
             f"value {significant(size)}), {self.patience} captures in a row",
-            tensors=tuple(dict.fromkeys(reading.tensor for reading, _, _ in outputs)),
+            *(reading.tensor for reading, _, _ in outputs),
+            advice=_ADVICE,
             evidence={"batch_std": std, "abs_mean": size, "eps": self.eps, "captures_in_a_row": streak},
-            suggestion=_ADVICE,
             worker=reading.worker,
         )
 

@@ -12,7 +12,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, select
 
@@ -166,18 +166,19 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
                 continue
             large, small = pair
             ratio = _ratio(large, small)
-            return Fired(
+            return fired(
                 f"the variances of the activations' inputs differ {significant(ratio)}-fold: "
                 f"{significant(large.value)} in "
                 f"{large.tensor}, {significant(small.value)} in {small.tensor}",
-                tensors=(large.tensor, small.tensor),
+                large,
+                small,
+                advice=_ACTIVATIONS_ADVICE,
                 evidence={
                     "largest": large.value,
                     "smallest": small.value,
                     "ratio": ratio,
                     "threshold": self.threshold,
                 },
-                suggestion=_ACTIVATIONS_ADVICE,
                 worker=worker,
             )
         return None
@@ -206,18 +207,14 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
             return None
         worst, distance = narrow[0]
         widest = _widest_ranges(ranges)[worst.worker]
-        tensors = tuple(dict.fromkeys(reading.tensor for reading, _ in narrow))
-        return Fired(
+        return fired(
             f"{worst.tensor.removeprefix('gradient/')}: the 5th and 95th percentile of its gradient are "
-            f"{significant(distance)} apart, those of another one {significant(widest)}" + and_more(len(tensors) - 1),
-            tensors=tensors,
-            evidence={
-                "range": distance,
-                "widest": widest,
-                "threshold": self.distribution_range,
-                "gradients": len(tensors),
-            },
-            suggestion=_GRADIENTS_ADVICE,
+            f"{significant(distance)} apart, those of another one {significant(widest)}",
+            *(reading.tensor for reading, _ in narrow),
+            advice=_GRADIENTS_ADVICE,
+            evidence={"range": distance, "widest": widest, "threshold": self.distribution_range},
+            noun="tensor",
+            count="gradients",
             worker=worst.worker,
         )
 
@@ -226,13 +223,12 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
             return None
         reading = readings[0]
         losses = known.losses[reading.worker, reading.tensor]
-        return Fired(
+        return fired(
             f"{reading.tensor} has risen for {losses.high} of the first steps: {significant(reading.value)} now, "
             f"{significant(losses.first)} at first",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_LOSSES_ADVICE,
             evidence={"now": reading.value, "first": losses.first, "steps": losses.high, "patience": self.patience},
-            suggestion=_LOSSES_ADVICE,
-            worker=reading.worker,
         )
 
 

@@ -9,7 +9,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.names import Severity
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import and_more, clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
 
@@ -129,17 +129,17 @@ class ReplicaDivergence(Rule, frozen=True, kw_only=True):
 
     def _fired(self, diverged: list[str], sums: dict[str, float], step: int) -> Fired:
         odd = _odd_one(sums)
-        return Fired(
+        return fired(
             f"{diverged[0]}{and_more(len(diverged) - 1, 'parameter')}: {len(set(sums.values()))} different versions on "
             f"{len(sums)} workers at step {step}; {odd} differs",
-            tensors=tuple(diverged),
+            *diverged,
+            advice=_ADVICE,
             evidence={
                 "parameters": len(diverged),
                 "workers": len(sums),
                 "versions": len(set(sums.values())),
                 "odd": odd,
             },
-            suggestion=_ADVICE,
             worker=odd,
         )
 

@@ -13,7 +13,7 @@ from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, format_number, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
@@ -143,21 +143,20 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
     def _fired(self, bad: list[_Layer]) -> Fired:
         worst, band = bad[0], bad[0].band
         units = worst.vector.values.size
-        tensors = tuple(dict.fromkeys(layer.vector.tensor for layer in bad))
-        return Fired(
+        return fired(
             f"{worst.vector.tensor}: {worst.saturated:,} of {units:,} units ({worst.percent:.0f} %) are within "
-            f"{exact(band.low)} to {exact(band.high)} on fewer than {exact(self.threshold_inactivity)} % of the samples"
-            + and_more(len(tensors) - 1, "layer"),
-            tensors=tensors,
+            f"{exact(band.low)} to {exact(band.high)} on fewer than {exact(self.threshold_inactivity)} % of the "
+            "samples",
+            *(layer.vector for layer in bad),
+            advice=_ADVICE,
             evidence={
                 "saturated_units": worst.saturated,
                 "units": units,
                 "saturated_percent": worst.percent,
                 "threshold": self.threshold_layer,
-                "layers": len(tensors),
             },
-            suggestion=_ADVICE,
-            worker=worst.vector.worker,
+            noun="layer",
+            count="layers",
         )
 
 

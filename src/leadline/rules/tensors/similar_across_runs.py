@@ -13,7 +13,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.names import PROCESS_MEMORY
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -128,15 +128,16 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
     def _differs(self, different: list[_Comparison]) -> Fired:
         worst = max(different, key=lambda comparison: comparison.distance)
         name = worst.here.statistic
-        tensors = tuple(dict.fromkeys((worst.here.tensor, *(comparison.here.tensor for comparison in different))))
         message = (
             f"{worst.here.tensor}: its bits differ from {worst.run}"
             if name == "checksum"
             else f"{worst.here.tensor}: {_label(name)}{worst.here.value:.6g}, in {worst.run} {worst.there.value:.6g}"
         )
-        return Fired(
-            message + and_more(len(tensors) - 1),
-            tensors=tensors,
+        return fired(
+            message,
+            worst.here.tensor,
+            *(comparison.here.tensor for comparison in different),
+            advice=_DIFFERENT,
             evidence={
                 "run": worst.run,
                 "statistic": name,
@@ -144,26 +145,26 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
                 "there": worst.there.value,
                 "rtol": self.rtol,
                 "atol": self.atol,
-                "tensors": len(tensors),
             },
-            suggestion=_DIFFERENT,
+            noun="tensor",
+            count="tensors",
             worker=worst.here.worker,
         )
 
     def _is_same(self, alike: list[_Comparison]) -> Fired:
         first = alike[0]
-        tensors = tuple(dict.fromkeys(comparison.here.tensor for comparison in alike))
-        return Fired(
-            f"{first.here.tensor} is the same as in {first.run}" + and_more(len(tensors) - 1),
-            tensors=tensors,
+        return fired(
+            f"{first.here.tensor} is the same as in {first.run}",
+            *(comparison.here.tensor for comparison in alike),
+            advice=_SIMILAR,
             evidence={
                 "run": first.run,
                 "statistic": first.here.statistic,
                 "here": first.here.value,
                 "there": first.there.value,
-                "tensors": len(tensors),
             },
-            suggestion=_SIMILAR,
+            noun="tensor",
+            count="tensors",
             worker=first.here.worker,
         )
 

@@ -11,9 +11,9 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.messages import too_few
+from leadline.rules.messages import fired, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -91,17 +91,14 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
         readings = window.readings("value")
         for reading in readings:
             if "hyperparameters" in reading.collections and reading.value < 1.0:
-                return self._fired(
-                    f"{reading.tensor} has fallen to {significant(reading.value)}",
-                    reading.worker,
-                    (reading.tensor,),
-                    {"scale": reading.value},
-                )
+                message = f"{reading.tensor} has fallen to {significant(reading.value)}"
+                return fired(message, reading, advice=_ADVICE, evidence={"scale": reading.value})
         latest = window.memory.latest
         skipped = sum(latest)
         if skipped / self.window > self.share:
             message = f"{skipped:,} of the last {self.window:,} training steps were skipped"
-            return self._fired(message, None, (), {"skipped": skipped, "window": self.window, "share": self.share})
+            evidence = {"skipped": skipped, "window": self.window, "share": self.share}
+            return fired(message, advice=_ADVICE, evidence=evidence)
         if any(map(is_from_booster, readings)):
             return NotApplicable("boosted trees have no gradient scaler")
         if len(latest) < self.least_observations:
@@ -109,12 +106,3 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
         if skipped / len(latest) > self.share:
             return Undecided(f"{skipped:,} of {len(latest):,} training steps so far were skipped", stage="suspected")
         return Clear()
-
-    def _fired(self, message: str, worker: str | None, tensors: tuple[str, ...], evidence: dict[str, float]) -> Fired:
-        return Fired(
-            message,
-            tensors=tensors,
-            evidence=evidence,
-            worker=worker,
-            suggestion=_ADVICE,
-        )

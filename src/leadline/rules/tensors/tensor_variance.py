@@ -13,7 +13,7 @@ from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
@@ -97,14 +97,14 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
         large = [reading for reading in bad if reading.value > self._max]
         worst = max(large, key=_value) if large else min(bad, key=_value)
         limit = self._max if large else self._min
-        tensors = tuple(dict.fromkeys(reading.tensor for reading in (worst, *bad)))
-        return Fired(
-            f"{worst.tensor}: variance {significant(worst.value)} is {'above' if large else 'below'} {exact(limit)}"
-            + and_more(len(tensors) - 1),
-            tensors=tensors,
-            evidence={"variance": worst.value, "threshold": limit, "tensors": len(tensors)},
-            suggestion=_BOOSTER_SUGGESTION if is_from_booster(worst) else _TOO_LARGE if large else _TOO_SMALL,
-            worker=worst.worker,
+        return fired(
+            f"{worst.tensor}: variance {significant(worst.value)} is {'above' if large else 'below'} {exact(limit)}",
+            worst,
+            *bad,
+            advice=_BOOSTER_SUGGESTION if is_from_booster(worst) else _TOO_LARGE if large else _TOO_SMALL,
+            evidence={"variance": worst.value, "threshold": limit},
+            noun="tensor",
+            count="tensors",
         )
 
 

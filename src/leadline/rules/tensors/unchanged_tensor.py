@@ -13,7 +13,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs
 from leadline.records.verdict import Fired, Undecided, Verdict
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, format_number, select
 
@@ -120,18 +120,13 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
 
     def _fired(self, bad: list[TensorReading]) -> Fired:
         first = bad[0]
-        tensors = tuple(dict.fromkeys(reading.tensor for reading in bad))
-        return Fired(
-            f"{first.tensor} has not changed over its last {self.num_steps} saved steps" + and_more(len(tensors) - 1),
-            tensors=tensors,
-            evidence={
-                "saved_steps": self.num_steps,
-                "rtol": self.rtol,
-                "atol": self.atol,
-                "tensors": len(tensors),
-            },
-            suggestion=_suggestion(first),
-            worker=first.worker,
+        return fired(
+            f"{first.tensor} has not changed over its last {self.num_steps} saved steps",
+            *bad,
+            advice=_suggestion(first),
+            evidence={"saved_steps": self.num_steps, "rtol": self.rtol, "atol": self.atol},
+            noun="tensor",
+            count="tensors",
         )
 
 

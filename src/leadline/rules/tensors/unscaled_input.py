@@ -14,7 +14,7 @@ from leadline.records.loss_facts import GIVEN_SIZE
 from leadline.records.names import CHECKS
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.messages import too_few
+from leadline.rules.messages import fired, too_few
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -270,12 +270,11 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
     def _fired(self, reading: TensorReading, pool: _Pool, detail: str, evidence: dict[str, float]) -> Fired:
         is_label = _is_label(reading)
         suggestion = _LABELS_ADVICE if is_label else _DIVIDED_ADVICE if pool.size == 0 else _ADVICE
-        return Fired(
+        return fired(
             f"{reading.tensor}{' (labels)' * is_label}: {detail}, over {pool.samples:,} samples",
-            tensors=(reading.tensor,),
+            reading,
+            advice=suggestion,
             evidence={**evidence, "samples": pool.samples, "features": len(pool.mean)},
-            suggestion=suggestion,
-            worker=reading.worker,
         )
 
 

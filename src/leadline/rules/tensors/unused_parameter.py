@@ -10,8 +10,8 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.records.names import gradient_name
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.records.verdict import Undecided, Verdict
+from leadline.rules.messages import and_more, clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.streak import Streak
 
@@ -97,19 +97,18 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
         if unused:
             first = unused[0]
             usage = window.memory[first.worker, first.tensor]
-            tensors = tuple(dict.fromkeys(reading.tensor for reading in unused))
-            return Fired(
-                f"{first.tensor}{and_more(len(tensors) - 1, 'parameter')}: no gradient {usage.streak.steps}, though "
+            count = len({reading.tensor for reading in unused})
+            return fired(
+                f"{first.tensor}{and_more(count - 1, 'parameter')}: no gradient {usage.streak.steps}, though "
                 "an optimizer holds it",
-                tensors=tensors,
+                *unused,
+                advice=_ADVICE,
                 evidence={
-                    "parameters": len(tensors),
                     "elements": sum(reading.elements for reading in unused),
                     "first_step": usage.streak.since,
                     "steps": self.steps,
                 },
-                suggestion=_ADVICE,
-                worker=first.worker,
+                count="parameters",
             )
         if not held:
             return Undecided("no parameter of an optimizer was captured at this step")

@@ -10,8 +10,8 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.records.verdict import Undecided, Verdict
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -64,15 +64,13 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         if not small:
             return clear_if_complete(window, "gradients")
         worst = small[0]
-        tensors = tuple(dict.fromkeys(reading.tensor for reading in small))
-        more = len(tensors) - 1
-        return Fired(
+        return fired(
             f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {significant(worst.value)} is below "
-            f"{exact(self.threshold)}" + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
-            tensors=tensors,
+            f"{exact(self.threshold)}",
+            *small,
+            advice=_ADVICE,
             evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
-            suggestion=_ADVICE,
-            worker=worst.worker,
+            noun="tensor",
         )
 
     def _vanished(self, window: Window) -> list[TensorReading]:

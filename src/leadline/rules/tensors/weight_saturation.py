@@ -11,7 +11,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import and_more, clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import format_number
 
@@ -115,19 +115,19 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
             else f"more than {exact(50 * self.share)} % of the weights are beyond {significant(bound)} (percentile "
             f"{significant(percentile)}, largest {significant(worst.value)})"
         )
-        tensors = tuple(dict.fromkeys([worst.tensor, *(layer.tensor for layer, _ in bad)]))
-        return Fired(
-            f"{worst.tensor}: {detail}" + and_more(len(tensors) - 1),
-            tensors=tensors,
+        return fired(
+            f"{worst.tensor}: {detail}",
+            worst,
+            *(layer for layer, _ in bad),
+            advice=_ADVICE,
             evidence={
                 "abs_max": worst.value,
                 "percentile": percentile,
                 "bound": bound,
                 "fan_in": math.prod(worst.shape[1:]),
-                "tensors": len(tensors),
             },
-            suggestion=_ADVICE,
-            worker=worst.worker,
+            noun="tensor",
+            count="tensors",
         )
 
 

@@ -13,7 +13,7 @@ from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import select
 
@@ -124,13 +124,12 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
         ratio, tensor, worker = bad[0]
         is_large = ratio > self.large_threshold
         limit = self.large_threshold if is_large else self.small_threshold
-        tensors = tuple(dict.fromkeys(update[1] for update in bad))
-        more = len(tensors) - 1
-        return Fired(
-            f"{tensor}: update ratio {significant(ratio)} is {'above' if is_large else 'below'} {exact(limit)}"
-            + (f", and {more:,} more tensor{'s' * (more > 1)}" if more else ""),
-            tensors=tensors,
-            evidence={"update_ratio": ratio, "threshold": limit, "tensors": len(tensors)},
-            suggestion=_LARGE if is_large else _SMALL,
+        return fired(
+            f"{tensor}: update ratio {significant(ratio)} is {'above' if is_large else 'below'} {exact(limit)}",
+            *(update[1] for update in bad),
+            advice=_LARGE if is_large else _SMALL,
+            evidence={"update_ratio": ratio, "threshold": limit},
+            noun="tensor",
+            count="tensors",
             worker=worker,
         )

@@ -13,7 +13,7 @@ from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection
 
@@ -101,9 +101,10 @@ class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
         subject = (
             f"{len(largest)} of {len(features):,} features {verb}" if len(features) > 1 else "the only feature has"
         )
-        return Fired(
+        return fired(
             f"{subject} {percent(share)} of the importance by {kind}: {names}",
-            tensors=tuple(feature.tensor for feature in largest),
+            *largest,
+            advice=_ADVICE.given(feature=_feature(largest[0])),
             evidence={
                 "kind": kind,
                 "share": share,
@@ -112,7 +113,6 @@ class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
                 "features": len(features),
                 "largest": {_feature(feature): _importance(feature) / total for feature in largest},
             },
-            suggestion=_ADVICE.given(feature=_feature(largest[0])),
             worker=features[0].worker,
         )
 

@@ -11,8 +11,9 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.verdict import Clear, Undecided, Verdict
 from leadline.rules.booster_detection import PREDICTIONS
+from leadline.rules.messages import fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -94,11 +95,11 @@ class NoSplit(Rule, frozen=True, kw_only=True):
         worker = without[0]
         same = window.memory.get(worker)
         told = f", and every prediction is {significant(same)}" if same is not None else ""
-        return Fired(
+        return fired(
             f"no tree has a split after {window.step + 1:,} rounds: each is a single leaf{told}",
-            tensors=tuple(by_worker[worker]),
+            *by_worker[worker],
+            advice=_SUGGESTIONS[kinds[worker]],
             evidence={"rounds": window.step + 1, "features": len(by_worker[worker])},
-            suggestion=_SUGGESTIONS[kinds[worker]],
             worker=worker,
             since_step=0,
         )

@@ -10,7 +10,7 @@ import msgspec
 from leadline.analysis.advice import Advice
 from leadline.records.needs import Needs, TensorNeed
 from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules.messages import clear_if_complete
+from leadline.rules.messages import clear_if_complete, fired
 from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
@@ -67,12 +67,11 @@ class TreeDepth(Rule, frozen=True, kw_only=True):
 
     def _fired(self, reading: TensorReading) -> Fired:
         depth, is_exact = _depth(reading), reading.tensor.endswith(_DEPTHS)
-        return Fired(
+        return fired(
             f"a tree of this round has a depth of {'' if is_exact else 'at least '}{depth}, more than {self.depth}",
-            tensors=(reading.tensor,),
+            reading,
+            advice=_ADVICE.given(depth=self.depth),
             evidence={"depth": depth, "threshold": self.depth, "is_exact": is_exact, "read_from": reading.tensor},
-            suggestion=_ADVICE.given(depth=self.depth),
-            worker=reading.worker,
         )
 
 

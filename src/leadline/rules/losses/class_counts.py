@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from leadline.rules import TensorVector
 from leadline.rules.booster_detection import LABELS
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
-
-    from leadline.reader.window import TensorVector
 
     Counts = npt.NDArray[np.float64]
 

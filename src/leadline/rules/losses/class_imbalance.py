@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorVector, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveInt, Share
 from leadline.rules.losses.class_counts import add_counts, is_regression, start_step
 from leadline.rules.messages import clear_if_complete, fired, too_few
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import TensorVector, Window
     from leadline.rules.losses.class_counts import Counts
 
 _Key = tuple[str, str, str]
@@ -96,8 +93,8 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("confusion",)
 
     threshold_imbalance: Annotated[float, msgspec.Meta(ge=1)] = 10.0
-    threshold_misprediction: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.7
-    samples: Annotated[int, msgspec.Meta(ge=1)] = 500
+    threshold_misprediction: Share = 0.7
+    samples: PositiveInt = 500
     argmax: bool = False
     labels_regex: str = ".*labels"
     predictions_regex: str = ".*predictions"

@@ -5,25 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
-
-import msgspec
+from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
-from leadline.records.names import CHECKS, Severity
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.records.names import CHECKS
+from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
 from leadline.rules.robust import mann_kendall
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _LABEL_STEPS: Final = 10
 _MIN_LABELS: Final = 100
@@ -100,7 +94,7 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    updates: Annotated[int, msgspec.Meta(ge=1)] = 100
+    updates: PositiveInt = 100
 
     def needs(self) -> Needs:
         modes = ("train", "eval")

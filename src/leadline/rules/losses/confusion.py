@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorVector, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, Share
 from leadline.rules.losses.class_counts import add_counts, start_step
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, check_selection, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import TensorVector, Window
     from leadline.rules.losses.class_counts import Counts
 
 _MIN_LABELS = 10
 """Labels per class, on average, before a matrix is evaluated; and the minimum of a row or column."""
 _PREFERRED = ("eval", "train", "global")
-_Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Key = tuple[str, str, str]
 _MISSED: Final = Advice(
     "inspecting examples of class {worst} that are taken for class {other}, or a loss weighted by "
@@ -80,9 +76,9 @@ class Confusion(Rule, frozen=True, kw_only=True):
     predictions: str = "predictions"
     labels_collection: str = "labels"
     predictions_collection: str = "predictions"
-    min_diag: _Share = 0.9
-    max_off_diag: _Share = 0.1
-    start_step: Annotated[int, msgspec.Meta(ge=0)] | None = None
+    min_diag: Share = 0.9
+    max_off_diag: Share = 0.1
+    start_step: NonNegativeInt | None = None
 
     def check(self) -> None:
         check_pattern(self.name, "labels", self.labels)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading
+from leadline.rules import TensorReading
 
 _CONVERGED: Final = 1e-3
 

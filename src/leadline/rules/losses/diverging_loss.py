@@ -5,27 +5,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records import loss_facts as facts
 from leadline.records.formatting import significant
 from leadline.records.names import CHECKS
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import Factor
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS, given_losses
 from leadline.rules.losses.guess import ACCUMULATION_NEED, Accumulation
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MAX_START, LabelsByCall
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _FIRST_LOSSES: Final = 20
 """The number of losses whose median is the level at which a training starts."""
@@ -133,7 +140,7 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         "weight_update_ratio",
     )
 
-    factor: Annotated[float, msgspec.Meta(gt=1)] = 1.5
+    factor: Factor = 1.5
     least: Annotated[int, msgspec.Meta(ge=40)] = 100
 
     def needs(self) -> Needs:

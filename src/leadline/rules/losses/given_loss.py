@@ -6,15 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import FACT_STEPS, FACTS, LOSS_NAMES, Activation, LossKind
 from leadline.records.names import CHECKS
-from leadline.records.needs import Needs, TensorNeed
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
+from leadline.rules import Needs, TensorNeed, Window
 
 Code = TypeVar("Code", bound=IntEnum)
 

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.needs import TensorNeed
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
+from leadline.rules import Advice, TensorNeed, Window
 
 NEED: Final = TensorNeed("gradients", statistics=("abs_mean",), modes=("train",), is_optional=True)
 SUGGESTION: Final = Advice(

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leadline.records.formatting import significant
 from leadline.records.loss_facts import (
@@ -18,10 +18,7 @@ from leadline.records.loss_facts import (
     IS_WHOLE_LOSS,
 )
 from leadline.records.names import CHECKS
-from leadline.records.needs import TensorNeed
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading
+from leadline.rules import TensorNeed, TensorReading
 
 _CLASSES: Final = frozenset({"crossentropyloss", "crossentropy", "nllloss"})
 _CLASSES_LAST: Final = frozenset({"categoricalcrossentropy", "sparsecategoricalcrossentropy"})

@@ -6,26 +6,28 @@ import math
 import re
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules import update_limits
+from leadline.rules import (
+    Advice,
+    Fired,
+    Needs,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+    update_limits,
+)
+from leadline.rules.bounds import NonNegativeFloat, PositiveFloat, PositiveInt
 from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import clear_if_complete, fired, suspected, too_few
-from leadline.rules.rule import Rule
 from leadline.rules.selection import select
 from leadline.rules.streak import Streak
 from leadline.rules.update_limits import UpdateLimits
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
-
 
 _RATE: Final = r"(^|/)(lr|learning_rate)$"
 _VANISHING: Final = 1e-2
@@ -129,9 +131,9 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         "metric_not_improving",
     )
 
-    low: Annotated[float, msgspec.Meta(ge=0)] = 1e-6
-    high: Annotated[float, msgspec.Meta(gt=0)] = 1e-1
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 10
+    low: NonNegativeFloat = 1e-6
+    high: PositiveFloat = 1e-1
+    patience: PositiveInt = 10
 
     def check(self) -> None:
         if self.low >= self.high:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.analysis.advice import Advice
+from leadline.rules import Advice
 
 SOFTMAX_OF_ONE: Final = Advice(
     "sigmoid with {bce}, or {bce_with_logits} without an activation; softmax needs one unit for each class, "

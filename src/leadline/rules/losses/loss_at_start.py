@@ -5,15 +5,26 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import Factor
 from leadline.rules.losses.guess import (
     ACCUMULATION_NEED,
     WHOLE_LOSS,
@@ -25,10 +36,6 @@ from leadline.rules.losses.guess import (
     whole_loss,
 )
 from leadline.rules.messages import fired, suspected, too_few
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _FIRST_LOSSES: Final = 10
 """The number of losses that are compared with guessing."""
@@ -135,8 +142,8 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
         "learning_rate",
     )
 
-    factor: Annotated[float, msgspec.Meta(gt=1)] = 3.0
-    label_factor: Annotated[float, msgspec.Meta(gt=1)] = 10.0
+    factor: Factor = 3.0
+    label_factor: Factor = 10.0
     classes: Annotated[int, msgspec.Meta(ge=2)] | None = None
     steps: Annotated[int, msgspec.Meta(ge=10)] = 40
 

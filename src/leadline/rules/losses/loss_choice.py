@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from leadline.records.loss_facts import FACT_STEPS
-from leadline.records.names import Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import NotApplicable, Verdict
+from leadline.rules import Needs, NotApplicable, Rule, Severity, Verdict, Window
 from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.loss_input import remember_mistakes, verdict_on
 from leadline.rules.losses.loss_mistakes import Mistake
 from leadline.rules.losses.unfitting_losses import find_unfitting_loss
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 
 class LossChoice(Rule, frozen=True, kw_only=True):

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import FACT_STEPS
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, NotApplicable, Verdict
+from leadline.rules import Clear, Needs, NotApplicable, Rule, Verdict, Window
 from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
 from leadline.rules.losses.loss_mistakes import Mistake, find_mistake
 from leadline.rules.messages import and_more, fired, suspected
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 
 class LossInput(Rule, frozen=True, kw_only=True):

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.analysis.advice import Advice
 from leadline.records import loss_facts as facts
 from leadline.records.formatting import exact, significant
 from leadline.records.formatting import share as percent
 from leadline.records.loss_facts import ACTIVATION_NAMES, REGRESSION, Activation, LossKind
+from leadline.rules import Advice
 from leadline.rules.losses import loss_advice as advice
 from leadline.rules.losses.given_loss import GivenLoss
 

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat, PositiveInt
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Earlier, TensorReading, Window
+    from leadline.reader.window import Earlier
 
 _PREFERRED = ("eval", "train", "global")
-_Percent = Annotated[float, msgspec.Meta(ge=0)]
 _ADVICE: Final = Advice(
     "half the learning rate or a schedule, and a larger num_steps to see past the noise; usually the "
     "rate is too high (late in training: not lowered), or small batches are noisy"
@@ -64,9 +59,9 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
     collection_names: tuple[str, ...] | None = None
     tensor_regex: tuple[str, ...] | None = None
     use_losses_collection: bool = True
-    num_steps: Annotated[int, msgspec.Meta(ge=1)] = 10
-    diff_percent: _Percent = 0.1
-    increase_threshold_percent: _Percent = 5.0
+    num_steps: PositiveInt = 10
+    diff_percent: NonNegativeFloat = 0.1
+    increase_threshold_percent: NonNegativeFloat = 5.0
     mode: Literal["train", "eval", "predict", "global"] | None = None
 
     def check(self) -> None:

@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from itertools import takewhile
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import counted, significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveFloat, PositiveInt
 from leadline.rules.messages import fired, suspected, too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad, mann_kendall
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _MIN_LOSSES: Final = 20
 """Earlier losses that are required."""
@@ -72,9 +67,9 @@ class LossSpike(Rule, frozen=True, kw_only=True):
         "overtraining",
     )
 
-    k: Annotated[float, msgspec.Meta(gt=0)] = 8.0
+    k: PositiveFloat = 8.0
     window: Annotated[int, msgspec.Meta(ge=2)] = 100
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 5
+    patience: PositiveInt = 5
 
     def needs(self) -> Needs:
         history = self.window + self.patience - 1

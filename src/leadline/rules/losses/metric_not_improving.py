@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import gradient_name
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
-from leadline.rules import update_limits
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+    update_limits,
+)
 from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
@@ -21,11 +30,7 @@ from leadline.rules.losses.gradient_sizes import GradientSizes
 from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
-from leadline.rules.rule import Rule
 from leadline.rules.update_limits import UpdateLimits
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _NO_METRIC: Final = "no metric or loss with a known direction was captured at this step"
 _MIN_CLEAR_VALUES: Final = 50

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import Any, ClassVar
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import NonNegativeFloat, NonNegativeInt, PositiveInt
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _MODES = ("train", "eval", "global")
 _SUGGESTIONS = {
@@ -124,9 +117,9 @@ class Overfit(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("overtraining",)
 
     tensor_regex: tuple[str, ...] | None = None
-    start_step: Annotated[int, msgspec.Meta(ge=0)] = 0
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 1
-    ratio_threshold: Annotated[float, msgspec.Meta(ge=0)] = 0.1
+    start_step: NonNegativeInt = 0
+    patience: PositiveInt = 1
+    ratio_threshold: NonNegativeFloat = 0.1
 
     def check(self) -> None:
         check_selection(self.name, None, self.tensor_regex)

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import Role, role_of
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat, PositiveInt
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
-
-_Patience = Annotated[int, msgspec.Meta(ge=1)]
 _Key = tuple[str, str, Role]
 _TRAINING: Final = Advice(
     "early stopping with the checkpoint of the best step, or a lower learning rate from here on; "
@@ -67,9 +59,9 @@ class Overtraining(Rule, frozen=True, kw_only=True):
         SageMaker developer guide, "Overtraining" (its older text has a ``delta`` of 0.1).
     """
 
-    patience_train: _Patience = 5
-    patience_validation: _Patience = 10
-    delta: Annotated[float, msgspec.Meta(ge=0)] = 0.01
+    patience_train: PositiveInt = 5
+    patience_validation: PositiveInt = 10
+    delta: NonNegativeFloat = 0.01
 
     def needs(self) -> Needs:
         return Needs((TensorNeed("losses", statistics=("value",), modes=("train", "eval", "global")),))

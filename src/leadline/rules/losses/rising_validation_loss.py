@@ -8,23 +8,29 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.loss_rise import OVERFITTING_RISE, relative_rise
 from leadline.records.loss_roles import role_of
-from leadline.records.names import CHECKS, Severity
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.names import CHECKS
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    Rule,
+    Severity,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.losses.trivial_level import is_upward
 from leadline.rules.messages import fired
 from leadline.rules.robust import NORMAL_MAD, mad, mann_kendall
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _MODES: Final = ("train", "eval", "global")
 _LATEST: Final = 5

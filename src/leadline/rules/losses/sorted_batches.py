@@ -8,15 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorVector,
+    Undecided,
+    Verdict,
+    Window,
+)
 from leadline.rules.losses.class_counts import add_counts, is_regression
 from leadline.rules.messages import fired, suspected, too_few
-from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
-    from leadline.reader.window import TensorVector, Window
     from leadline.rules.losses.class_counts import Counts
 
 _MIN_LABELS: Final = 8

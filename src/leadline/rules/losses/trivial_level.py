@@ -6,15 +6,13 @@ import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
+from leadline.rules import Window
 from leadline.rules.losses.given_loss import GivenLoss, given_losses
 from leadline.rules.losses.guess import call_name
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 LABEL_STATISTICS: Final = ("mean", "variance", "class_counts")
 """The statistics of labels that ``LabelsByCall`` reads."""

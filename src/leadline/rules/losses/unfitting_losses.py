@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from leadline.analysis.advice import Advice
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import REGRESSION, Activation, LossKind
+from leadline.rules import Advice
 from leadline.rules.losses.given_loss import GivenLoss
 from leadline.rules.losses.loss_mistakes import Mistake
 

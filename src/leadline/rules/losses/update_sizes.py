@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from leadline.records.needs import TensorNeed
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
+from leadline.rules import TensorNeed, Window
 
 NEED: Final = TensorNeed("weights", statistics=("update_ratio",), modes=("train",), is_optional=True)
 

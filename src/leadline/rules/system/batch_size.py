@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Verdict
+from leadline.rules import Advice, Clear, Fired, MetricNeed, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
     CPU,
@@ -22,9 +19,6 @@ from leadline.rules.system.system_rule import (
     percentile,
     without_gpu,
 )
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _ADVICE: Final = Advice(
     "a batch twice as large (and the learning rate with it), or a smaller machine; usually the batch is "
@@ -60,11 +54,11 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (CPU, GPU, GPU_MEMORY)
 
-    cpu_threshold_p95: Annotated[float, msgspec.Meta(ge=0, le=100)] = 70.0
-    gpu_threshold_p95: Annotated[float, msgspec.Meta(ge=0, le=100)] = 70.0
-    gpu_memory_threshold_p95: Annotated[float, msgspec.Meta(ge=0, le=100)] = 70.0
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 100
-    window: Annotated[int, msgspec.Meta(ge=1)] = 500
+    cpu_threshold_p95: Percent = 70.0
+    gpu_threshold_p95: Percent = 70.0
+    gpu_memory_threshold_p95: Percent = 70.0
+    patience: NonNegativeInt = 100
+    window: PositiveInt = 500
 
     def evaluate(self, window: Window) -> Verdict:
         known: PercentileMemory = window.memory

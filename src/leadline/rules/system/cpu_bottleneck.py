@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
-from leadline.records.needs import MetricNeed
+from leadline.rules import Advice, MetricNeed
+from leadline.rules.bounds import NonNegativeInt, Percent
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
 from leadline.rules.system.system_rule import CPU, GPU
 
@@ -45,10 +43,10 @@ class CPUBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
         "decoding and augmenting on the CPU cannot keep up"
     )
 
-    threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
-    gpu_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 10.0
-    cpu_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 90.0
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 100
+    threshold: Percent = 50.0
+    gpu_threshold: Percent = 10.0
+    cpu_threshold: Percent = 90.0
+    patience: NonNegativeInt = 100
 
     @property
     def host_threshold(self) -> float:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
-from leadline.records.names import PHASES, Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.records.names import PHASES
+from leadline.rules import Advice, Clear, Needs, NotApplicable, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat, Share
 from leadline.rules.messages import and_more, fired
-from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes
 from leadline.rules.system.system_rule import SCAN_SECONDS
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _STEPS: Final = 50
 _ADVICE: Final = Advice(
@@ -61,9 +54,9 @@ class Dataloader(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    min_threshold: Annotated[float, msgspec.Meta(ge=0)] = 70.0
-    max_threshold: Annotated[float, msgspec.Meta(ge=0)] = 200.0
-    max_wait_share: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.3
+    min_threshold: NonNegativeFloat = 70.0
+    max_threshold: NonNegativeFloat = 200.0
+    max_wait_share: Share = 0.3
 
     def check(self) -> None:
         if self.min_threshold > self.max_threshold:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Verdict
+from leadline.rules import Advice, Clear, MetricNeed, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU_MEMORY, SystemRule, device_name, without_gpu
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _ADVICE: Final = Advice(
     "{to_number} what is kept from step to step (losses, outputs), {no_graph_in_evaluation}; usually a "
@@ -78,9 +72,9 @@ class GPUMemoryIncrease(SystemRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (GPU_MEMORY,)
 
-    increase: Annotated[float, msgspec.Meta(ge=0, le=100)] = 10.0
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 100
-    window: Annotated[int, msgspec.Meta(ge=1)] = 500
+    increase: Percent = 10.0
+    patience: NonNegativeInt = 100
+    window: PositiveInt = 500
 
     def remember(self, memory: Any, window: Window) -> dict[Sensor, _MemoryWindows]:
         gpus: dict[Sensor, _MemoryWindows] = memory or {}

@@ -7,17 +7,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Verdict
+from leadline.rules import Advice, Clear, Fired, MetricNeed, Verdict, Window
 from leadline.rules.messages import fired, too_few
 from leadline.rules.system.phase_times import PhaseTimes
 from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _MIN_SAMPLES: Final = 10
 """Samples that are required after the skipped ones."""

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules import Advice, Clear, MetricNeed, NotApplicable, Undecided, Verdict, Window
 from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _THERMAL: Final = MetricNeed("gpu", "thermal_throttle_percent")
 _POWER: Final = MetricNeed("gpu", "power_throttle_percent")

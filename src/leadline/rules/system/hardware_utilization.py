@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import Advice, Clear, Fired, MetricNeed, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import and_more, fired
 from leadline.rules.system.system_rule import (
     CPU,
@@ -28,9 +25,6 @@ from leadline.rules.system.system_rule import (
     device_name,
     percentile,
 )
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _RESOURCES: Final = {
     CPU: "CPU",
@@ -90,10 +84,10 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = tuple(_RESOURCES)
 
-    high_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 95.0
-    low_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 20.0
-    window: Annotated[int, msgspec.Meta(ge=1)] = 500
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 100
+    high_threshold: Percent = 95.0
+    low_threshold: Percent = 20.0
+    window: PositiveInt = 500
+    patience: NonNegativeInt = 100
 
     def check(self) -> None:
         if self.low_threshold > self.high_threshold:

@@ -5,21 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.names import PHASES, Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.records.names import PHASES
+from leadline.rules import Advice, Clear, Needs, Rule, Severity, Undecided, Verdict, Window
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _MIN_WAIT_NS: Final = 2_000_000
 """Mean waits per step below this are ignored."""

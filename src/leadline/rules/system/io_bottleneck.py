@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
-from leadline.records.needs import MetricNeed
+from leadline.rules import Advice, MetricNeed
+from leadline.rules.bounds import NonNegativeInt, Percent
 from leadline.rules.system.gpu_starvation import GPUStarvationRule
 from leadline.rules.system.system_rule import GPU, IOWAIT
 
@@ -45,10 +43,10 @@ class IOBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
         "small files are read from a slow disk, or checkpoints are written too often"
     )
 
-    threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
-    gpu_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 70.0
-    io_threshold: Annotated[float, msgspec.Meta(ge=0, le=100)] = 50.0
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 1000
+    threshold: Percent = 50.0
+    gpu_threshold: Percent = 70.0
+    io_threshold: Percent = 50.0
+    patience: NonNegativeInt = 1000
 
     @property
     def host_threshold(self) -> float:

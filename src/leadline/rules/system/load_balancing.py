@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules import Advice, Clear, MetricNeed, NotApplicable, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, Share
 from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU, SystemRule, device_name, without_gpu
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _BINS: Final = 10
 _BIN_PERCENT: Final = 100.0 / _BINS
@@ -66,8 +60,8 @@ class LoadBalancing(SystemRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (GPU,)
 
-    threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 10
+    threshold: Share = 0.5
+    patience: NonNegativeInt = 10
 
     def remember(self, memory: Any, window: Window) -> dict[Sensor, _Load]:
         loads: dict[Sensor, _Load] = memory or {}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Fired, Verdict
+from leadline.rules import Advice, Clear, Fired, MetricNeed, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
     GPU,
@@ -20,9 +17,6 @@ from leadline.rules.system.system_rule import (
     percentile,
     without_gpu,
 )
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _IDLE: Final = Advice(
     "a larger batch, or the bottleneck that leadline show names under `where the time went`; usually "
@@ -60,10 +54,10 @@ class LowGPUUtilization(PercentileRule, frozen=True, kw_only=True):
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (GPU,)
 
-    threshold_p95: Annotated[float, msgspec.Meta(ge=0, le=100)] = 70.0
-    threshold_p5: Annotated[float, msgspec.Meta(ge=0, le=100)] = 10.0
-    patience: Annotated[int, msgspec.Meta(ge=0)] = 1000
-    window: Annotated[int, msgspec.Meta(ge=1)] = 500
+    threshold_p95: Percent = 70.0
+    threshold_p5: Percent = 10.0
+    patience: NonNegativeInt = 1000
+    window: PositiveInt = 500
 
     def evaluate(self, window: Window) -> Verdict:
         known: PercentileMemory = window.memory

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
-from leadline.records.names import Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules import Advice, Clear, Needs, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveFloat
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _MINUTE_NS = 60_000_000_000
 _ADVICE: Final = Advice(
@@ -46,7 +38,7 @@ class MaxInitializationTime(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    threshold: Annotated[float, msgspec.Meta(gt=0)] = 20.0
+    threshold: PositiveFloat = 20.0
 
     def needs(self) -> Needs:
         return Needs(scan_seconds=1.0)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.names import PROCESS_MEMORY
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat, PositiveFloat
 from leadline.rules.messages import and_more, fired, too_few
 from leadline.rules.robust import mann_kendall
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _EVERY: Final = 10
 _MAX_POINTS: Final = 240
@@ -133,8 +126,8 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
 
     spans_trainings: ClassVar[bool] = True
 
-    percent: Annotated[float, msgspec.Meta(gt=0)] = 2.0
-    bytes: Annotated[float, msgspec.Meta(ge=0)] = 100e6
+    percent: PositiveFloat = 2.0
+    bytes: NonNegativeFloat = 100e6
 
     def needs(self) -> Needs:
         names = "|".join(PROCESS_MEMORY)

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, NamedTuple
+from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
 from leadline.analysis.advice import Advice
 from leadline.profiles.operator_times import OperatorKey, OperatorTimes, OperatorTotal
 from leadline.records.formatting import significant
-from leadline.records.names import Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import Advice, Clear, Fired, Needs, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import Share
 from leadline.rules.messages import and_more, fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _MIN_CALLS: Final = 20
 """Calls in a profile window that a 95th percentile requires."""
@@ -86,7 +81,7 @@ class OperatorTime(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    share_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
+    share_threshold: Share = 0.5
     growth_threshold: Annotated[float, msgspec.Meta(ge=1)] = 1.5
 
     def needs(self) -> Needs:

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leadline.records.names import PHASES
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Undecided, Verdict
-from leadline.rules.rule import Rule
+from leadline.rules import Clear, Needs, Rule, Undecided, Verdict, Window
 from leadline.rules.system.step_times import OTHER, Step, StepTimes
 from leadline.rules.system.system_rule import SCAN_SECONDS
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _RUN_PHASES = ("imports", "setup")
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from leadline.reader.interval import Sensor
-from leadline.records.needs import MetricNeed
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules import Clear, MetricNeed, Undecided, Verdict, Window
 from leadline.rules.system.system_rule import CPU, GPU, GPU_MEMORY, IOWAIT, MEMORY, SystemRule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _METRICS: Final = (
     CPU,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leadline.profiles.operator_times import BIN_NS, OperatorTimes
 from leadline.reader.interval import Spans
 from leadline.records.names import PHASES
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
+from leadline.rules import Window
 
 _MAX_WINDOWS: Final = 50
 _MAX_BINS: Final = 12_000

@@ -14,10 +14,8 @@ import msgspec
 from leadline.config.parameters import parameter_types
 from leadline.errors import located
 from leadline.reader.interval import Interval
-from leadline.records.names import Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict, VerdictTally
-from leadline.rules.rule import Rule
+from leadline.records.verdict import VerdictTally
+from leadline.rules import Clear, Fired, Needs, Rule, Severity, Undecided, Verdict, Window
 from leadline.rules.system.batch_size import BatchSize
 from leadline.rules.system.cpu_bottleneck import CPUBottleneck
 from leadline.rules.system.cpu_utilization import CPUUtilization
@@ -31,9 +29,6 @@ from leadline.rules.system.max_initialization_time import MaxInitializationTime
 from leadline.rules.system.operator_time import OperatorTime
 from leadline.rules.system.step_outlier import StepOutlier
 from leadline.rules.system.system_rule import SCAN_SECONDS
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 INVOKED: Final[tuple[type[Rule], ...]] = (
     MaxInitializationTime,
@@ -204,12 +199,10 @@ ProfilerReport.__doc__ = f"""{_SUMMARY}
 
 def _restricted(window: Window, needs: Needs) -> Window:
     """Return a window with only the data that one of the rules needs."""
-    from leadline.reader.window import Window as WindowClass
-
     assert window.scan is not None
     interval = Interval()
     interval.extend(window.scan.interval, needs)
-    return WindowClass(window.step, window.mode, window.time_ns, scan=replace(window.scan, interval=interval))
+    return Window(window.step, window.mode, window.time_ns, scan=replace(window.scan, interval=interval))
 
 
 def _finding(fired: Fired, window: Window) -> dict[str, Any]:

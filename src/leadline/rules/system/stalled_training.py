@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
-from leadline.records.names import Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules import Advice, Clear, Needs, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveFloat
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _SECOND_NS = 1_000_000_000
 _ADVICE: Final = Advice(
@@ -49,7 +41,7 @@ class StalledTraining(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "fatal"
 
-    threshold: Annotated[float, msgspec.Meta(gt=0)] = 1800.0
+    threshold: PositiveFloat = 1800.0
     stop_training_on_fire: bool = False
     training_job_name_prefix: str | None = None
 

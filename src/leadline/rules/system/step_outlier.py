@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.event import TRAINING
 from leadline.records.formatting import exact, significant
-from leadline.records.names import PHASES, Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.records.names import PHASES
+from leadline.rules import Advice, Clear, Fired, Needs, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, PositiveFloat
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
 from leadline.rules.system.system_rule import SCAN_SECONDS
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _MAX_STEPS: Final = 10_000
 _MIN_STEPS: Final = 3
@@ -61,9 +54,9 @@ class StepOutlier(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    stddev: Annotated[float, msgspec.Meta(gt=0)] = 5.0
+    stddev: PositiveFloat = 5.0
     mode: Literal["train", "eval", "predict", "global"] | None = None
-    n_outliers: Annotated[int, msgspec.Meta(ge=0)] = 10
+    n_outliers: NonNegativeInt = 10
 
     def needs(self) -> Needs:
         return Needs(scan_seconds=SCAN_SECONDS, phases=(*PHASES, "step", TRAINING))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from leadline.reader.interval import Spans
 from leadline.records.event import TRAINING
 from leadline.records.names import PHASES
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
+from leadline.rules import Window
 
 OTHER: Final = "other"
 

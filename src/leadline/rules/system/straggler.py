@@ -4,21 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from statistics import median_low
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import phase_label, significant
-from leadline.records.names import PHASES, Severity, rank_of
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.records.names import PHASES, rank_of
+from leadline.rules import Advice, Clear, Needs, NotApplicable, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import Factor, PositiveInt
 from leadline.rules.messages import fired, too_few
-from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import OTHER, Step, StepTimes
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _MIN_LOST_NS: Final = 1_000_000
 """Smaller losses per step are ignored."""
@@ -81,8 +74,8 @@ class Straggler(Rule, frozen=True, kw_only=True):
     severity: ClassVar[Severity] = "advice"
     explains: ClassVar[tuple[str, ...]] = ("load_balancing", "low_gpu_utilization")
 
-    factor: Annotated[float, msgspec.Meta(gt=1)] = 1.2
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 20
+    factor: Factor = 1.2
+    patience: PositiveInt = 20
 
     def needs(self) -> Needs:
         return Needs(scan_seconds=1.0, phases=(*PHASES, "step"))

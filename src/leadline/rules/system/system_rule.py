@@ -8,15 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from leadline.reader.interval import Samples, Sensor
-from leadline.records.names import Severity
-from leadline.records.needs import MetricNeed, Needs
-from leadline.records.verdict import NotApplicable, Undecided
+from leadline.rules import MetricNeed, Needs, NotApplicable, Rule, Severity, Undecided, Window
 from leadline.rules.messages import too_few
-from leadline.rules.rule import Rule
 from leadline.rules.system.phase_times import TIMELINE_ROWS, PhaseOverlap, PhaseTimes
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 CPU: Final = MetricNeed("cpu", "utilization_percent", "total")
 IOWAIT: Final = MetricNeed("cpu", "iowait_percent", "total")

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.event import TRAINING
 from leadline.records.formatting import significant
-from leadline.records.names import PHASES, Severity
-from leadline.records.needs import Needs
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.records.names import PHASES
+from leadline.rules import Advice, Clear, Needs, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules.bounds import Factor, PositiveInt
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _ADVICE: Final = Advice(
     "checking what grows with the steps: lists of tensors, logs, caches, the length of the data; "
@@ -72,8 +65,8 @@ class ThroughputRegression(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    factor: Annotated[float, msgspec.Meta(gt=1)] = 1.3
-    window: Annotated[int, msgspec.Meta(ge=1)] = 100
+    factor: Factor = 1.3
+    window: PositiveInt = 100
 
     def needs(self) -> Needs:
         return Needs(scan_seconds=1.0, phases=(*PHASES, "step", TRAINING))

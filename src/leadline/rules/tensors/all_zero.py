@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
 from leadline.records.names import FEATURE_COLLECTIONS
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Choices, Floats, TensorReading, Window
+    from leadline.reader.window import Choices, Floats
 
 _MIN_ELEMENTS: Final = 20
 _FIRST_STEPS: Final = 3

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveFloat, PositiveInt
 from leadline.rules.messages import clear_if_complete, fired, too_few
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern
 
 if TYPE_CHECKING:
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     import numpy.typing as npt
-
-    from leadline.reader.window import Window
 
     Floats = npt.NDArray[np.float64]
 
@@ -76,8 +72,8 @@ class CheckInputImages(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("saturated_activation", "dead_relu", "poor_weight_initialization")
 
-    threshold_mean: Annotated[float, msgspec.Meta(gt=0)] = 0.2
-    threshold_samples: Annotated[int, msgspec.Meta(ge=1)] = 64
+    threshold_mean: PositiveFloat = 0.2
+    threshold_samples: PositiveInt = 64
     regex: str = _DEFAULT
     channel: Annotated[int, msgspec.Meta(ge=1, le=3)] = _UNIT_AXIS
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
-from leadline.analysis.advice import Advice
 from leadline.records.loss_facts import CONSECUTIVE_LINEAR, FACT_STEPS
-from leadline.records.names import CHECKS, Severity
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.records.names import CHECKS
+from leadline.rules import Advice, Clear, Needs, Rule, Severity, TensorNeed, Undecided, Verdict, Window
 from leadline.rules.messages import and_more, fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _ALL: Final = f"loss/{CONSECUTIVE_LINEAR}"
 _ADVICE: Final = Advice(

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorVector, Undecided, Verdict, Window
+from leadline.rules.bounds import Percent
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
 
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorVector, Window
-
-_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _ADVICE: Final = Advice(
     "a tenth of the learning rate, or LeakyReLU or GELU in place of ReLU; usually one large step pushed "
     "the biases far below zero, or the layer's input is not centred"
@@ -54,8 +46,8 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "all_zero", "unchanged_tensor", "loss_not_decreasing")
 
     tensor_regex: tuple[str, ...] = (".*relu_output",)
-    threshold_inactivity: _Percent = 1.0
-    threshold_layer: _Percent = 50.0
+    threshold_inactivity: Percent = 1.0
+    threshold_layer: Percent = 50.0
 
     def check(self) -> None:
         check_selection(self.name, None, self.tensor_regex)

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import fired, suspected
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _STEPS: Final = "/train_steps_in_eval_mode"
 _CALLS: Final = "/eval_calls_in_train_mode"
@@ -86,7 +91,7 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("overfit", "metric_not_improving")
 
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 10
+    patience: PositiveInt = 10
 
     def needs(self) -> Needs:
         return Needs(

@@ -5,20 +5,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import Factor, PositiveInt
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import NORMAL_MAD, finite, mad
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _LATEST: Final = 5
 """The number of norms in a row that are evaluated together."""
@@ -84,10 +79,10 @@ class ExplodingGradient(Rule, frozen=True, kw_only=True):
         "gradient_clipping",
     )
 
-    factor: Annotated[float, msgspec.Meta(gt=1)] = 10.0
-    window: Annotated[int, msgspec.Meta(ge=1)] = 100
+    factor: Factor = 10.0
+    window: PositiveInt = 100
     patience: Annotated[int, msgspec.Meta(ge=1, le=5)] = 2
-    warmup: Annotated[int, msgspec.Meta(ge=1)] = 6
+    warmup: PositiveInt = 6
 
     def needs(self) -> Needs:
         history = max(self.window, self.warmup) + _LATEST - 1

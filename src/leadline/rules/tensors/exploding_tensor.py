@@ -6,16 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from leadline.analysis.advice import Advice
-from leadline.records.names import Severity, is_module_collection
-from leadline.records.needs import Needs
-from leadline.records.verdict import Verdict
+from leadline.records.names import is_module_collection
+from leadline.rules import Advice, Needs, Rule, Severity, TensorReading, Verdict, Window
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Choices, Floats, TensorReading, Window
+    from leadline.reader.window import Choices, Floats
 
 _STATISTICS = ("nonfinite_count", "nan_count", "value")
 _GRADIENTS = frozenset({"gradients", "gradient_norms"})

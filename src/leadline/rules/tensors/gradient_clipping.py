@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
-from leadline.rules import update_limits
+from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window, update_limits
+from leadline.rules.bounds import PositiveFloat, PositiveInt, Share
 from leadline.rules.messages import clear_if_complete, fired, suspected
-from leadline.rules.rule import Rule
 from leadline.rules.update_limits import UpdateLimits
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _LOW_LIMIT: Final = Advice(
     "a higher limit (about the median norm before clipping), or half the learning rate; usually the "
@@ -56,9 +48,9 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         Ours; the name and the purpose are SageMaker Debugger's.
     """
 
-    share_threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.5
-    window: Annotated[int, msgspec.Meta(ge=1)] = 100
-    norm_threshold: Annotated[float, msgspec.Meta(gt=0)] = 1000.0
+    share_threshold: Share = 0.5
+    window: PositiveInt = 100
+    norm_threshold: PositiveFloat = 1000.0
 
     def needs(self) -> Needs:
         norms, scale = update_limits.NEEDS

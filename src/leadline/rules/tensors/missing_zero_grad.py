@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules import Advice, Clear, Needs, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import fired, suspected
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _COUNT: Final = "/steps_without_zero_grad"
 _EVERY: Final = 10
@@ -53,7 +46,7 @@ class MissingZeroGrad(Rule, frozen=True, kw_only=True):
         "weight_update_ratio",
     )
 
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 5
+    patience: PositiveInt = 5
 
     def needs(self) -> Needs:
         return Needs((TensorNeed("checks", regex=f"{_COUNT}$", statistics=("value",), modes=("train",), every=_EVERY),))

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import Percent
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, format_number
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _DEFAULT = (".*embedding0_input_0",)
 _EMBEDDINGS = ("embedding_input", "embeddingbag_input")
-_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _ADVICE: Final = Advice(
     "{similar_lengths}, or padding only to the longest of the batch; usually every sequence is padded "
     "to the model's maximum"
@@ -57,7 +49,7 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
 
     tensor_regex: tuple[str, ...] = _DEFAULT
     token_values: tuple[int, ...] = (0,)
-    token_thresholds_percent: tuple[_Percent, ...] = (50.0,)
+    token_thresholds_percent: tuple[Percent, ...] = (50.0,)
 
     def check(self) -> None:
         check_selection(self.name, None, self.tensor_regex)

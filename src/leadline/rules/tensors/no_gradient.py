@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import groupby, takewhile
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import counted
-from leadline.records.names import Severity, module_of
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.records.names import module_of
+from leadline.rules import Advice, Fired, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.losses.converged import LossLevels
 from leadline.rules.losses.guess import is_loss_call
 from leadline.rules.messages import clear_if_complete, fired, suspected
-from leadline.rules.rule import Rule
 from leadline.rules.streak import Streak
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _GRADIENT: Final = "gradient/"
 _NORM: Final = "gradient_norm"

@@ -5,21 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
-from leadline.records.names import FROZEN_BY_OPTIMIZER, Severity, gradient_name
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.records.names import FROZEN_BY_OPTIMIZER, gradient_name
+from leadline.rules import Advice, Fired, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.losses.converged import LossLevels
 from leadline.rules.messages import and_more, clear_if_complete, fired, too_few
-from leadline.rules.rule import Rule
 from leadline.rules.streak import Streak
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _UNMANAGED: Final = "/outside_optimizers"
 _FROZEN: Final = "/frozen_parameters"
@@ -136,7 +129,7 @@ class NoLearning(Rule, frozen=True, kw_only=True):
         "metric_not_improving",
     )
 
-    steps: Annotated[int, msgspec.Meta(ge=1)] = 20
+    steps: PositiveInt = 20
 
     def needs(self) -> Needs:
         return Needs(

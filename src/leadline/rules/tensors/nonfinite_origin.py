@@ -9,16 +9,12 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.names import Severity
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, Severity, TensorNeed, TensorReading, Verdict, Window
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Choices, Floats, TensorReading, Window
+    from leadline.reader.window import Choices, Floats
 
 _PARAMETERS = ("weights", "biases")
 _FORWARD = ("layers", "inputs")

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.names import Severity
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, Undecided, Verdict
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    Rule,
+    Severity,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
+from leadline.rules.bounds import PositiveFloat, PositiveInt
 from leadline.rules.messages import fired, suspected
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _EVERY: Final = 50
 _ADVICE: Final = Advice(
@@ -53,8 +57,8 @@ class OutputCollapse(Rule, frozen=True, kw_only=True):
     severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = ("loss_not_decreasing", "metric_not_improving")
 
-    eps: Annotated[float, msgspec.Meta(gt=0)] = 1e-5
-    patience: Annotated[int, msgspec.Meta(ge=1)] = 10
+    eps: PositiveFloat = 1e-5
+    patience: PositiveInt = 10
 
     def needs(self) -> Needs:
         wanted = ("batch_std", "abs_mean")

@@ -8,18 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat, PositiveInt
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Choices, Floats, TensorReading, Window
+    from leadline.reader.window import Choices, Floats
 
-_Steps = Annotated[int, msgspec.Meta(ge=1)]
 _Key = tuple[str, str]
 
 _MIN_ELEMENTS: Final = 20
@@ -107,9 +104,9 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
 
     activation_inputs_regex: str = ".*relu_input"
     threshold: Annotated[float, msgspec.Meta(ge=1)] = 10.0
-    distribution_range: Annotated[float, msgspec.Meta(ge=0)] = 0.001
-    patience: _Steps = 5
-    steps: _Steps = 10
+    distribution_range: NonNegativeFloat = 0.001
+    patience: PositiveInt = 5
+    steps: PositiveInt = 10
 
     def check(self) -> None:
         check_pattern(self.name, "activation_inputs_regex", self.activation_inputs_regex)

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from leadline.analysis.advice import Advice
-from leadline.records.names import Severity
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, NotApplicable, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, NotApplicable, Rule, Severity, TensorNeed, Undecided, Verdict, Window
 from leadline.rules.messages import and_more, clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import select
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _REPLICAS: Final = "/replicas"
 _EVERY: Final = 10

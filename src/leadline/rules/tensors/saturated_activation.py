@@ -4,24 +4,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorVector, Undecided, Verdict, Window
+from leadline.rules.bounds import Percent
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, format_number, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
 
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorVector, Window
-
-_Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 _ADVICE: Final = Advice(
     "a normalization layer in front of it, or smaller initial weights ({xavier_uniform}); usually its "
     "input is not normalized, or the learning rate is too high"
@@ -95,8 +87,8 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
     threshold_tanh_max: float = 9.4999
     threshold_sigmoid_min: float = -23.0
     threshold_sigmoid_max: float = 16.99999
-    threshold_inactivity: _Percent = 1.0
-    threshold_layer: _Percent = 50.0
+    threshold_inactivity: Percent = 1.0
+    threshold_layer: Percent = 50.0
 
     def check(self) -> None:
         check_selection(self.name, None, self.tensor_regex)

@@ -5,24 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import Final, Literal
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.names import PROCESS_MEMORY
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _COMPARED = ("value", "mean", "l2", "min", "max")
 _EXACT = ("value", "checksum")
-_Tolerance = Annotated[float, msgspec.Meta(ge=0)]
 _DIFFERENT: Final = Advice(
     "leadline judge with a smaller rtol to find the first step and tensor that differ, or the same "
     "seed, data order and deterministic algorithms in both; usually a seed, a version or the data "
@@ -81,8 +73,8 @@ class SimilarAcrossRuns(Rule, frozen=True, kw_only=True):
     other_trials: tuple[str, ...]
     collection_names: tuple[str, ...] | None = None
     tensor_regex: tuple[str, ...] | None = None
-    rtol: _Tolerance = 1e-5
-    atol: _Tolerance = 1e-8
+    rtol: NonNegativeFloat = 1e-5
+    atol: NonNegativeFloat = 1e-8
     fires_on: Literal["different", "similar"] = "different"
 
     def check(self) -> None:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, NotApplicable, Undecided, Verdict
+from leadline.rules import Advice, Clear, Needs, NotApplicable, Rule, TensorNeed, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import fired, too_few
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _SCALE: Final = r"(^|/)scale$"
 _WARM_UP: Final = "no training step without a skip yet"
@@ -64,7 +59,7 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
     explains: ClassVar[tuple[str, ...]] = ("loss_not_decreasing", "learning_rate", "metric_not_improving")
 
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.1
-    window: Annotated[int, msgspec.Meta(ge=1)] = 100
+    window: PositiveInt = 100
 
     def needs(self) -> Needs:
         return Needs(

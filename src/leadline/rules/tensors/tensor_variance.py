@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import NonNegativeFloat
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Choices, Floats, TensorReading, Window
+    from leadline.reader.window import Choices, Floats
 
-_Variance = Annotated[float, msgspec.Meta(ge=0)] | None
+_Variance = NonNegativeFloat | None
 _TOO_LARGE: Final = Advice(
     "a normalization layer in front of it, or an initialization scaled to the layer ({he_normal}, "
     "{xavier_normal}); usually weights start too large, or the input is not normalized"

@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
-from leadline.records.needs import Needs
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
+from leadline.rules.bounds import NonNegativeFloat
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection, format_number, select
 
 if TYPE_CHECKING:
-    from leadline.reader.window import Earlier, TensorReading, Window
+    from leadline.reader.window import Earlier
 
-_Tolerance = Annotated[float, msgspec.Meta(ge=0)]
 _PARAMETER_ADVICE: Final = Advice(
     "checking that the optimizer holds this parameter and {is_trained}, or a higher learning rate; "
     "usually it is frozen, built after the optimizer, or its gradient is zero"
@@ -67,8 +64,8 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
     collection_names: tuple[str, ...] | None = None
     tensor_regex: tuple[str, ...] | None = None
     num_steps: Annotated[int, msgspec.Meta(ge=2)] = 3
-    rtol: _Tolerance = 1e-5
-    atol: _Tolerance = 1e-8
+    rtol: NonNegativeFloat = 1e-5
+    atol: NonNegativeFloat = 1e-8
     equal_nan: bool = False
 
     def check(self) -> None:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
 from leadline.records.loss_facts import GIVEN_SIZE
 from leadline.records.names import CHECKS
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
+from leadline.rules import (
+    Advice,
+    Clear,
+    Fired,
+    Needs,
+    NotApplicable,
+    Rule,
+    TensorNeed,
+    TensorReading,
+    Undecided,
+    Verdict,
+    Window,
+)
+from leadline.rules.bounds import Factor, PositiveFloat
 from leadline.rules.messages import fired, too_few
-from leadline.rules.rule import Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import numpy as np
 
-    from leadline.reader.window import Floats, TensorReading, Window
+    from leadline.reader.window import Floats
 
 _SAMPLES: Final = 64
 _FIRST_STEPS: Final = 10
@@ -155,9 +163,9 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
         "poor_weight_initialization",
     )
 
-    ratio: Annotated[float, msgspec.Meta(gt=1)] = 1e3
-    offset: Annotated[float, msgspec.Meta(gt=0)] = 10.0
-    scale: Annotated[float, msgspec.Meta(gt=1)] = 100.0
+    ratio: Factor = 1e3
+    offset: PositiveFloat = 10.0
+    scale: Factor = 100.0
 
     def needs(self) -> Needs:
         inputs, given = ("unit_mean", "unit_std", "min", "abs_max"), ("mean", "std", "min", "abs_max")

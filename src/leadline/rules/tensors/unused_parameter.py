@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.names import gradient_name
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Undecided, Verdict
+from leadline.rules import Advice, Needs, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import and_more, clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.streak import Streak
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _ADVICE: Final = Advice(
     "checking whether {forward} calls this layer, or {freeze} if it is not meant to; usually a layer is "
@@ -59,7 +52,7 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
         Ours; ``find_unused_parameters`` of ``torch.nn.parallel.DistributedDataParallel``.
     """
 
-    steps: Annotated[int, msgspec.Meta(ge=1)] = 50
+    steps: PositiveInt = 50
 
     def needs(self) -> Needs:
         return Needs(

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs
-from leadline.records.verdict import Undecided, Verdict
+from leadline.rules import Advice, Needs, Rule, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveFloat
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _MIN_ELEMENTS: Final = 20
 _SHARE: Final = 1e-3
@@ -50,7 +43,7 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         SageMaker developer guide, "VanishingGradient".
     """
 
-    threshold: Annotated[float, msgspec.Meta(gt=0)] = 1e-7
+    threshold: PositiveFloat = 1e-7
 
     def needs(self) -> Needs:
         return Needs.of("gradients", "abs_mean")

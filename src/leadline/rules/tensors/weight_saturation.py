@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveFloat
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import format_number
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _MAX_VALUES: Final = {
     "float16": 65504.0,
@@ -63,7 +58,7 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("exploding_tensor", "nonfinite_origin", "saturated_activation")
 
-    abs_max: Annotated[float, msgspec.Meta(gt=0)] = 100.0
+    abs_max: PositiveFloat = 100.0
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01
 
     def needs(self) -> Needs:

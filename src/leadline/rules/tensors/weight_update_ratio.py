@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeFloat, PositiveFloat, PositiveInt
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import select
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
 
 _COLLECTIONS = ("weights", "biases")
 _LARGE: Final = Advice(
@@ -68,10 +61,10 @@ class WeightUpdateRatio(Rule, frozen=True, kw_only=True):
         "saturated_activation",
     )
 
-    num_steps: Annotated[int, msgspec.Meta(ge=1)] | None = None
-    large_threshold: Annotated[float, msgspec.Meta(gt=0)] = 10.0
-    small_threshold: Annotated[float, msgspec.Meta(ge=0)] = 1e-8
-    epsilon: Annotated[float, msgspec.Meta(ge=0)] = 1e-9
+    num_steps: PositiveInt | None = None
+    large_threshold: PositiveFloat = 10.0
+    small_threshold: NonNegativeFloat = 1e-8
+    epsilon: NonNegativeFloat = 1e-9
 
     def check(self) -> None:
         if self.small_threshold >= self.large_threshold:

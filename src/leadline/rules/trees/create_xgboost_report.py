@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Verdict
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import Window
+from leadline.rules import Clear, Needs, Rule, TensorNeed, Verdict, Window
 
 _EVERY: Final = 5
 _SCALARS: Final = ("losses", "metrics", "feature_importance", "hyperparameters")

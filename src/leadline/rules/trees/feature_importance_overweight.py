@@ -5,20 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import share as percent
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import NonNegativeInt, PositiveInt, Share
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
 from leadline.rules.selection import check_selection
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _KIND: Final = re.compile(r"(?:^|/)feature_importance/([^/]+)/(.+)$", re.DOTALL)
 _MAX_NAMED: Final = 5
@@ -57,10 +50,10 @@ class FeatureImportanceOverweight(Rule, frozen=True, kw_only=True):
         too few.
     """
 
-    threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.8
-    nfeatures: Annotated[int, msgspec.Meta(ge=1)] = 3
+    threshold: Share = 0.8
+    nfeatures: PositiveInt = 3
     tensor_regex: tuple[str, ...] = (".*feature_importance/weight",)
-    start_step: Annotated[int, msgspec.Meta(ge=0)] = 10
+    start_step: NonNegativeInt = 10
 
     def check(self) -> None:
         check_selection(self.name, None, self.tensor_regex, is_required=True)

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
 from leadline.records.formatting import significant
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Clear, Undecided, Verdict
+from leadline.rules import Advice, Clear, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import PREDICTIONS
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _SPLITS: Final = re.compile(r"(?:^|/)feature_importance/(weight|split)/")
 """The number of splits by each feature in all trees, in XGBoost's and in LightGBM's words."""
@@ -56,7 +49,7 @@ class NoSplit(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("metric_not_improving",)
 
-    rounds: Annotated[int, msgspec.Meta(ge=1)] = 10
+    rounds: PositiveInt = 10
 
     def needs(self) -> Needs:
         return Needs(

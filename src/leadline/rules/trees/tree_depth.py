@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
-import msgspec
-
-from leadline.analysis.advice import Advice
-from leadline.records.needs import Needs, TensorNeed
-from leadline.records.verdict import Fired, Undecided, Verdict
+from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules.bounds import PositiveInt
 from leadline.rules.messages import clear_if_complete, fired
-from leadline.rules.rule import Rule
-
-if TYPE_CHECKING:
-    from leadline.reader.window import TensorReading, Window
 
 _DEPTHS: Final = "trees/Depth"
 _NODES: Final = "trees/Node"
@@ -47,7 +40,7 @@ class TreeDepth(Rule, frozen=True, kw_only=True):
         rounding: a full tree of depth 4 (ids 0 to 30) would fire at 4.
     """
 
-    depth: Annotated[int, msgspec.Meta(ge=1)] = 4
+    depth: PositiveInt = 4
 
     def needs(self) -> Needs:
         return Needs((TensorNeed("trees", rf"({_DEPTHS}|{_NODES})$", statistics=("max",)),))

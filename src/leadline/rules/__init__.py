@@ -20,6 +20,7 @@ from leadline.rules.bounds import (
 from leadline.rules.messages import and_more, clear_if_complete, fired, suspected, too_few
 from leadline.rules.rule import Rule
 from leadline.rules.selection import check_pattern, check_selection, select
+from leadline.rules.tensor_rule import TensorRule
 
 __all__ = [
     "Advice",
@@ -39,6 +40,7 @@ __all__ = [
     "Share",
     "TensorNeed",
     "TensorReading",
+    "TensorRule",
     "TensorVector",
     "Undecided",
     "Verdict",

@@ -130,9 +130,9 @@ class ClassImbalance(Rule, frozen=True, kw_only=True):
             return too_few(int(count), self.samples, "labels")
         for vector in complete:
             counted = window.memory[_key(vector)]
-            fired = self._imbalance(vector, counted, window) or self._misprediction(vector, counted)
-            if fired is not None:
-                return fired
+            finding = self._imbalance(vector, counted, window) or self._misprediction(vector, counted)
+            if finding is not None:
+                return finding
         for vector in complete:
             counted = window.memory[_key(vector)]
             (_, most), (small, least) = counted.extremes()

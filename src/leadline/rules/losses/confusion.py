@@ -113,9 +113,9 @@ class Confusion(Rule, frozen=True, kw_only=True):
         if not complete:
             return Undecided(f"{math.ceil(missing):,} more labels are needed for a meaningful matrix")
         for vector, matrix in complete:
-            fired = self._diagonal(vector, matrix) or self._off_diagonal(vector, matrix)
-            if fired is not None:
-                return fired
+            finding = self._diagonal(vector, matrix) or self._off_diagonal(vector, matrix)
+            if finding is not None:
+                return finding
         return clear_if_complete(window, "labels")
 
     def _late_enough(self, window: Window) -> list[TensorVector]:

@@ -192,9 +192,9 @@ class LossAtStart(Rule, frozen=True, kw_only=True):
             return NotApplicable("boosted trees start from a constant prediction")
         judged = [(reading, window.memory[reading.worker]) for reading in losses if math.isfinite(reading.value)]
         for reading, start in judged:
-            fired = self._far_above(reading, start) or self._stays_above(reading, start)
-            if fired is not None:
-                return fired
+            finding = self._far_above(reading, start) or self._stays_above(reading, start)
+            if finding is not None:
+                return finding
         count = max((start.curves[reading.tensor].count for reading, start in judged), default=0)
         if count < _FIRST_LOSSES:
             return too_few(count, _FIRST_LOSSES, "first losses")

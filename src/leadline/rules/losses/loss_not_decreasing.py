@@ -89,9 +89,9 @@ class LossNotDecreasing(Rule, frozen=True, kw_only=True):
             if not (math.isfinite(reading.value) and math.isfinite(check.before.value)):
                 continue
             compared = True
-            fired = self._judge(reading, check.before)
-            if fired is not None:
-                return fired
+            finding = self._judge(reading, check.before)
+            if finding is not None:
+                return finding
         return Clear() if compared else Undecided(f"no loss was captured {self.num_steps} steps before another")
 
     def _judge(self, reading: TensorReading, before: Earlier) -> Fired | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from leadline.reader.interval import Sensor
-from leadline.rules import Advice, Clear, Fired, MetricNeed, Verdict, Window
+from leadline.rules import Advice, Fired, MetricNeed
 from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
@@ -17,7 +18,6 @@ from leadline.rules.system.system_rule import (
     PercentileRule,
     device_name,
     percentile,
-    without_gpu,
 )
 
 _ADVICE: Final = Advice(
@@ -26,7 +26,11 @@ _ADVICE: Final = Advice(
 )
 
 
-class BatchSize(PercentileRule, frozen=True, kw_only=True):
+_Low = tuple[Sensor, DeviceMetric, tuple[float, ...]]
+"""A GPU, its utilization, and the 95th percentiles of CPU, GPU and GPU memory."""
+
+
+class BatchSize(PercentileRule[_Low], frozen=True, kw_only=True):
     """Fires when a GPU, its memory and the CPU of its node all have a low utilization: the batch could be larger.
 
     Why it matters:
@@ -53,6 +57,7 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
     """
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (CPU, GPU, GPU_MEMORY)
+    filling: ClassVar[tuple[MetricNeed, ...]] = (GPU, CPU, GPU_MEMORY)
 
     cpu_threshold_p95: Percent = 70.0
     gpu_threshold_p95: Percent = 70.0
@@ -60,8 +65,7 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
     patience: NonNegativeInt = 100
     window: PositiveInt = 500
 
-    def evaluate(self, window: Window) -> Verdict:
-        known: PercentileMemory = window.memory
+    def find(self, known: PercentileMemory) -> list[_Low] | None:
         gpu_memory = {
             (sensor.node, sensor.device): metric for sensor, metric in known.metrics[GPU_MEMORY].full().items()
         }
@@ -75,19 +79,15 @@ class BatchSize(PercentileRule, frozen=True, kw_only=True):
             p95 = tuple(percentile(metric.values, 95) for metric in (cpu, gpu, memory))
             if all(value < limit for value, limit in zip(p95, limits, strict=True)):
                 low.append((sensor, gpu, p95))
-        if low:
-            return self._fired(known, low)
-        if is_judged:
-            return Clear()
-        return self.while_filling(known.metrics.values()) if known.metrics[GPU].by_sensor else without_gpu(window)
+        return low if is_judged else None
 
-    def _fired(self, known: PercentileMemory, low: list[tuple[Sensor, DeviceMetric, tuple[float, ...]]]) -> Fired:
-        sensor, gpu, (cpu_p95, gpu_p95, memory_p95) = min(low, key=lambda device: (device[2][1], device[0]))
+    def finding(self, known: PercentileMemory, bad: Sequence[_Low]) -> Fired:
+        sensor, gpu, (cpu_p95, gpu_p95, memory_p95) = min(bad, key=lambda device: (device[2][1], device[0]))
         overlap = known.overlap(gpu)
         return fired(
             f"95 % of the last {self.window:,} samples are at most: {device_name(sensor)} {gpu_p95:.0f} %, its memory "
             f"{memory_p95:.0f} %, CPU {cpu_p95:.0f} %",
-            *(device_name(device) for device, _, _ in low),
+            *(device_name(device) for device, _, _ in bad),
             advice=_ADVICE,
             evidence={"cpu_p95": cpu_p95, "gpu_p95": gpu_p95, "gpu_memory_p95": memory_p95, **overlap.evidence},
             noun="GPU",

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
-from leadline.rules import Advice, Clear, Fired, MetricNeed, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, MetricNeed
 from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
     CPU,
-    NO_METRICS,
     DeviceMetric,
     PercentileMemory,
     PercentileRule,
@@ -27,7 +27,11 @@ _IDLE: Final = Advice(
 )
 
 
-class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
+_Node = tuple[Sensor, float, DeviceMetric]
+"""A node, its 95th percentile and its samples."""
+
+
+class CPUUtilization(PercentileRule[_Node], frozen=True, kw_only=True):
     """Fires when the CPU of a node is full, or hardly used at all.
 
     Why it matters:
@@ -52,6 +56,7 @@ class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
     """
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (CPU,)
+    filling: ClassVar[tuple[MetricNeed, ...]] = (CPU,)
 
     high_threshold: Percent = 95.0
     low_threshold: Percent = 5.0
@@ -62,28 +67,22 @@ class CPUUtilization(PercentileRule, frozen=True, kw_only=True):
         if self.low_threshold > self.high_threshold:
             raise ConfigurationError("cpu_utilization: low_threshold must be <= high_threshold")
 
-    def evaluate(self, window: Window) -> Verdict:
-        known: PercentileMemory = window.memory
+    def find(self, known: PercentileMemory) -> list[_Node] | None:
         nodes = [
             (sensor, percentile(metric.values, 95), metric) for sensor, metric in known.metrics[CPU].full().items()
         ]
         outside = [node for node in nodes if not self.low_threshold <= node[1] <= self.high_threshold]
-        if outside:
-            return self._fired(known, outside)
-        if nodes:
-            return Clear()
-        cpus = known.metrics[CPU]
-        return self.while_filling([cpus]) if cpus.by_sensor else Undecided(NO_METRICS)
+        return outside if nodes else None
 
-    def _fired(self, known: PercentileMemory, outside: list[tuple[Sensor, float, DeviceMetric]]) -> Fired:
-        sensor, p95, metric = max(outside, key=lambda node: (node[1], node[0]))
+    def finding(self, known: PercentileMemory, bad: Sequence[_Node]) -> Fired:
+        sensor, p95, metric = max(bad, key=lambda node: (node[1], node[0]))
         overlap = known.overlap(metric)
         is_high = p95 > self.high_threshold
         limit = self.high_threshold if is_high else self.low_threshold
         return fired(
             f"the CPU of {sensor.node} reaches {p95:.0f} % (95th percentile of {self.window:,} samples), "
             f"{'above' if is_high else 'below'} {exact(limit)} %",
-            *(sensor.node for sensor, _, _ in outside),
+            *(sensor.node for sensor, _, _ in bad),
             advice=_FULL if is_high else _IDLE,
             evidence={"p95": p95, "limit": limit, **overlap.evidence},
             noun="node",

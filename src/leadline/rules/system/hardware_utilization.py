@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from leadline.errors import ConfigurationError
 from leadline.reader.interval import Sensor
 from leadline.records.formatting import exact
-from leadline.rules import Advice, Clear, Fired, MetricNeed, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, MetricNeed
 from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import and_more, fired
 from leadline.rules.system.system_rule import (
@@ -18,7 +19,6 @@ from leadline.rules.system.system_rule import (
     IOWAIT,
     MEMORY,
     NETWORK,
-    NO_METRICS,
     DeviceMetric,
     PercentileMemory,
     PercentileRule,
@@ -58,7 +58,7 @@ class _ResourceUsage:
         return f"{self.resource} of {device_name(self.sensor)}"
 
 
-class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
+class HardwareUtilization(PercentileRule[_ResourceUsage], frozen=True, kw_only=True):
     """Fires when some part of the machine is saturated, or a GPU is idle.
 
     Why it matters:
@@ -83,6 +83,7 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
     """
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = tuple(_RESOURCES)
+    filling: ClassVar[tuple[MetricNeed, ...]] = (CPU,)
 
     high_threshold: Percent = 95.0
     low_threshold: Percent = 20.0
@@ -93,8 +94,7 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
         if self.low_threshold > self.high_threshold:
             raise ConfigurationError("hardware_utilization: low_threshold must be <= high_threshold")
 
-    def evaluate(self, window: Window) -> Verdict:
-        known: PercentileMemory = window.memory
+    def find(self, known: PercentileMemory) -> list[_ResourceUsage] | None:
         usages = [
             _ResourceUsage(_RESOURCES[need], sensor, percentile(metric.values, 95), metric)
             for need, metrics in known.metrics.items()
@@ -102,24 +102,20 @@ class HardwareUtilization(PercentileRule, frozen=True, kw_only=True):
         ]
         saturated = sorted((usage for usage in usages if usage.p95 > self.high_threshold), key=_highest_first)
         idle = [usage for usage in usages if usage.resource == "GPU" and usage.p95 < self.low_threshold]
-        if saturated:
-            return self._fired(known, saturated, f"above {exact(self.high_threshold)} %", _SATURATED)
-        if idle:
-            return self._fired(known, idle, f"below {exact(self.low_threshold)} %", _IDLE)
-        if {"CPU", "memory"} <= {usage.resource for usage in usages}:
-            return Clear()
-        cpus = known.metrics[CPU]
-        return self.while_filling([cpus]) if cpus.by_sensor else Undecided(NO_METRICS)
+        is_complete = {"CPU", "memory"} <= {usage.resource for usage in usages}
+        return saturated or idle or ([] if is_complete else None)
 
-    def _fired(self, known: PercentileMemory, usages: list[_ResourceUsage], limit: str, suggestion: Advice) -> Fired:
-        worst = usages[0]
+    def finding(self, known: PercentileMemory, bad: Sequence[_ResourceUsage]) -> Fired:
+        worst = bad[0]
+        is_saturated = worst.p95 > self.high_threshold
+        limit = f"above {exact(self.high_threshold)} %" if is_saturated else f"below {exact(self.low_threshold)} %"
         overlap = known.overlap(worst.metric)
         return fired(
             f"{worst.name} {worst.p95:.0f} %, {limit} (95th percentile of {self.window:,} samples)"
-            f"{and_more(len(usages) - 1, 'part')}{overlap.message}",
-            *(device_name(usage.sensor) for usage in usages),
-            advice=suggestion,
-            evidence={"p95": {usage.name: usage.p95 for usage in usages}, **overlap.evidence},
+            f"{and_more(len(bad) - 1, 'part')}{overlap.message}",
+            *(device_name(usage.sensor) for usage in bad),
+            advice=_SATURATED if is_saturated else _IDLE,
+            evidence={"p95": {usage.name: usage.p95 for usage in bad}, **overlap.evidence},
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from leadline.reader.interval import Sensor
-from leadline.rules import Advice, Clear, Fired, MetricNeed, Verdict, Window
+from leadline.rules import Advice, Fired, MetricNeed
 from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired
 from leadline.rules.system.system_rule import (
@@ -15,7 +16,6 @@ from leadline.rules.system.system_rule import (
     PercentileRule,
     device_name,
     percentile,
-    without_gpu,
 )
 
 _IDLE: Final = Advice(
@@ -28,7 +28,11 @@ _FLUCTUATING: Final = Advice(
 )
 
 
-class LowGPUUtilization(PercentileRule, frozen=True, kw_only=True):
+_Low = tuple[Sensor, DeviceMetric, float, float]
+"""A GPU, its utilization, and the 95th and 5th percentile of it."""
+
+
+class LowGPUUtilization(PercentileRule[_Low], frozen=True, kw_only=True):
     """Fires when a GPU is idle most of the time, or becomes idle again and again.
 
     Why it matters:
@@ -53,29 +57,24 @@ class LowGPUUtilization(PercentileRule, frozen=True, kw_only=True):
     """
 
     metrics: ClassVar[tuple[MetricNeed, ...]] = (GPU,)
+    filling: ClassVar[tuple[MetricNeed, ...]] = (GPU,)
 
     threshold_p95: Percent = 70.0
     threshold_p5: Percent = 10.0
     patience: NonNegativeInt = 1000
     window: PositiveInt = 500
 
-    def evaluate(self, window: Window) -> Verdict:
-        known: PercentileMemory = window.memory
+    def find(self, known: PercentileMemory) -> list[_Low] | None:
         full = known.metrics[GPU].full()
         low = []
         for sensor, metric in full.items():
             p95, p5 = percentile(metric.values, 95), percentile(metric.values, 5)
             if p95 < self.threshold_p95 or p5 < self.threshold_p5:
                 low.append((sensor, metric, p95, p5))
-        if low:
-            return self._fired(known, low)
-        if full:
-            return Clear()
-        gpus = known.metrics[GPU]
-        return self.while_filling([gpus]) if gpus.by_sensor else without_gpu(window)
+        return low if full else None
 
-    def _fired(self, known: PercentileMemory, low: list[tuple[Sensor, DeviceMetric, float, float]]) -> Fired:
-        sensor, metric, p95, p5 = min(low, key=lambda gpu: (gpu[2], gpu[3], gpu[0]))
+    def finding(self, known: PercentileMemory, bad: Sequence[_Low]) -> Fired:
+        sensor, metric, p95, p5 = min(bad, key=lambda gpu: (gpu[2], gpu[3], gpu[0]))
         is_idle = p95 < self.threshold_p95
         limit = self.threshold_p95 if is_idle else self.threshold_p5
         times = [time_ns for time_ns, value in zip(metric.times_ns, metric.values, strict=True) if value <= limit]
@@ -86,8 +85,8 @@ class LowGPUUtilization(PercentileRule, frozen=True, kw_only=True):
             else f"{device_name(sensor)} fell to {p5:.0f} % or less in 5 % of the last {self.window:,} samples"
         )
         return fired(
-            f"{state}",
-            *(device_name(gpu) for gpu, *_ in low),
+            state,
+            *(device_name(gpu) for gpu, *_ in bad),
             advice=_IDLE if is_idle else _FLUCTUATING,
             evidence={"p95": p95, "p5": p5, "kind": "idle" if is_idle else "fluctuating", **overlap.evidence},
             noun="GPU",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 from leadline.reader.interval import Samples, Sensor
-from leadline.rules import MetricNeed, Needs, NotApplicable, Rule, Severity, Undecided, Window
+from leadline.rules import Clear, Fired, MetricNeed, Needs, NotApplicable, Rule, Severity, Undecided, Verdict, Window
 from leadline.rules.messages import too_few
 from leadline.rules.system.phase_times import TIMELINE_ROWS, PhaseOverlap, PhaseTimes
 
@@ -128,14 +128,33 @@ class PercentileMemory:
         return self.phases.overlap(metric.times_ns if times_ns is None else times_ns, metric.interval_ns)
 
 
-class PercentileRule(SystemRule, frozen=True, kw_only=True):
-    """A rule on percentiles of the last ``window`` samples after the first ``patience`` of each device."""
+Full = TypeVar("Full")
+"""A device with full windows, as a rule evaluates it."""
+
+
+class PercentileRule(SystemRule, Generic[Full], frozen=True, kw_only=True):
+    """A rule on percentiles of the last ``window`` samples after the first ``patience`` of each device.
+
+    It is undecided until a window is full, and not applicable on a node without the device.
+
+    Attributes:
+        filling: The metrics whose windows must be full; that of the devices comes first.
+    """
 
     has_phases: ClassVar[bool] = True
+    filling: ClassVar[tuple[MetricNeed, ...]]
 
     if TYPE_CHECKING:  # parameters of each rule, with their own bounds, defaults and order
         window: int
         patience: int
+
+    def find(self, known: PercentileMemory) -> Sequence[Full] | None:
+        """Return the devices that fail the test; None if no window is full."""
+        raise NotImplementedError
+
+    def finding(self, known: PercentileMemory, bad: Sequence[Full]) -> Fired:
+        """Return the verdict on the devices that fail the test, of which there is at least one."""
+        raise NotImplementedError
 
     def remember(self, memory: Any, window: Window) -> PercentileMemory:
         known: PercentileMemory = memory or PercentileMemory(
@@ -146,7 +165,13 @@ class PercentileRule(SystemRule, frozen=True, kw_only=True):
         known.phases.add_window(window)
         return known
 
-    def while_filling(self, metrics: Iterable[DeviceMetrics]) -> Undecided:
-        """Return the verdict while no window is full."""
-        seen = min(max((metric.seen for metric in devices.by_sensor.values()), default=0) for devices in metrics)
+    def evaluate(self, window: Window) -> Verdict:
+        known: PercentileMemory = window.memory
+        bad = self.find(known)
+        if bad is not None:
+            return self.finding(known, bad) if bad else Clear()
+        filling = [known.metrics[need] for need in self.filling]
+        if not filling[0].by_sensor:
+            return without_gpu(window)
+        seen = min(max((metric.seen for metric in devices.by_sensor.values()), default=0) for devices in filling)
         return too_few(seen, self.patience + self.window, "system samples")

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 
 from leadline.records.formatting import significant
 from leadline.records.names import FEATURE_COLLECTIONS
-from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules import Advice, Fired, Needs, TensorReading, TensorRule, Window
+from leadline.rules.messages import fired
 from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class AllZero(Rule, frozen=True, kw_only=True):
+class AllZero(TensorRule[TensorReading], frozen=True, kw_only=True):
     """Fires when at least a given share of a selected tensor's elements is zero.
 
     Why it matters:
@@ -62,6 +63,9 @@ class AllZero(Rule, frozen=True, kw_only=True):
         SageMaker developer guide, "AllZero".
     """
 
+    data: ClassVar[str] = "selected tensors"
+    untested: ClassVar[str] = "the selected tensors had no elements at this step"
+
     collection_names: tuple[str, ...] | None = None
     tensor_regex: tuple[str, ...] | None = None
     threshold: Annotated[float, msgspec.Meta(gt=0, le=100)] = 100.0
@@ -72,21 +76,18 @@ class AllZero(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(select(self.collection_names, self.tensor_regex, ("zero_ratio", "value")))
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[TensorReading] | None:
         zeros = [reading for reading in window.readings("zero_ratio", where=self._is_zero) if _is_evaluated(reading)]
         bad = zeros + window.readings("value", where=_is_zero_number)
         if window.is_skipped:
             bad = [reading for reading in bad if "gradients" not in reading.collections]
-        if bad:
-            return self._fired(bad)
-        if not (window.readings("zero_ratio", where=_is_known) or window.readings("value")):
-            return Undecided("the selected tensors had no elements at this step")
-        return clear_if_complete(window, "selected tensors")
+        is_tested = bad or window.readings("zero_ratio", where=_is_known) or window.readings("value")
+        return bad if is_tested else None
 
     def _is_zero(self, shares: Floats) -> Choices:
         return shares * 100.0 >= self.threshold
 
-    def _fired(self, bad: list[TensorReading]) -> Fired:
+    def finding(self, bad: Sequence[TensorReading]) -> Fired:
         worst = max(bad, key=_percent)
         zeros = f"{significant(_percent(worst))} % of {worst.elements:,} elements are zero"
         detail = "is 0" if worst.statistic == "value" else zeros

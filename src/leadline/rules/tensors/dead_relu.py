@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Final
 
 from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
-from leadline.rules import Advice, Fired, Needs, Rule, TensorVector, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorRule, TensorVector, Window
 from leadline.rules.bounds import Percent
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 from leadline.rules.selection import check_selection, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
 
@@ -18,7 +19,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class DeadRelu(Rule, frozen=True, kw_only=True):
+class DeadRelu(TensorRule[TensorVector], frozen=True, kw_only=True):
     """Fires when more than a given share of a ReLU layer's units is almost never active.
 
     Why it matters:
@@ -45,6 +46,9 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "all_zero", "unchanged_tensor", "loss_not_decreasing")
 
+    data: ClassVar[str] = "activations"
+    untested: ClassVar[str] = "no layer had units and samples at this step"
+
     tensor_regex: tuple[str, ...] = (".*relu_output",)
     threshold_inactivity: Percent = 1.0
     threshold_layer: Percent = 50.0
@@ -55,14 +59,11 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(select((), self.tensor_regex, ("unit_activity",)))
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[TensorVector] | None:
         layers = [vector for vector in window.vectors("unit_activity") if (vector.values == vector.values).any()]
         if not layers:
-            return Undecided("no layer had units and samples at this step")
-        bad = sorted((layer for layer in layers if self._is_bad(layer)), key=self._dead_percent, reverse=True)
-        if bad:
-            return self._fired(bad)
-        return clear_if_complete(window, "activations")
+            return None
+        return sorted((layer for layer in layers if self._is_bad(layer)), key=self._dead_percent, reverse=True)
 
     def _dead(self, layer: TensorVector) -> int:
         return int((unit_percentages(layer.values) < self.threshold_inactivity).sum())
@@ -73,7 +74,7 @@ class DeadRelu(Rule, frozen=True, kw_only=True):
     def _is_bad(self, layer: TensorVector) -> bool:
         return self._dead_percent(layer) > self.threshold_layer
 
-    def _fired(self, bad: list[TensorVector]) -> Fired:
+    def finding(self, bad: Sequence[TensorVector]) -> Fired:
         worst = bad[0]
         dead, units = self._dead(worst), worst.values.size
         return fired(

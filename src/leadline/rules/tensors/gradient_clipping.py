@@ -66,9 +66,11 @@ class GradientClipping(Rule, frozen=True, kw_only=True):
         clippings = [reading for reading in readings.values() if _parts(reading)[1] == "gradient_clipped"]
         norms = [reading for reading in readings.values() if _parts(reading)[1] == "gradient_norm"]
         for clipping in clippings:
-            fired = self._clipped_often(clipping, window, readings.get((clipping.worker, _parts(clipping)[0], _BEFORE)))
-            if fired is not None:
-                return fired
+            finding = self._clipped_often(
+                clipping, window, readings.get((clipping.worker, _parts(clipping)[0], _BEFORE))
+            )
+            if finding is not None:
+                return finding
         for norm in norms:
             is_clipped = (norm.worker, _parts(norm)[0], "gradient_clipped") in readings
             if norm.value > self.norm_threshold and not is_clipped and not window.is_skipped:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
 from leadline.records.formatting import share as percent
-from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorNeed, TensorReading, TensorRule, Window
 from leadline.rules.bounds import Percent
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 from leadline.rules.selection import check_selection, format_number
 
 _DEFAULT = (".*embedding0_input_0",)
@@ -22,7 +23,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
+class NLPSequenceRatio(TensorRule[tuple[TensorReading, int, float]], frozen=True, kw_only=True):
     """Fires when more than a given share of the input is one token, such as padding.
 
     Why it matters:
@@ -46,6 +47,9 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "NLPSequenceRatio".
     """
+
+    data: ClassVar[str] = "inputs"
+    untested: ClassVar[str] = "no input of an embedding had elements at this step"
 
     tensor_regex: tuple[str, ...] = _DEFAULT
     token_values: tuple[int, ...] = (0,)
@@ -74,7 +78,7 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
         )
         return Needs((*named, *first))
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[tuple[TensorReading, int, float]] | None:
         is_judged = False
         bad = []
         for token, threshold in self._thresholds.items():
@@ -82,11 +86,7 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
                 is_judged = True
                 if reading.value * 100.0 > threshold:
                     bad.append((reading, token, threshold))
-        if bad:
-            return self._fired(bad)
-        if not is_judged:
-            return Undecided("no input of an embedding had elements at this step")
-        return clear_if_complete(window, "inputs")
+        return bad if is_judged else None
 
     def _judged(self, readings: list[TensorReading]) -> list[TensorReading]:
         """Return the readings whose names match, and the first of the others of each worker."""
@@ -99,7 +99,7 @@ class NLPSequenceRatio(Rule, frozen=True, kw_only=True):
         chosen = dict.fromkeys((*named, *first.values()))
         return [reading for reading in chosen if not math.isnan(reading.value)]
 
-    def _fired(self, bad: list[tuple[TensorReading, int, float]]) -> Fired:
+    def finding(self, bad: Sequence[tuple[TensorReading, int, float]]) -> Fired:
         worst, token, threshold = max(bad, key=lambda reading: reading[0].value)
         return fired(
             f"{worst.tensor}: {percent(worst.value)} of {worst.elements:,} tokens are {token}, more "

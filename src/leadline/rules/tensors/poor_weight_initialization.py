@@ -147,9 +147,9 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
         ranges = _ranges(window)
         losses = window.readings("value", where=_is_finite)
         known: _Known = window.memory
-        fired = self._variances(variances, known) or self._gradients(ranges, known) or self._losses(losses, known)
-        if fired is not None:
-            return fired
+        finding = self._variances(variances, known) or self._gradients(ranges, known) or self._losses(losses, known)
+        if finding is not None:
+            return finding
         if len(variances) < 2 and not ranges and not losses:
             return Undecided(
                 "at this step there are no finite variances of two layers' inputs, percentiles of gradients or losses"

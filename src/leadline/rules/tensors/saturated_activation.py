@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact
-from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorVector, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorNeed, TensorRule, TensorVector, Window
 from leadline.rules.bounds import Percent
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 from leadline.rules.selection import check_selection, format_number, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
 
@@ -50,7 +51,7 @@ class _Layer:
         return self.saturated / self.vector.values.size * 100.0
 
 
-class SaturatedActivation(Rule, frozen=True, kw_only=True):
+class SaturatedActivation(TensorRule[_Layer], frozen=True, kw_only=True):
     """Fires when more than a given share of a tanh or sigmoid layer's units is saturated.
 
     Why it matters:
@@ -81,6 +82,9 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
     """
 
     explains: ClassVar[tuple[str, ...]] = ("vanishing_gradient", "unchanged_tensor", "loss_not_decreasing")
+
+    data: ClassVar[str] = "activations"
+    untested: ClassVar[str] = "no input of tanh or sigmoid had units and samples at this step"
 
     tensor_regex: tuple[str, ...] = (".*tanh_input|.*sigmoid_input",)
     threshold_tanh_min: float = -9.4999
@@ -114,16 +118,13 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
             needs += select((), (pattern,), tuple(band.statistic for band in named or self._bands))
         return Needs(tuple(dict.fromkeys(needs)))
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[_Layer] | None:
         layers = [layer for band in self._bands for layer in self._layers(band, window)]
         if not layers:
-            return Undecided("no input of tanh or sigmoid had units and samples at this step")
-        bad = sorted(
+            return None
+        return sorted(
             (layer for layer in layers if layer.percent > self.threshold_layer), key=lambda layer: -layer.percent
         )
-        if bad:
-            return self._fired(bad)
-        return clear_if_complete(window, "activations")
 
     def _layers(self, band: _Band, window: Window) -> list[_Layer]:
         return [
@@ -132,7 +133,7 @@ class SaturatedActivation(Rule, frozen=True, kw_only=True):
             if band.applies_to(vector) and (vector.values == vector.values).any()
         ]
 
-    def _fired(self, bad: list[_Layer]) -> Fired:
+    def finding(self, bad: Sequence[_Layer]) -> Fired:
         worst, band = bad[0], bad[0].band
         units = worst.vector.values.size
         return fired(

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from leadline.errors import ConfigurationError
 from leadline.records.formatting import exact, significant
-from leadline.rules import Advice, Fired, Needs, Rule, TensorReading, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorReading, TensorRule, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import NonNegativeFloat
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 from leadline.rules.selection import check_selection, select
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _TOO_SMALL: Final = Advice(
 )
 
 
-class TensorVariance(Rule, frozen=True, kw_only=True):
+class TensorVariance(TensorRule[TensorReading], frozen=True, kw_only=True):
     """Fires when the variance of a selected tensor is above or below a bound.
 
     Why it matters:
@@ -52,6 +53,9 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
     Source:
         SageMaker developer guide, "TensorVariance".
     """
+
+    data: ClassVar[str] = "selected tensors"
+    untested: ClassVar[str] = "no selected tensor had a finite variance at this step"
 
     collection_names: tuple[str, ...] | None = None
     tensor_regex: tuple[str, ...] | None = None
@@ -78,18 +82,14 @@ class TensorVariance(Rule, frozen=True, kw_only=True):
     def needs(self) -> Needs:
         return Needs(select(self.collection_names, self.tensor_regex, ("variance",)))
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[TensorReading] | None:
         bad = window.readings("variance", where=self._is_outside)
-        if bad:
-            return self._fired(bad)
-        if not window.readings("variance", where=_is_finite):
-            return Undecided("no selected tensor had a finite variance at this step")
-        return clear_if_complete(window, "selected tensors")
+        return bad if bad or window.readings("variance", where=_is_finite) else None
 
     def _is_outside(self, variances: Floats) -> Choices:
         return _is_finite(variances) & ((variances > self._max) | (variances < self._min))
 
-    def _fired(self, bad: list[TensorReading]) -> Fired:
+    def finding(self, bad: Sequence[TensorReading]) -> Fired:
         large = [reading for reading in bad if reading.value > self._max]
         worst = max(large, key=_value) if large else min(bad, key=_value)
         limit = self._max if large else self._min

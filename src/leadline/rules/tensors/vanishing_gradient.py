@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 from leadline.records.formatting import exact, significant
-from leadline.rules import Advice, Needs, Rule, TensorReading, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorReading, TensorRule, Undecided, Verdict, Window
 from leadline.rules.bounds import PositiveFloat
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 
 _MIN_ELEMENTS: Final = 20
 _SHARE: Final = 1e-3
@@ -19,7 +20,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class VanishingGradient(Rule, frozen=True, kw_only=True):
+class VanishingGradient(TensorRule[TensorReading], frozen=True, kw_only=True):
     """Fires when the mean absolute gradient of a parameter is below a threshold.
 
     Why it matters:
@@ -43,31 +44,32 @@ class VanishingGradient(Rule, frozen=True, kw_only=True):
         SageMaker developer guide, "VanishingGradient".
     """
 
+    data: ClassVar[str] = "gradients"
+    untested: ClassVar[str] = "no gradient at this step had a finite mean absolute value"
+
     threshold: PositiveFloat = 1e-7
 
     def needs(self) -> Needs:
         return Needs.of("gradients", "abs_mean")
 
     def evaluate(self, window: Window) -> Verdict:
-        if window.is_skipped:
-            return Undecided("a gradient scaler skipped the step")
-        if not window.readings("abs_mean", where=lambda values: abs(values) < float("inf")):
-            return Undecided("no gradient at this step had a finite mean absolute value")
-        small = self._vanished(window)
-        if not small:
-            return clear_if_complete(window, "gradients")
-        worst = small[0]
+        return Undecided("a gradient scaler skipped the step") if window.is_skipped else super().evaluate(window)
+
+    def finding(self, bad: Sequence[TensorReading]) -> Fired:
+        worst = bad[0]
         return fired(
             f"{worst.tensor.removeprefix('gradient/')}: mean absolute gradient {significant(worst.value)} is below "
             f"{exact(self.threshold)}",
-            *small,
+            *bad,
             advice=_ADVICE,
-            evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(small)},
+            evidence={"abs_mean": worst.value, "threshold": self.threshold, "gradients": len(bad)},
             noun="tensor",
         )
 
-    def _vanished(self, window: Window) -> list[TensorReading]:
+    def find(self, window: Window) -> list[TensorReading] | None:
         """Return the gradients that have vanished, the smallest first."""
+        if not window.readings("abs_mean", where=lambda values: abs(values) < math.inf):
+            return None
         small = [
             reading
             for reading in window.readings("abs_mean", where=lambda values: (values > 0) & (values < self.threshold))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final
 
 import msgspec
 
 from leadline.records.formatting import exact, significant
-from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorNeed, TensorReading, TensorRule, Window
 from leadline.rules.bounds import PositiveFloat
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 from leadline.rules.selection import format_number
 
 _MAX_VALUES: Final = {
@@ -30,7 +31,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class WeightSaturation(Rule, frozen=True, kw_only=True):
+class WeightSaturation(TensorRule[tuple[TensorReading, float]], frozen=True, kw_only=True):
     """Fires when a layer's weights have grown far beyond their scale, or close to the limit of their data type.
 
     Why it matters:
@@ -58,6 +59,9 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("exploding_tensor", "nonfinite_origin", "saturated_activation")
 
+    data: ClassVar[str] = "weights"
+    untested: ClassVar[str] = "no finite weights of an optimizer were captured"
+
     abs_max: PositiveFloat = 100.0
     share: Annotated[float, msgspec.Meta(gt=0, lt=1)] = 0.01
 
@@ -69,7 +73,7 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
         low = round(50.0 * self.share, 9)
         return f"p{format_number(low)}", f"p{format_number(round(100.0 - low, 9))}"
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[tuple[TensorReading, float]] | None:
         percentiles: dict[tuple[str, str], float] = {}
         for statistic in self._percentiles():
             for reading in window.readings(statistic):
@@ -86,20 +90,17 @@ class WeightSaturation(Rule, frozen=True, kw_only=True):
             and (not updated or (reading.worker, reading.tensor) in updated)
         ]
         if not judged:
-            return Undecided("no finite weights of an optimizer were captured")
-        bad = [
+            return None
+        return [
             (layer, percentiles[layer.worker, layer.tensor])
             for layer in judged
             if _is_near_limit(layer) or percentiles[layer.worker, layer.tensor] > self._bound(layer)
         ]
-        if bad:
-            return self._fired(bad)
-        return clear_if_complete(window, "weights")
 
     def _bound(self, reading: TensorReading) -> float:
         return self.abs_max / math.sqrt(max(math.prod(reading.shape[1:]), 1))
 
-    def _fired(self, bad: list[tuple[TensorReading, float]]) -> Fired:
+    def finding(self, bad: Sequence[tuple[TensorReading, float]]) -> Fired:
         worst, percentile = max(bad, key=lambda layer: (_is_near_limit(layer[0]), layer[1] / self._bound(layer[0])))
         bound = self._bound(worst)
         is_near_limit = _is_near_limit(worst)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
-from leadline.rules import Advice, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
+from leadline.rules import Advice, Fired, Needs, TensorNeed, TensorReading, TensorRule, Window
 from leadline.rules.bounds import PositiveInt
-from leadline.rules.messages import clear_if_complete, fired
+from leadline.rules.messages import fired
 
 _DEPTHS: Final = "trees/Depth"
 _NODES: Final = "trees/Node"
@@ -18,7 +19,7 @@ _ADVICE: Final = Advice(
 )
 
 
-class TreeDepth(Rule, frozen=True, kw_only=True):
+class TreeDepth(TensorRule[TensorReading], frozen=True, kw_only=True):
     """Fires when a tree of a booster is too deep.
 
     Why it matters:
@@ -40,25 +41,26 @@ class TreeDepth(Rule, frozen=True, kw_only=True):
         rounding: a full tree of depth 4 (ids 0 to 30) would fire at 4.
     """
 
+    data: ClassVar[str] = "trees"
+    untested: ClassVar[str] = "no tree was captured at this step"
+
     depth: PositiveInt = 4
 
     def needs(self) -> Needs:
         return Needs((TensorNeed("trees", rf"({_DEPTHS}|{_NODES})$", statistics=("max",)),))
 
-    def evaluate(self, window: Window) -> Verdict:
+    def find(self, window: Window) -> list[TensorReading] | None:
         readings = [
             reading for reading in window.readings("max") if math.isfinite(reading.value) and reading.value >= 0
         ]
         exact = {reading.worker for reading in readings if reading.tensor.endswith(_DEPTHS)}
         judged = [reading for reading in readings if (reading.worker in exact) == reading.tensor.endswith(_DEPTHS)]
         if not judged:
-            return Undecided("no tree was captured at this step")
-        worst = max(judged, key=_depth)
-        if _depth(worst) > self.depth:
-            return self._fired(worst)
-        return clear_if_complete(window, "trees")
+            return None
+        return [reading for reading in judged if _depth(reading) > self.depth]
 
-    def _fired(self, reading: TensorReading) -> Fired:
+    def finding(self, bad: Sequence[TensorReading]) -> Fired:
+        reading = max(bad, key=_depth)
         depth, is_exact = _depth(reading), reading.tensor.endswith(_DEPTHS)
         return fired(
             f"a tree of this round has a depth of {'' if is_exact else 'at least '}{depth}, more than {self.depth}",

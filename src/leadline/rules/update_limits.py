@@ -25,8 +25,8 @@ _MIN_SCALE: Final = 16.0
 """A smaller scale may be a factor that clipping has by chance."""
 _BEFORE, _AFTER, _CLIPPED = "gradient_norm_before_clipping", "gradient_norm", "gradient_clipped"
 _SCALED: Final = Advice(
-    "{unscale}: {how}, at a scale of {scale}; usually gradients are clipped while they are still "
-    "scaled, and divided by the scale afterwards",
+    "{unscale}: {how}, at a scale of {scale}; usually gradients are clipped while they are still scaled, and divided "
+    "by the scale afterwards",
     "how",
     "scale",
 )

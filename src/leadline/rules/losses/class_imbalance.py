@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 _Key = tuple[str, str, str]
 _IMBALANCED: Final = Advice(
-    "{weighted_loss}, or {sampled_classes}; usually the data are imbalanced by nature, or a filter or "
-    "shuffle lost one class"
+    "{weighted_loss}, or {sampled_classes}; usually the data are imbalanced by nature, or a filter or shuffle lost one "
+    "class"
 )
 _MISPREDICTED: Final = Advice(
-    "inspecting examples of that class and their labels, or a loss weighted by class; usually it is "
-    "rare, mislabelled or hardly different from another, or the training has only just begun"
+    "inspecting examples of that class and their labels, or a loss weighted by class; usually it is rare, mislabelled "
+    "or hardly different from another, or the training has only just begun"
 )
 
 

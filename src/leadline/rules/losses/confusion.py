@@ -23,15 +23,14 @@ _MIN_LABELS = 10
 _PREFERRED = ("eval", "train", "global")
 _Key = tuple[str, str, str]
 _MISSED: Final = Advice(
-    "inspecting examples of class {worst} that are taken for class {other}, or a loss weighted by "
-    "class; usually the two are alike, the class is rare or mislabelled, or the training has only just "
-    "begun",
+    "inspecting examples of class {worst} that are taken for class {other}, or a loss weighted by class; usually the "
+    "two are alike, the class is rare or mislabelled, or the training has only just begun",
     "worst",
     "other",
 )
 _CONFUSED: Final = Advice(
-    "inspecting examples of class {label} that are taken for class {predicted}, or more of them in the "
-    "training set; usually the two are alike, or one class is so frequent that guessing it pays",
+    "inspecting examples of class {label} that are taken for class {predicted}, or more of them in the training set; "
+    "usually the two are alike, or one class is so frequent that guessing it pays",
     "label",
     "predicted",
 )

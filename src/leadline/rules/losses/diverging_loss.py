@@ -46,12 +46,12 @@ _LOWER: Final = 0.9
 """A last quarter of the last half below this share of its median is such a sign, too."""
 _Key = tuple[str, str]
 _TOO_HIGH_RATE: Final = Advice(
-    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is "
-    "too high, so that each update overshoots by a little more than the last one"
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is too high, so "
+    "that each update overshoots by a little more than the last one"
 )
 _UNSCALED_ACCUMULATION: Final = Advice(
-    "each loss divided by the number of backward passes of a step, which is {passes}; usually the "
-    "gradients of all of them are added up, at a learning rate that was chosen for their mean",
+    "each loss divided by the number of backward passes of a step, which is {passes}; usually the gradients of all of "
+    "them are added up, at a learning rate that was chosen for their mean",
     "passes",
 )
 

@@ -11,9 +11,9 @@ from leadline.rules import Advice, TensorNeed, Window
 
 NEED: Final = TensorNeed("gradients", statistics=("abs_mean",), modes=("train",), is_optional=True)
 SUGGESTION: Final = Advice(
-    "ReLU-like activations, normalization layers or residual connections; the gradients become smaller "
-    "from layer to layer on their way back (leadline tensors --collection gradients --statistic "
-    "abs_mean), so that the first layers do not learn"
+    "ReLU-like activations, normalization layers or residual connections; the gradients become smaller from layer to "
+    "layer on their way back (leadline tensors --collection gradients --statistic abs_mean), so that the first layers "
+    "do not learn"
 )
 _SHARE: Final = 1e-4
 """A gradient below this share of the largest one has vanished."""

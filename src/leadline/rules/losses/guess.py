@@ -9,14 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from leadline.records.formatting import significant
-from leadline.records.loss_facts import (
-    ACCUMULATION,
-    BACKWARD_PASSES,
-    FACT_STEPS,
-    IS_SCALED,
-    IS_SUM,
-    IS_WHOLE_LOSS,
-)
+from leadline.records.loss_facts import ACCUMULATION, BACKWARD_PASSES, FACT_STEPS, IS_SCALED, IS_SUM, IS_WHOLE_LOSS
 from leadline.records.names import CHECKS
 from leadline.rules import TensorNeed, TensorReading
 

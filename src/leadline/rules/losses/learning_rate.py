@@ -41,18 +41,18 @@ _MIN_CLEAR_CAPTURES: Final = 3
 """The captures from which on a usual ratio is clear, and not one of the first steps alone."""
 _FADED_ADVICE: Final = Advice("a schedule as long as the training, or {schedule_floor}; usually {short_schedule}")
 _HIGH: Final = Advice(
-    "a learning rate lower by {factor}, or a warm-up over the first few hundred steps; usually the rate "
-    "is too high for this optimizer",
+    "a learning rate lower by {factor}, or a warm-up over the first few hundred steps; usually the rate is too high "
+    "for this optimizer",
     "factor",
 )
 _VANISHED: Final = Advice(
-    "a look at the gradient norms, and a check of the schedule and of weight decay; usually the "
-    "gradients vanish on their way back, or the learning rate is nearly 0"
+    "a look at the gradient norms, and a check of the schedule and of weight decay; usually the gradients vanish on "
+    "their way back, or the learning rate is nearly 0"
 )
 _LOW: Final = Advice(
-    "a learning rate higher by {factor}, or a check of the schedule, of weight decay, and of gradients "
-    "that vanish towards the input (leadline judge --rule vanishing_gradient); usually the rate is too "
-    "low, or the schedule has ended",
+    "a learning rate higher by {factor}, or a check of the schedule, of weight decay, and of gradients that vanish "
+    "towards the input (leadline judge --rule vanishing_gradient); usually the rate is too low, or the schedule has "
+    "ended",
     "factor",
 )
 

@@ -53,13 +53,12 @@ _SUM: Final = (0.5, 2.0)
 """A loss between these multiples of the number of labels, in units of guessing, may be a sum over the batch; one of a
 regression also below, since labels may be small."""
 _START_ADVICE: Final = Advice(
-    "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer "
-    "(or zeros); usually inputs are not scaled, the last layer starts too large, or the loss is not "
-    "averaged"
+    "inputs scaled to a standard deviation of 1, and a smaller initial weight scale of the last layer (or zeros); "
+    "usually inputs are not scaled, the last layer starts too large, or the loss is not averaged"
 )
 _RISE_ADVICE: Final = Advice(
-    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first "
-    "updates are far too large, or the sign of the loss is wrong"
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the first updates are far "
+    "too large, or the sign of the loss is wrong"
 )
 
 

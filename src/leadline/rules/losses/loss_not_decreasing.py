@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 _PREFERRED = ("eval", "train", "global")
 _ADVICE: Final = Advice(
-    "half the learning rate or a schedule, and a larger num_steps to see past the noise; usually the "
-    "rate is too high (late in training: not lowered), or small batches are noisy"
+    "half the learning rate or a schedule, and a larger num_steps to see past the noise; usually the rate is too high "
+    "(late in training: not lowered), or small batches are noisy"
 )
 
 

@@ -25,8 +25,8 @@ _LOWER: Final = 0.9
 _UNDONE_SHARE: Final = 0.1
 """A spike undoes at least this share of what was learned."""
 _ADVICE: Final = Advice(
-    "the last checkpoint before it with half the learning rate, or clip gradients; usually the rate is "
-    "too high, or a batch is an outlier"
+    "the last checkpoint before it with half the learning rate, or clip gradients; usually the rate is too high, or a "
+    "batch is an outlier"
 )
 
 
@@ -128,13 +128,7 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             f"stayed above {significant(bound)} for {counted(len(high), 'step')}",
             reading,
             advice=_ADVICE,
-            evidence={
-                "highest": max(high),
-                "lowest": min(high),
-                "median": usual,
-                "robust_std": spread,
-                "bound": bound,
-            },
+            evidence={"highest": max(high), "lowest": min(high), "median": usual, "robust_std": spread, "bound": bound},
         )
 
 

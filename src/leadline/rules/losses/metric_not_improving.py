@@ -45,13 +45,12 @@ _STICKY: Final = 10.0
 _RARE: Final = 0.75
 """The share of the most frequent label above which an accuracy tells little."""
 _ADVICE: Final = Advice(
-    "overfitting a single batch as a test, and inspecting inputs with their labels; usually labels and "
-    "inputs do not belong together, the learning rate is far off, or gradients do not reach the layers "
-    "that matter"
+    "overfitting a single batch as a test, and inspecting inputs with their labels; usually labels and inputs do not "
+    "belong together, the learning rate is far off, or gradients do not reach the layers that matter"
 )
 _SMALL_UPDATE_ADVICE: Final = Advice(
-    "a higher learning rate: an update changes half of the weights by less than {ratio} of their size, "
-    "and some 0.001 is usual; otherwise overfit a single batch as a test",
+    "a higher learning rate: an update changes half of the weights by less than {ratio} of their size, and some 0.001 "
+    "is usual; otherwise overfit a single batch as a test",
     "ratio",
 )
 

@@ -18,12 +18,12 @@ from leadline.rules.selection import check_selection
 _MODES = ("train", "eval", "global")
 _SUGGESTIONS = {
     False: Advice(
-        "more regularization (dropout, weight_decay, augmentation), or early stopping at the best "
-        "validation loss; usually the model is large for its data, or the two sets differ"
+        "more regularization (dropout, weight_decay, augmentation), or early stopping at the best validation loss; "
+        "usually the model is large for its data, or the two sets differ"
     ),
     True: Advice(
-        "early_stopping_rounds, a smaller max_depth or eta, a larger min_child_weight, subsample below 1; "
-        "usually the trees are deep for so few samples, or the two sets differ"
+        "early_stopping_rounds, a smaller max_depth or eta, a larger min_child_weight, subsample below 1; usually the "
+        "trees are deep for so few samples, or the two sets differ"
     ),
 }
 """For a network, and for a booster."""

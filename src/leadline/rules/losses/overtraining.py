@@ -14,12 +14,12 @@ from leadline.rules.messages import clear_if_complete, fired
 
 _Key = tuple[str, str, Role]
 _TRAINING: Final = Advice(
-    "early stopping with the checkpoint of the best step, or a lower learning rate from here on; "
-    "usually the model has learned what it can at this rate, or single batches are noisy"
+    "early stopping with the checkpoint of the best step, or a lower learning rate from here on; usually the model has "
+    "learned what it can at this rate, or single batches are noisy"
 )
 _VALIDATION: Final = Advice(
-    "early stopping with the checkpoint of the best step, or a lower learning rate from here on; "
-    "usually the model has begun to memorize its training set"
+    "early stopping with the checkpoint of the best step, or a lower learning rate from here on; usually the model has "
+    "begun to memorize its training set"
 )
 
 

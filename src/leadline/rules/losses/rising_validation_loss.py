@@ -48,15 +48,13 @@ _P: Final = 0.05
 _FALL: Final = 0.1
 """The share by which the training loss must have fallen meanwhile, or the error that a metric leaves."""
 _SUGGESTION: Final = Advice(
-    "the checkpoint of step {step}, early stopping on the validation loss, or more regularization "
-    "(dropout, weight_decay, augmentation); usually the model is large for its data, or the two sets "
-    "differ",
+    "the checkpoint of step {step}, early stopping on the validation loss, or more regularization (dropout, "
+    "weight_decay, augmentation); usually the model is large for its data, or the two sets differ",
     "step",
 )
 _SUGGESTION_OF_TREES: Final = Advice(
-    "the model of round {step}, early stopping on this set (if it is on, it watches another one), a "
-    "smaller max_depth or eta, or subsample below 1; usually the trees are deep for so few samples, or "
-    "the two sets differ",
+    "the model of round {step}, early stopping on this set (if it is on, it watches another one), a smaller max_depth "
+    "or eta, or subsample below 1; usually the trees are deep for so few samples, or the two sets differ",
     "step",
 )
 _Key = tuple[str, str]

@@ -21,8 +21,8 @@ from leadline.rules.system.system_rule import (
 )
 
 _ADVICE: Final = Advice(
-    "a batch twice as large (and the learning rate with it), or a smaller machine; usually the batch is "
-    "too small for the GPU"
+    "a batch twice as large (and the learning rate with it), or a smaller machine; usually the batch is too small for "
+    "the GPU"
 )
 
 

@@ -39,8 +39,8 @@ class CPUBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
     metrics: ClassVar[tuple[MetricNeed, ...]] = (CPU, GPU)
     host_metric: ClassVar[MetricNeed] = CPU
     suggestion: ClassVar[Advice] = Advice(
-        "more data loader workers, cheaper or cached preprocessing, or preprocessing on the GPU; usually "
-        "decoding and augmenting on the CPU cannot keep up"
+        "more data loader workers, cheaper or cached preprocessing, or preprocessing on the GPU; usually decoding and "
+        "augmenting on the CPU cannot keep up"
     )
 
     threshold: Percent = 50.0

@@ -11,13 +11,7 @@ from leadline.records.formatting import exact
 from leadline.rules import Advice, Fired, MetricNeed
 from leadline.rules.bounds import NonNegativeInt, Percent, PositiveInt
 from leadline.rules.messages import fired
-from leadline.rules.system.system_rule import (
-    CPU,
-    DeviceMetric,
-    PercentileMemory,
-    PercentileRule,
-    percentile,
-)
+from leadline.rules.system.system_rule import CPU, DeviceMetric, PercentileMemory, PercentileRule, percentile
 
 _FULL: Final = Advice(
     "fewer data loader workers or threads than cores, or more cores; usually too many processes share the cores"

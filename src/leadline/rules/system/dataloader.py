@@ -16,8 +16,8 @@ from leadline.rules.system.system_rule import SCAN_SECONDS
 
 _STEPS: Final = 50
 _ADVICE: Final = Advice(
-    "{loader_workers} that all ranks of a node together have about one worker per core; usually it is "
-    "the default of 0, which loads data in the training process itself"
+    "{loader_workers} that all ranks of a node together have about one worker per core; usually it is the default of "
+    "0, which loads data in the training process itself"
 )
 
 

@@ -13,8 +13,8 @@ from leadline.rules.messages import fired, too_few
 from leadline.rules.system.system_rule import GPU_MEMORY, SystemRule, device_name, without_gpu
 
 _ADVICE: Final = Advice(
-    "{to_number} what is kept from step to step (losses, outputs), {no_graph_in_evaluation}; usually a "
-    "list of tensors {kept_tensors}, or sequences become longer"
+    "{to_number} what is kept from step to step (losses, outputs), {no_graph_in_evaluation}; usually a list of tensors "
+    "{kept_tensors}, or sequences become longer"
 )
 
 

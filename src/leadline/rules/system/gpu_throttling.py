@@ -20,8 +20,8 @@ _MIN_SAMPLES: Final = 50
 
 _Device = tuple[str, str]
 _ADVICE: Final = Advice(
-    "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER on that node, and another node meanwhile; usually "
-    "cooling is blocked or the rack is too warm"
+    "nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER on that node, and another node meanwhile; usually cooling is "
+    "blocked or the rack is too warm"
 )
 
 
@@ -89,12 +89,7 @@ class GPUThrottling(SystemRule, frozen=True, kw_only=True):
             f"{len(latest):,} samples",
             *map(_gpu_name, throttled),
             advice=_ADVICE,
-            evidence={
-                "share": shares[worst],
-                "thermal_share": thermal,
-                "power_share": power,
-                "allowed": self.share,
-            },
+            evidence={"share": shares[worst], "thermal_share": thermal, "power_share": power, "allowed": self.share},
             noun="GPU",
         )
 

@@ -35,8 +35,8 @@ _RESOURCES: Final = {
     NETWORK: "network",
 }
 _SATURATED: Final = Advice(
-    "more of the full resource, or less work for it; usually it is the bottleneck of the training, and "
-    "the others wait for it"
+    "more of the full resource, or less work for it; usually it is the bottleneck of the training, and the others wait "
+    "for it"
 )
 _IDLE: Final = Advice(
     "a larger batch, faster input, or a smaller accelerator; usually the accelerator waits for the rest of the machine"

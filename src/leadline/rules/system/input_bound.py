@@ -25,8 +25,8 @@ the time …"""
 _DELAYED_WHILE_READY: Final = 0.5
 """… and of that in which it wants one."""
 _ADVICE: Final = Advice(
-    "{more_loader_workers}, if processors are free; else cheaper or cached preprocessing; usually "
-    "decoding and augmenting take longer than the step"
+    "{more_loader_workers}, if processors are free; else cheaper or cached preprocessing; usually decoding and "
+    "augmenting take longer than the step"
 )
 
 

@@ -39,8 +39,8 @@ class IOBottleneck(GPUStarvationRule, frozen=True, kw_only=True):
     metrics: ClassVar[tuple[MetricNeed, ...]] = (IOWAIT, GPU)
     host_metric: ClassVar[MetricNeed] = IOWAIT
     suggestion: ClassVar[Advice] = Advice(
-        "a local copy or cache of the data, fewer and larger files, more data loader workers; usually many "
-        "small files are read from a slow disk, or checkpoints are written too often"
+        "a local copy or cache of the data, fewer and larger files, more data loader workers; usually many small files "
+        "are read from a slow disk, or checkpoints are written too often"
     )
 
     threshold: Percent = 50.0

@@ -16,8 +16,8 @@ _BINS: Final = 10
 _BIN_PERCENT: Final = 100.0 / _BINS
 _MIN_SAMPLES: Final = 10
 _ADVICE: Final = Advice(
-    "{one_process_per_gpu}, shards of the same size, stages of the same weight; usually one GPU does "
-    "work that the others hand to it"
+    "{one_process_per_gpu}, shards of the same size, stages of the same weight; usually one GPU does work that the "
+    "others hand to it"
 )
 
 

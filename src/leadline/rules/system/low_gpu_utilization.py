@@ -19,12 +19,12 @@ from leadline.rules.system.system_rule import (
 )
 
 _IDLE: Final = Advice(
-    "a larger batch, or the bottleneck that leadline show names under `where the time went`; usually "
-    "the GPU waits for data, for the host's Python, or for other ranks"
+    "a larger batch, or the bottleneck that leadline show names under `where the time went`; usually the GPU waits for "
+    "data, for the host's Python, or for other ranks"
 )
 _FLUCTUATING: Final = Advice(
-    "prefetching and pinned memory, so that the next batch is ready when a step ends; usually the GPU "
-    "waits between its steps, for data, checkpoints or evaluation on the host"
+    "prefetching and pinned memory, so that the next batch is ready when a step ends; usually the GPU waits between "
+    "its steps, for data, checkpoints or evaluation on the host"
 )
 
 

@@ -11,8 +11,8 @@ from leadline.rules.messages import fired
 
 _MINUTE_NS = 60_000_000_000
 _ADVICE: Final = Advice(
-    "py-spy dump on the training's processes shows what they do; usually data are downloaded or "
-    "unpacked first, or a rank waits for another one that never started"
+    "py-spy dump on the training's processes shows what they do; usually data are downloaded or unpacked first, or a "
+    "rank waits for another one that never started"
 )
 
 

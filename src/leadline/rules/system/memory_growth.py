@@ -30,8 +30,8 @@ _SUSPECTED: Final = 0.25
 
 _Key = tuple[str, str]
 _ADVICE: Final = Advice(
-    "{to_number} what is kept from step to step (losses, outputs), and bounds for caches; usually a "
-    "list of losses {kept_graphs}"
+    "{to_number} what is kept from step to step (losses, outputs), and bounds for caches; usually a list of losses "
+    "{kept_graphs}"
 )
 
 

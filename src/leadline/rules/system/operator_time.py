@@ -25,8 +25,8 @@ _NO_WINDOW: Final = (
     "no detailed profile window was recorded; leadline profile --detailed, or run --profile detailed:at=5"
 )
 _ADVICE: Final = Advice(
-    "another precision, memory layout, batch size or a fused version; usually one layer does most of "
-    "the work, or its inputs grow"
+    "another precision, memory layout, batch size or a fused version; usually one layer does most of the work, or its "
+    "inputs grow"
 )
 
 

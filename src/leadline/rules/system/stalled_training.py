@@ -11,8 +11,8 @@ from leadline.rules.messages import fired
 
 _SECOND_NS = 1_000_000_000
 _ADVICE: Final = Advice(
-    "py-spy dump on the training's processes, then {where_it_hangs}; usually a worker waits for another "
-    "one that has exited, or a data loader for its data"
+    "py-spy dump on the training's processes, then {where_it_hangs}; usually a worker waits for another one that has "
+    "exited, or a data loader for its data"
 )
 
 

@@ -18,8 +18,8 @@ from leadline.rules.system.system_rule import SCAN_SECONDS
 _MAX_STEPS: Final = 10_000
 _MIN_STEPS: Final = 3
 _ADVICE: Final = Advice(
-    "checking what the script does at these steps (checkpoints, evaluation, logging), or gc.freeze(); "
-    "usually something runs every N steps, or data arrive in bursts"
+    "checking what the script does at these steps (checkpoints, evaluation, logging), or gc.freeze(); usually "
+    "something runs every N steps, or data arrive in bursts"
 )
 
 

@@ -167,18 +167,18 @@ class Straggler(Rule, frozen=True, kw_only=True):
 
 _UNSYNCED: Final = tuple(phase for phase in _PHASES if phase != "backward")
 _SUGGESTION: Final = Advice(
-    "checking other processes on that rank's node and device, its clocks and its share of the batch; "
-    "usually the device is throttled or shared, or the rank has more to do"
+    "checking other processes on that rank's node and device, its clocks and its share of the batch; usually the "
+    "device is throttled or shared, or the rank has more to do"
 )
 _SUGGESTIONS: Final = {
     "data": Advice(
-        "checking that rank's data: its disk, its shard, its number of data loader workers; usually its "
-        "loader is slower or its samples are larger"
+        "checking that rank's data: its disk, its shard, its number of data loader workers; usually its loader is "
+        "slower or its samples are larger"
     ),
     "checkpoint": Advice("saving less often, or asynchronously; usually one rank saves for all, and the others wait"),
     OTHER: Advice(
-        "checking what only that rank does between its phases (logging, metrics, evaluation); usually rank "
-        "0 does work that the others do not"
+        "checking what only that rank does between its phases (logging, metrics, evaluation); usually rank 0 does work "
+        "that the others do not"
     ),
 }
 

@@ -16,8 +16,8 @@ from leadline.rules.messages import fired
 from leadline.rules.system.step_times import Step, StepTimes, slow_phase, workers_that_begin
 
 _ADVICE: Final = Advice(
-    "checking what grows with the steps: lists of tensors, logs, caches, the length of the data; "
-    "usually something kept from each step is processed again at the next, or the machine is shared"
+    "checking what grows with the steps: lists of tensors, logs, caches, the length of the data; usually something "
+    "kept from each step is processed again at the next, or the machine is shared"
 )
 
 

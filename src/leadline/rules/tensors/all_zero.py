@@ -20,20 +20,20 @@ _MIN_ELEMENTS: Final = 20
 _FIRST_STEPS: Final = 3
 _OF_PARAMETERS: Final = frozenset({"weights", "biases", "gradients"})
 _GRADIENTS_ADVICE: Final = Advice(
-    "dead_relu and saturated_activation on the layers behind it, or checking whether the loss depends "
-    "on this parameter; usually activations in front are dead, or {cut} or mask cuts off the gradient"
+    "dead_relu and saturated_activation on the layers behind it, or checking whether the loss depends on this "
+    "parameter; usually activations in front are dead, or {cut} or mask cuts off the gradient"
 )
 _WEIGHTS_ADVICE: Final = Advice(
-    "an initialization other than zero ({he_uniform}), or a lower weight decay; usually it was "
-    "initialized with zeros, or decayed to them"
+    "an initialization other than zero ({he_uniform}), or a lower weight decay; usually it was initialized with zeros, "
+    "or decayed to them"
 )
 _FEATURES_ADVICE: Final = Advice(
-    "a training without the feature, or checking whether it varies at all; usually it is constant, "
-    "always missing, or redundant with another feature"
+    "a training without the feature, or checking whether it varies at all; usually it is constant, always missing, or "
+    "redundant with another feature"
 )
 _ADVICE: Final = Advice(
-    "dead_relu on the layer, or inspecting its input (a mask, a scale, a loader that returns zeros); "
-    "usually the units are dead, or the input is empty"
+    "dead_relu on the layer, or inspecting its input (a mask, a scale, a loader that returns zeros); usually the units "
+    "are dead, or the input is empty"
 )
 
 

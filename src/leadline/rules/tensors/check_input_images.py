@@ -26,8 +26,8 @@ _UNIT_AXIS = 1
 _IMAGE_DIMENSIONS = 4
 _Key = tuple[str, str]
 _ADVICE: Final = Advice(
-    "{normalized_images} with the data's own means (for a pretrained model with those it was trained "
-    "with); usually the images are still 0 to 255 or 0 to 1"
+    "{normalized_images} with the data's own means (for a pretrained model with those it was trained with); usually "
+    "the images are still 0 to 255 or 0 to 1"
 )
 
 

@@ -11,8 +11,8 @@ from leadline.rules.messages import and_more, fired
 
 _ALL: Final = f"loss/{CONSECUTIVE_LINEAR}"
 _ADVICE: Final = Advice(
-    "an activation such as ReLU between {one} and {other}, or one layer in place of both; usually an "
-    "activation was forgotten",
+    "an activation such as ReLU between {one} and {other}, or one layer in place of both; usually an activation was "
+    "forgotten",
     "one",
     "other",
 )

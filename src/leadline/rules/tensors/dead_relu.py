@@ -14,8 +14,8 @@ from leadline.rules.selection import check_selection, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
 
 _ADVICE: Final = Advice(
-    "a tenth of the learning rate, or LeakyReLU or GELU in place of ReLU; usually one large step pushed "
-    "the biases far below zero, or the layer's input is not centred"
+    "a tenth of the learning rate, or LeakyReLU or GELU in place of ReLU; usually one large step pushed the biases far "
+    "below zero, or the layer's input is not centred"
 )
 
 

@@ -29,12 +29,12 @@ _EVERY: Final = 10
 _FEW_CALLS: Final = 3
 """Fewer losses without gradients between two updates are a look at the training."""
 _TRAINS_IN_EVAL_MODE: Final = Advice(
-    "{train_mode} at the start of each epoch, or after validation; usually {eval_mode} was called for "
-    "validation and never reverted"
+    "{train_mode} at the start of each epoch, or after validation; usually {eval_mode} was called for validation and "
+    "never reverted"
 )
 _EVALUATED_IN_TRAIN_MODE: Final = Advice(
-    "{eval_mode} before validation and {train_mode} after it; usually {without_gradients} was "
-    "mistaken for evaluation mode"
+    "{eval_mode} before validation and {train_mode} after it; usually {without_gradients} was mistaken for evaluation "
+    "mode"
 )
 
 

@@ -26,8 +26,8 @@ _USUAL: Final = 20
 _NORM: Final = "gradient_norm"
 _BEFORE: Final = "gradient_norm_before_clipping"
 _ADVICE: Final = Advice(
-    "clip gradients ({clip_norm_to} a few times the median), or a tenth of the learning rate; usually "
-    "the rate is too high at this point, or a batch is an outlier"
+    "clip gradients ({clip_norm_to} a few times the median), or a tenth of the learning rate; usually the rate is too "
+    "high at this point, or a batch is an outlier"
 )
 
 

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 _STATISTICS = ("nonfinite_count", "nan_count", "value")
 _GRADIENTS = frozenset({"gradients", "gradient_norms"})
 _LOSSES_ADVICE: Final = Advice(
-    "a tenth of the learning rate, or clip gradients ({clip_norm_to} 1.0); usually the rate is too "
-    "high, or the loss takes a log, square root or quotient of zero"
+    "a tenth of the learning rate, or clip gradients ({clip_norm_to} 1.0); usually the rate is too high, or the loss "
+    "takes a log, square root or quotient of zero"
 )
 _GRADIENTS_ADVICE: Final = Advice(
-    "clip gradients ({clip_norm_to} 1.0), or {wide_precision} in place of plain float16; usually half "
-    "precision overflowed, or the loss had a spike"
+    "clip gradients ({clip_norm_to} 1.0), or {wide_precision} in place of plain float16; usually half precision "
+    "overflowed, or the loss had a spike"
 )
 _ADVICE: Final = Advice(
-    "the last good checkpoint with a lower learning rate, and inspecting the gradients before this "
-    "step; usually an earlier step's non-finite gradient reached it"
+    "the last good checkpoint with a lower learning rate, and inspecting the gradients before this step; usually an "
+    "earlier step's non-finite gradient reached it"
 )
 
 

@@ -12,12 +12,12 @@ from leadline.rules.messages import clear_if_complete, fired, suspected
 from leadline.rules.update_limits import UpdateLimits
 
 _LOW_LIMIT: Final = Advice(
-    "a higher limit (about the median norm before clipping), or half the learning rate; usually the "
-    "limit is far below what the gradients are, or the training is unstable"
+    "a higher limit (about the median norm before clipping), or half the learning rate; usually the limit is far below "
+    "what the gradients are, or the training is unstable"
 )
 _UNLIMITED: Final = Advice(
-    "{clip_gradients}, or a tenth of the learning rate; usually the rate is too high, the loss is a sum "
-    "over the batch, or a batch has an outlier"
+    "{clip_gradients}, or a tenth of the learning rate; usually the rate is too high, the loss is a sum over the "
+    "batch, or a batch has an outlier"
 )
 
 

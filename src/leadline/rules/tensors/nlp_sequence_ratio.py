@@ -18,8 +18,8 @@ from leadline.rules.selection import check_selection, format_number
 _DEFAULT = (".*embedding0_input_0",)
 _EMBEDDINGS = ("embedding_input", "embeddingbag_input")
 _ADVICE: Final = Advice(
-    "{similar_lengths}, or padding only to the longest of the batch; usually every sequence is padded "
-    "to the model's maximum"
+    "{similar_lengths}, or padding only to the longest of the batch; usually every sequence is padded to the model's "
+    "maximum"
 )
 
 

@@ -26,17 +26,17 @@ _LAYER_CAPTURES: Final = 10
 """Captures in a row, for layers that had a gradient before."""
 _ADVICE: Final = {
     "layers": Advice(
-        "looking between these layers and the next for {cuts} or an operation without a gradient (argmax, "
-        "round, sign), and dead_relu on them; usually the graph is cut there, or the units are dead"
+        "looking between these layers and the next for {cuts} or an operation without a gradient (argmax, round, "
+        "sign), and dead_relu on them; usually the graph is cut there, or the units are dead"
     ),
     "loss": Advice(
-        "checking that the loss depends on the output (a softmax over one unit is always 1, an empty mask "
-        "selects nothing); usually output and loss do not fit each other"
+        "checking that the loss depends on the output (a softmax over one unit is always 1, an empty mask selects "
+        "nothing); usually output and loss do not fit each other"
     ),
     "all": Advice(
-        "looking between the model's output and the loss for {cuts_of_values}, or an operation without a "
-        "gradient (argmax, round, sign); usually the graph is cut there, the last activation is saturated, "
-        "or the optimizer holds parameters of another model"
+        "looking between the model's output and the loss for {cuts_of_values}, or an operation without a gradient "
+        "(argmax, round, sign); usually the graph is cut there, the last activation is saturated, or the optimizer "
+        "holds parameters of another model"
     ),
 }
 """What to try, by the kind of the break."""

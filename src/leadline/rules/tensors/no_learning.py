@@ -26,20 +26,20 @@ _CONVERGED: Final = 1e-3
 """A gradient or learning rate below this share of its largest so far is one at the end of a training."""
 _UNFREEZE: Final = Advice("{unfreeze}; usually the whole model was frozen in place of the part that was trained before")
 _END_OF_SCHEDULE: Final = Advice(
-    "checking the length and last value of the scheduler, or {schedule_floor}; usually the schedule "
-    "ends before the training"
+    "checking the length and last value of the scheduler, or {schedule_floor}; usually the schedule ends before the "
+    "training"
 )
 _WITHOUT_OPTIMIZER: Final = Advice(
-    "{parameters_to_optimizer} after the model is complete, or {freeze} for frozen layers; usually a "
-    "layer was created or replaced after the optimizer"
+    "{parameters_to_optimizer} after the model is complete, or {freeze} for frozen layers; usually a layer was created "
+    "or replaced after the optimizer"
 )
 _LOST_UPDATES: Final = Advice(
-    "a ten times higher learning rate, or float32 copies of half precision weights; usually updates are "
-    "lost to rounding, its learning rate is 0, or something writes old values back after each step"
+    "a ten times higher learning rate, or float32 copies of half precision weights; usually updates are lost to "
+    "rounding, its learning rate is 0, or something writes old values back after each step"
 )
 _LOST_UPDATES_OF_ONE: Final = Advice(
-    "a look at the learning rate of its parameter group, and float32 copies if it is of half precision; "
-    "usually its updates are lost to rounding, or something writes old values back after each step"
+    "a look at the learning rate of its parameter group, and float32 copies if it is of half precision; usually its "
+    "updates are lost to rounding, or something writes old values back after each step"
 )
 
 
@@ -230,22 +230,13 @@ class NoLearning(Rule, frozen=True, kw_only=True):
                 f"{names[0].removesuffix(_FROZEN)}: none of its parameters is trainable, so that no step changes it",
                 _UNFREEZE,
             ),
-            "rate": (
-                f"every learning rate is 0 {streak.steps}",
-                _END_OF_SCHEDULE,
-            ),
+            "rate": (f"every learning rate is 0 {streak.steps}", _END_OF_SCHEDULE),
             "outside": (
                 f"{names[0].removesuffix(_UNMANAGED)}{more}: gradients {streak.steps}, but no optimizer holds it",
                 _WITHOUT_OPTIMIZER,
             ),
-            "still": (
-                still,
-                _LOST_UPDATES,
-            ),
-            "still_alone": (
-                f"{still}, while others change",
-                _LOST_UPDATES_OF_ONE,
-            ),
+            "still": (still, _LOST_UPDATES),
+            "still_alone": (f"{still}, while others change", _LOST_UPDATES_OF_ONE),
         }[kind]
         return fired(
             message,

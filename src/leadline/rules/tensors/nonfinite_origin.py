@@ -25,47 +25,45 @@ _GREW: Final = 10.0
 _FIRST: Final = 20
 _LATEST: Final = 3
 _RATE_ADVICE: Final = Advice(
-    "a tenth of the learning rate, a warm-up over the first few hundred steps, or clip gradients "
-    "({clip_norm_to} 1.0), from the last checkpoint before the growth; usually the updates are too "
-    "large, so that values grow until they overflow"
+    "a tenth of the learning rate, a warm-up over the first few hundred steps, or clip gradients ({clip_norm_to} 1.0), "
+    "from the last checkpoint before the growth; usually the updates are too large, so that values grow until they "
+    "overflow"
 )
 _EARLIER_ADVICE: Final = Advice(
-    "the last checkpoint before this step, and the same command with --on "
-    "exploding_tensor=stop_training, which captures every step and finds the origin; usually an earlier "
-    "gradient was not finite while its loss was"
+    "the last checkpoint before this step, and the same command with --on exploding_tensor=stop_training, which "
+    "captures every step and finds the origin; usually an earlier gradient was not finite while its loss was"
 )
 _BATCH_ADVICE: Final = Advice(
-    "nan_to_num or a filter where the data are read, and inspecting this batch; usually missing values, "
-    "or a normalization by a standard deviation of zero"
+    "nan_to_num or a filter where the data are read, and inspecting this batch; usually missing values, or a "
+    "normalization by a standard deviation of zero"
 )
 _OVERFLOW_ADVICE: Final = Advice(
-    "the sizes of this module's weights and inputs (leadline tensors --statistic abs_max): their sums "
-    "are beyond the range of {dtype}; usually half precision overflowed there (float32 for this "
-    "module), or the learning rate is so high that weights have grown without bound",
+    "the sizes of this module's weights and inputs (leadline tensors --statistic abs_max): their sums are beyond the "
+    "range of {dtype}; usually half precision overflowed there (float32 for this module), or the learning rate is so "
+    "high that weights have grown without bound",
     "dtype",
 )
 _MODULE_ADVICE: Final = Advice(
-    "checking what this module divides by or takes the log of, or float32 for this module; usually half "
-    "precision overflowed there, or a division by zero"
+    "checking what this module divides by or takes the log of, or float32 for this module; usually half precision "
+    "overflowed there, or a division by zero"
 )
 _BETWEEN_ADVICE: Final = Advice(
-    "checking what the model computes before this module, with an epsilon in quotients and logs; "
-    "usually a division, log or power written outside of modules"
+    "checking what the model computes before this module, with an epsilon in quotients and logs; usually a division, "
+    "log or power written outside of modules"
 )
 _LOSS_ADVICE: Final = Advice(
-    "checking what the loss computes: a log, square root or quotient needs an epsilon; usually it takes "
-    "one of them of zero"
+    "checking what the loss computes: a log, square root or quotient needs an epsilon; usually it takes one of them of "
+    "zero"
 )
 _UNKNOWN_ADVICE: Final = Advice(
-    "the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, "
-    "which names the module or the batch, and inspecting this batch; usually a division by zero, the "
-    "log of zero or NaN in the batch",
+    "the same command with --capture layers:every=1,start={start} --on nonfinite_origin=stop_training, which names "
+    "the module or the batch, and inspecting this batch; usually a division by zero, the log of zero or NaN in the "
+    "batch",
     "start",
 )
 _BACKWARD_ADVICE: Final = Advice(
-    "an epsilon inside square roots, norms and logs behind this parameter, or clip gradients "
-    "({clip_norm_to} 1.0); usually a function was differentiated where its slope is infinite, or half "
-    "precision overflowed"
+    "an epsilon inside square roots, norms and logs behind this parameter, or clip gradients ({clip_norm_to} 1.0); "
+    "usually a function was differentiated where its slope is infinite, or half precision overflowed"
 )
 
 
@@ -264,10 +262,7 @@ def _from_forward_pass(first: TensorReading) -> _Origin:
     module, _, side = first.tensor.rpartition("_")[0].rpartition("_")
     if "inputs" in first.collections:
         return _Origin(
-            first,
-            "batch",
-            f"from batch {first.mode_step}: {_share(first)} in {first.tensor}",
-            _BATCH_ADVICE,
+            first, "batch", f"from batch {first.mode_step}: {_share(first)} in {first.tensor}", _BATCH_ADVICE
         )
     if side == "output" and _adds_products(first):
         return _Origin(
@@ -295,10 +290,7 @@ def _from_loss(loss: TensorReading, window: Window) -> _Origin:
     number = "NaN" if math.isnan(loss.value) else "infinite"
     if any(_precedes_loss(reading) for reading in window.readings("nonfinite_count")):
         return _Origin(
-            loss,
-            "loss",
-            f"{loss.tensor} is {number}; no tensor captured before it was non-finite",
-            _LOSS_ADVICE,
+            loss, "loss", f"{loss.tensor} is {number}; no tensor captured before it was non-finite", _LOSS_ADVICE
         )
     start = max(window.step - _STEPS_BEFORE, 0)
     return _Origin(

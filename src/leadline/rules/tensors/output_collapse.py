@@ -24,8 +24,8 @@ from leadline.rules.messages import fired, suspected
 
 _EVERY: Final = 50
 _ADVICE: Final = Advice(
-    "a lower learning rate, and dead_relu on the layers before; usually the activations died after too "
-    "large a step, or the input does not reach the output"
+    "a lower learning rate, and dead_relu on the layers before; usually the activations died after too large a step, "
+    "or the input does not reach the output"
 )
 
 

@@ -28,16 +28,16 @@ _NARROW: Final = 1e-6
 _RISE: Final = 2.0
 """A loss that has risen by less may be noise of single batches."""
 _ACTIVATIONS_ADVICE: Final = Advice(
-    "{he_normal} weights in front of ReLU ({xavier_normal} for tanh and sigmoid), or a normalization "
-    "layer; usually the scale of the weights does not fit the layers' widths"
+    "{he_normal} weights in front of ReLU ({xavier_normal} for tanh and sigmoid), or a normalization layer; usually "
+    "the scale of the weights does not fit the layers' widths"
 )
 _GRADIENTS_ADVICE: Final = Advice(
-    "a larger scale of the initial weights, or a normalization layer in front of it; usually the signal "
-    "fades on its way through the layers"
+    "a larger scale of the initial weights, or a normalization layer in front of it; usually the signal fades on its "
+    "way through the layers"
 )
 _LOSSES_ADVICE: Final = Advice(
-    "the framework's own initialization, or a lower learning rate; usually the first updates are too "
-    "large for the scale of the weights"
+    "the framework's own initialization, or a lower learning rate; usually the first updates are too large for the "
+    "scale of the weights"
 )
 
 
@@ -170,12 +170,7 @@ class PoorWeightInitialization(Rule, frozen=True, kw_only=True):
                 large,
                 small,
                 advice=_ACTIVATIONS_ADVICE,
-                evidence={
-                    "largest": large.value,
-                    "smallest": small.value,
-                    "ratio": ratio,
-                    "threshold": self.threshold,
-                },
+                evidence={"largest": large.value, "smallest": small.value, "ratio": ratio, "threshold": self.threshold},
                 worker=worker,
             )
         return None

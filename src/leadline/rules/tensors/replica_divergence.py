@@ -13,9 +13,9 @@ _REPLICAS: Final = "/replicas"
 _EVERY: Final = 10
 _SHARDED: Final = 1.0
 _ADVICE: Final = Advice(
-    "checking what one rank does alone (loading a checkpoint, clipping, skipping a step), or "
-    "broadcasting the weights from rank 0 to see whether it recurs; usually a branch on the rank "
-    "changes weights or gradients, or a parameter is not in the wrapped model"
+    "checking what one rank does alone (loading a checkpoint, clipping, skipping a step), or broadcasting the weights "
+    "from rank 0 to see whether it recurs; usually a branch on the rank changes weights or gradients, or a parameter "
+    "is not in the wrapped model"
 )
 
 

@@ -16,8 +16,8 @@ from leadline.rules.selection import check_selection, format_number, select
 from leadline.rules.tensors.unit_percentages import unit_percentages
 
 _ADVICE: Final = Advice(
-    "a normalization layer in front of it, or smaller initial weights ({xavier_uniform}); usually its "
-    "input is not normalized, or the learning rate is too high"
+    "a normalization layer in front of it, or smaller initial weights ({xavier_uniform}); usually its input is not "
+    "normalized, or the learning rate is too high"
 )
 
 

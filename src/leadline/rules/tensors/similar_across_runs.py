@@ -16,13 +16,12 @@ from leadline.rules.selection import check_selection, select
 _COMPARED = ("value", "mean", "l2", "min", "max")
 _EXACT = ("value", "checksum")
 _DIFFERENT: Final = Advice(
-    "leadline judge with a smaller rtol to find the first step and tensor that differ, or the same "
-    "seed, data order and deterministic algorithms in both; usually a seed, a version or the data "
-    "differ"
+    "leadline judge with a smaller rtol to find the first step and tensor that differ, or the same seed, data order "
+    "and deterministic algorithms in both; usually a seed, a version or the data differ"
 )
 _SIMILAR: Final = Advice(
-    "another seed, or checking whether the intended change reaches the model; usually both were started "
-    "from the same configuration or checkpoint"
+    "another seed, or checking whether the intended change reaches the model; usually both were started from the same "
+    "configuration or checkpoint"
 )
 
 

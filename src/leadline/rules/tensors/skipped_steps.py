@@ -17,8 +17,8 @@ from leadline.rules.messages import fired, too_few
 _SCALE: Final = r"(^|/)scale$"
 _WARM_UP: Final = "no training step without a skip yet"
 _ADVICE: Final = Advice(
-    "bfloat16 in place of float16 (it needs no scaler), or a lower learning rate; usually gradients "
-    "overflow half precision, or the loss itself is not finite"
+    "bfloat16 in place of float16 (it needs no scaler), or a lower learning rate; usually gradients overflow half "
+    "precision, or the loss itself is not finite"
 )
 
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 _Variance = NonNegativeFloat | None
 _TOO_LARGE: Final = Advice(
-    "a normalization layer in front of it, or an initialization scaled to the layer ({he_normal}, "
-    "{xavier_normal}); usually weights start too large, or the input is not normalized"
+    "a normalization layer in front of it, or an initialization scaled to the layer ({he_normal}, {xavier_normal}); "
+    "usually weights start too large, or the input is not normalized"
 )
 _TOO_SMALL: Final = Advice(
-    "inspecting the input of the layer (constant features, padding), or a larger initial weight scale; "
-    "usually activations are saturated or dead, or the outputs have collapsed"
+    "inspecting the input of the layer (constant features, padding), or a larger initial weight scale; usually "
+    "activations are saturated or dead, or the outputs have collapsed"
 )
 
 
@@ -105,8 +105,8 @@ class TensorVariance(TensorRule[TensorReading], frozen=True, kw_only=True):
 
 
 _BOOSTER_SUGGESTION = Advice(
-    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an "
-    "unexpected scale, or the model has hardly begun to distinguish samples"
+    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an unexpected "
+    "scale, or the model has hardly begun to distinguish samples"
 )
 
 

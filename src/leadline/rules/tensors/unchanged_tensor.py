@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from leadline.reader.window import Earlier
 
 _PARAMETER_ADVICE: Final = Advice(
-    "checking that the optimizer holds this parameter and {is_trained}, or a higher learning rate; "
-    "usually it is frozen, built after the optimizer, or its gradient is zero"
+    "checking that the optimizer holds this parameter and {is_trained}, or a higher learning rate; usually it is "
+    "frozen, built after the optimizer, or its gradient is zero"
 )
 _BOOSTER_ADVICE: Final = Advice(
-    "early_stopping_rounds, or a lower {min_gain} and min_child_weight; usually the trees find nothing "
-    "more to split (labels are equal in every round, which is normal)"
+    "early_stopping_rounds, or a lower {min_gain} and min_child_weight; usually the trees find nothing more to split "
+    "(labels are equal in every round, which is normal)"
 )
 _ADVICE: Final = Advice(
-    "checking that the loader shuffles and the layer is called, and that no seed is set within the "
-    "loop; usually every batch is the same, or this part of the model is unused"
+    "checking that the loader shuffles and the layer is called, and that no seed is set within the loop; usually every "
+    "batch is the same, or this part of the model is unused"
 )
 
 

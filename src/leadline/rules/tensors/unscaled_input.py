@@ -60,13 +60,13 @@ _NEAR: Final = 10.0
 _Key = tuple[str, str]
 _Detail = tuple[str, dict[str, float]]
 _LABELS_ADVICE: Final = Advice(
-    "subtract the labels' mean and divide by their standard deviation, and undo both for predictions; "
-    "usually they are in raw units"
+    "subtract the labels' mean and divide by their standard deviation, and undo both for predictions; usually they are "
+    "in raw units"
 )
 _DIVIDED_ADVICE: Final = Advice("checking how the data are read; usually whole numbers were divided and rounded down")
 _ADVICE: Final = Advice(
-    "subtract each feature's mean and divide by its standard deviation (of the training data), or "
-    "{batch_norm} as the first layer; usually the model gets values in raw units"
+    "subtract each feature's mean and divide by its standard deviation (of the training data), or {batch_norm} as the "
+    "first layer; usually the model gets values in raw units"
 )
 
 
@@ -268,10 +268,7 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             return (
                 f"standard deviation {significant(std)} is outside [{significant(1 / self.scale)}, "
                 f"{exact(self.scale)}]",
-                {
-                    "std": std,
-                    "threshold": self.scale,
-                },
+                {"std": std, "threshold": self.scale},
             )
         return None
 

@@ -12,8 +12,8 @@ from leadline.rules.messages import and_more, clear_if_complete, fired
 from leadline.rules.streak import Streak
 
 _ADVICE: Final = Advice(
-    "checking whether {forward} calls this layer, or {freeze} if it is not meant to; usually a layer is "
-    "created but not called, or its output is detached"
+    "checking whether {forward} calls this layer, or {freeze} if it is not meant to; usually a layer is created but "
+    "not called, or its output is detached"
 )
 
 

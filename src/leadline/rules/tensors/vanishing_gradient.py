@@ -15,8 +15,8 @@ _MIN_ELEMENTS: Final = 20
 _SHARE: Final = 1e-3
 """A gradient that is not below this share of the largest one is as small as all others: the training has converged."""
 _ADVICE: Final = Advice(
-    "ReLU-like activations or a normalization layer before them, or a larger initial weight scale; "
-    "usually activations are saturated, or a deep stack lacks normalization or residual connections"
+    "ReLU-like activations or a normalization layer before them, or a larger initial weight scale; usually activations "
+    "are saturated, or a deep stack lacks normalization or residual connections"
 )
 
 

@@ -26,8 +26,8 @@ _MAX_VALUES: Final = {
 """The largest number of each data type."""
 _EVERY: Final = 500
 _ADVICE: Final = Advice(
-    "weight decay (AdamW, 0.01 to 0.1) or a lower learning rate, from an earlier checkpoint; usually "
-    "the rate is too high, or the weights are not regularized"
+    "weight decay (AdamW, 0.01 to 0.1) or a lower learning rate, from an earlier checkpoint; usually the rate is too "
+    "high, or the weights are not regularized"
 )
 
 

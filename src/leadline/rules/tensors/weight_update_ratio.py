@@ -15,12 +15,12 @@ from leadline.rules.selection import select
 
 _COLLECTIONS = ("weights", "biases")
 _LARGE: Final = Advice(
-    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is "
-    "too high, or the weights start too small"
+    "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is too high, or the "
+    "weights start too small"
 )
 _SMALL: Final = Advice(
-    "a ten times higher learning rate, or checking that the optimizer holds this parameter; usually the "
-    "rate is too low, the gradient has vanished, or nothing trains it"
+    "a ten times higher learning rate, or checking that the optimizer holds this parameter; usually the rate is too "
+    "low, the gradient has vanished, or nothing trains it"
 )
 
 

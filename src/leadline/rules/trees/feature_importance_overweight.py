@@ -16,8 +16,8 @@ from leadline.rules.selection import check_selection
 _KIND: Final = re.compile(r"(?:^|/)feature_importance/([^/]+)/(.+)$", re.DOTALL)
 _MAX_NAMED: Final = 5
 _ADVICE: Final = Advice(
-    "a training without {feature} for comparison, or colsample_bytree below 1; usually the feature is "
-    "known only after the label, or it identifies the sample",
+    "a training without {feature} for comparison, or colsample_bytree below 1; usually the feature is known only "
+    "after the label, or it identifies the sample",
     "feature",
 )
 

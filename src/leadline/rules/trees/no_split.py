@@ -18,13 +18,13 @@ _GAIN: Final = re.compile(r"(?:^|/)feature_importance/gain/")
 """Linear boosters have coefficients for weights, and no gain."""
 _SUGGESTIONS: Final = {
     "weight": Advice(
-        "a smaller min_child_weight or {min_gain}, or a larger scale of labels and sample weights; usually "
-        "each side of a split has less than min_child_weight, a sum of hessians (at most 1/4 a sample for a"
-        " logistic loss, less with small sample weights), or no split gains as much as gamma asks"
+        "a smaller min_child_weight or {min_gain}, or a larger scale of labels and sample weights; usually each side "
+        "of a split has less than min_child_weight, a sum of hessians (at most 1/4 a sample for a logistic loss, less "
+        "with small sample weights), or no split gains as much as gamma asks"
     ),
     "split": Advice(
-        "a smaller min_data_in_leaf, min_sum_hessian_in_leaf or min_gain_to_split; usually the data are few"
-        " for the 20 samples that a leaf needs by default, or labels or sample weights have a small scale"
+        "a smaller min_data_in_leaf, min_sum_hessian_in_leaf or min_gain_to_split; usually the data are few for the 20 "
+        "samples that a leaf needs by default, or labels or sample weights have a small scale"
     ),
 }
 

@@ -13,8 +13,8 @@ from leadline.rules.messages import fired
 _DEPTHS: Final = "trees/Depth"
 _NODES: Final = "trees/Node"
 _ADVICE: Final = Advice(
-    "max_depth={depth}, or a larger min_child_weight or {min_gain}; usually max_depth was raised (or "
-    "left at 6) for a small data set",
+    "max_depth={depth}, or a larger min_child_weight or {min_gain}; usually max_depth was raised (or left at 6) for a "
+    "small data set",
     "depth",
 )
 

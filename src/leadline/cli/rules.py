@@ -18,7 +18,7 @@ from leadline.config.options import format_value
 from leadline.errors import ConfigurationError
 from leadline.rules import registry
 from leadline.rules.documentation import Documentation, ParameterDoc, document
-from leadline.rules.groups import grouped_rules
+from leadline.rules.registry import grouped_rules
 
 _MAX_WIDTH: Final = 100
 _INDENT: Final = "  "

@@ -1,4 +1,4 @@
-"""The built-in rules, and lookup of rules by name."""
+"""The built-in rules by group, and lookup of rules by name."""
 
 from __future__ import annotations
 
@@ -8,75 +8,101 @@ from leadline.config.class_registry import ClassRegistry
 from leadline.config.class_registry import is_custom as is_custom
 from leadline.rules.rule import Rule
 
-BUILT_IN: Final = {
-    "all_zero": "leadline.rules.tensors.all_zero:AllZero",
-    "batch_size": "leadline.rules.system.batch_size:BatchSize",
-    "check_input_images": "leadline.rules.tensors.check_input_images:CheckInputImages",
-    "class_imbalance": "leadline.rules.losses.class_imbalance:ClassImbalance",
-    "closing_remarks": "leadline.rules.losses.closing_remarks:ClosingRemarks",
-    "confusion": "leadline.rules.losses.confusion:Confusion",
-    "consecutive_linear": "leadline.rules.tensors.consecutive_linear:ConsecutiveLinear",
-    "cpu_bottleneck": "leadline.rules.system.cpu_bottleneck:CPUBottleneck",
-    "cpu_utilization": "leadline.rules.system.cpu_utilization:CPUUtilization",
-    "create_xgboost_report": "leadline.rules.trees.create_xgboost_report:CreateXgboostReport",
-    "dataloader": "leadline.rules.system.dataloader:Dataloader",
-    "dead_relu": "leadline.rules.tensors.dead_relu:DeadRelu",
-    "diverging_loss": "leadline.rules.losses.diverging_loss:DivergingLoss",
-    "eval_in_train_mode": "leadline.rules.tensors.eval_in_train_mode:EvalInTrainMode",
-    "exploding_gradient": "leadline.rules.tensors.exploding_gradient:ExplodingGradient",
-    "exploding_tensor": "leadline.rules.tensors.exploding_tensor:ExplodingTensor",
-    "feature_importance_overweight": "leadline.rules.trees.feature_importance_overweight:FeatureImportanceOverweight",
-    "gpu_memory_increase": "leadline.rules.system.gpu_memory_increase:GPUMemoryIncrease",
-    "gpu_throttling": "leadline.rules.system.gpu_throttling:GPUThrottling",
-    "gradient_clipping": "leadline.rules.tensors.gradient_clipping:GradientClipping",
-    "hardware_utilization": "leadline.rules.system.hardware_utilization:HardwareUtilization",
-    "identical_units": "leadline.rules.tensors.identical_units:IdenticalUnits",
-    "input_bound": "leadline.rules.system.input_bound:InputBound",
-    "io_bottleneck": "leadline.rules.system.io_bottleneck:IOBottleneck",
-    "learning_rate": "leadline.rules.losses.learning_rate:LearningRate",
-    "load_balancing": "leadline.rules.system.load_balancing:LoadBalancing",
-    "loss_at_start": "leadline.rules.losses.loss_at_start:LossAtStart",
-    "loss_choice": "leadline.rules.losses.loss_choice:LossChoice",
-    "loss_input": "leadline.rules.losses.loss_input:LossInput",
-    "loss_not_decreasing": "leadline.rules.losses.loss_not_decreasing:LossNotDecreasing",
-    "loss_spike": "leadline.rules.losses.loss_spike:LossSpike",
-    "low_gpu_utilization": "leadline.rules.system.low_gpu_utilization:LowGPUUtilization",
-    "max_initialization_time": "leadline.rules.system.max_initialization_time:MaxInitializationTime",
-    "memory_growth": "leadline.rules.system.memory_growth:MemoryGrowth",
-    "metric_not_improving": "leadline.rules.losses.metric_not_improving:MetricNotImproving",
-    "missing_zero_grad": "leadline.rules.tensors.missing_zero_grad:MissingZeroGrad",
-    "nlp_sequence_ratio": "leadline.rules.tensors.nlp_sequence_ratio:NLPSequenceRatio",
-    "no_gradient": "leadline.rules.tensors.no_gradient:NoGradient",
-    "no_learning": "leadline.rules.tensors.no_learning:NoLearning",
-    "no_split": "leadline.rules.trees.no_split:NoSplit",
-    "nonfinite_origin": "leadline.rules.tensors.nonfinite_origin:NonfiniteOrigin",
-    "operator_time": "leadline.rules.system.operator_time:OperatorTime",
-    "output_collapse": "leadline.rules.tensors.output_collapse:OutputCollapse",
-    "overall_framework_metrics": "leadline.rules.system.overall_framework_metrics:OverallFrameworkMetrics",
-    "overall_system_usage": "leadline.rules.system.overall_system_usage:OverallSystemUsage",
-    "overfit": "leadline.rules.losses.overfit:Overfit",
-    "overtraining": "leadline.rules.losses.overtraining:Overtraining",
-    "poor_weight_initialization": "leadline.rules.tensors.poor_weight_initialization:PoorWeightInitialization",
-    "profiler_report": "leadline.rules.system.profiler_report:ProfilerReport",
-    "replica_divergence": "leadline.rules.tensors.replica_divergence:ReplicaDivergence",
-    "rising_validation_loss": "leadline.rules.losses.rising_validation_loss:RisingValidationLoss",
-    "saturated_activation": "leadline.rules.tensors.saturated_activation:SaturatedActivation",
-    "similar_across_runs": "leadline.rules.tensors.similar_across_runs:SimilarAcrossRuns",
-    "skipped_steps": "leadline.rules.tensors.skipped_steps:SkippedSteps",
-    "sorted_batches": "leadline.rules.losses.sorted_batches:SortedBatches",
-    "stalled_training": "leadline.rules.system.stalled_training:StalledTraining",
-    "step_outlier": "leadline.rules.system.step_outlier:StepOutlier",
-    "straggler": "leadline.rules.system.straggler:Straggler",
-    "tensor_variance": "leadline.rules.tensors.tensor_variance:TensorVariance",
-    "throughput_regression": "leadline.rules.system.throughput_regression:ThroughputRegression",
-    "tree_depth": "leadline.rules.trees.tree_depth:TreeDepth",
-    "unchanged_tensor": "leadline.rules.tensors.unchanged_tensor:UnchangedTensor",
-    "unscaled_input": "leadline.rules.tensors.unscaled_input:UnscaledInput",
-    "unused_parameter": "leadline.rules.tensors.unused_parameter:UnusedParameter",
-    "vanishing_gradient": "leadline.rules.tensors.vanishing_gradient:VanishingGradient",
-    "weight_saturation": "leadline.rules.tensors.weight_saturation:WeightSaturation",
-    "weight_update_ratio": "leadline.rules.tensors.weight_update_ratio:WeightUpdateRatio",
+_TABLE: Final = {
+    "Gradients and weights": {
+        "exploding_tensor": "tensors:ExplodingTensor",
+        "nonfinite_origin": "tensors:NonfiniteOrigin",
+        "exploding_gradient": "tensors:ExplodingGradient",
+        "vanishing_gradient": "tensors:VanishingGradient",
+        "no_gradient": "tensors:NoGradient",
+        "no_learning": "tensors:NoLearning",
+        "missing_zero_grad": "tensors:MissingZeroGrad",
+        "unused_parameter": "tensors:UnusedParameter",
+        "skipped_steps": "tensors:SkippedSteps",
+        "gradient_clipping": "tensors:GradientClipping",
+        "learning_rate": "losses:LearningRate",
+        "weight_update_ratio": "tensors:WeightUpdateRatio",
+        "weight_saturation": "tensors:WeightSaturation",
+        "poor_weight_initialization": "tensors:PoorWeightInitialization",
+        "unchanged_tensor": "tensors:UnchangedTensor",
+        "tensor_variance": "tensors:TensorVariance",
+        "all_zero": "tensors:AllZero",
+        "replica_divergence": "tensors:ReplicaDivergence",
+        "similar_across_runs": "tensors:SimilarAcrossRuns",
+    },
+    "Layers": {
+        "consecutive_linear": "tensors:ConsecutiveLinear",
+        "identical_units": "tensors:IdenticalUnits",
+        "dead_relu": "tensors:DeadRelu",
+        "saturated_activation": "tensors:SaturatedActivation",
+        "output_collapse": "tensors:OutputCollapse",
+        "eval_in_train_mode": "tensors:EvalInTrainMode",
+    },
+    "Losses and metrics": {
+        "loss_at_start": "losses:LossAtStart",
+        "loss_spike": "losses:LossSpike",
+        "diverging_loss": "losses:DivergingLoss",
+        "loss_not_decreasing": "losses:LossNotDecreasing",
+        "loss_input": "losses:LossInput",
+        "loss_choice": "losses:LossChoice",
+        "metric_not_improving": "losses:MetricNotImproving",
+        "rising_validation_loss": "losses:RisingValidationLoss",
+        "overfit": "losses:Overfit",
+        "overtraining": "losses:Overtraining",
+        "confusion": "losses:Confusion",
+        "closing_remarks": "losses:ClosingRemarks",
+    },
+    "Data": {
+        "unscaled_input": "tensors:UnscaledInput",
+        "sorted_batches": "losses:SortedBatches",
+        "check_input_images": "tensors:CheckInputImages",
+        "class_imbalance": "losses:ClassImbalance",
+        "nlp_sequence_ratio": "tensors:NLPSequenceRatio",
+    },
+    "Speed": {
+        "stalled_training": "system:StalledTraining",
+        "input_bound": "system:InputBound",
+        "straggler": "system:Straggler",
+        "dataloader": "system:Dataloader",
+        "operator_time": "system:OperatorTime",
+        "step_outlier": "system:StepOutlier",
+        "throughput_regression": "system:ThroughputRegression",
+        "max_initialization_time": "system:MaxInitializationTime",
+        "overall_framework_metrics": "system:OverallFrameworkMetrics",
+    },
+    "Hardware": {
+        "memory_growth": "system:MemoryGrowth",
+        "gpu_throttling": "system:GPUThrottling",
+        "low_gpu_utilization": "system:LowGPUUtilization",
+        "gpu_memory_increase": "system:GPUMemoryIncrease",
+        "load_balancing": "system:LoadBalancing",
+        "batch_size": "system:BatchSize",
+        "cpu_bottleneck": "system:CPUBottleneck",
+        "cpu_utilization": "system:CPUUtilization",
+        "io_bottleneck": "system:IOBottleneck",
+        "hardware_utilization": "system:HardwareUtilization",
+        "overall_system_usage": "system:OverallSystemUsage",
+        "profiler_report": "system:ProfilerReport",
+    },
+    "Boosted trees": {
+        "no_split": "trees:NoSplit",
+        "tree_depth": "trees:TreeDepth",
+        "feature_importance_overweight": "trees:FeatureImportanceOverweight",
+        "create_xgboost_report": "trees:CreateXgboostReport",
+    },
 }
+"""The folder and the class of every built-in rule, by the title of its group."""
+BUILT_IN: Final = dict(
+    sorted(
+        (name, f"leadline.rules.{place.replace(':', f'.{name}:')}")
+        for rules in _TABLE.values()
+        for name, place in rules.items()
+    )
+)
+GROUPS: Final = {title: tuple(rules) for title, rules in _TABLE.items()}
+"""The names of the built-in rules by the title of their group; the most important ones come first."""
+INSTALLED: Final = "Installed packages"
+"""The group of the rules that plugins register."""
 AMAZON: Final = {
     "AllZero": "all_zero",
     "BatchSize": "batch_size",
@@ -156,3 +182,9 @@ REGISTRY: Final = ClassRegistry("rule", Rule, BUILT_IN, AMAZON, hint="leadline r
 canonical = REGISTRY.canonical
 rule_names = REGISTRY.names
 find_rule = REGISTRY.find
+
+
+def grouped_rules() -> dict[str, tuple[str, ...]]:
+    """Return the names of all rules by the title of their group, with those of installed packages last."""
+    others = tuple(name for name in rule_names() if name not in BUILT_IN)
+    return {**GROUPS, INSTALLED: others} if others else dict(GROUPS)

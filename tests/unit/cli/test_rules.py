@@ -17,8 +17,7 @@ from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.judge.judge import judge_run
 from leadline.judge.run_trust import RunTrust
 from leadline.records.manifest import RuleSpec
-from leadline.rules.groups import GROUPS
-from leadline.rules.registry import AMAZON, BUILT_IN, DEFAULT, find_rule
+from leadline.rules.registry import AMAZON, BUILT_IN, DEFAULT, GROUPS, find_rule
 from leadline.testing.runs import Capture, RunWriter
 
 

@@ -35,7 +35,7 @@ from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import EVERY_RULE, JOB_STATUSES, PRESETS, RULE_STATUSES
 from leadline.records.plan import CaptureItem, CapturePlan
 from leadline.records.totals import step_share, steps_by_mode
-from leadline.rules.groups import grouped_rules
+from leadline.rules.registry import grouped_rules
 
 COLLECTIONS: Final = {
     "losses": "losses",

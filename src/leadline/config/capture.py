@@ -131,7 +131,7 @@ def default_statistics(collection: str) -> tuple[str, ...]:
     if collection in ("default", "gradients", "optimizer_variables", *_RAW) or is_module_collection(collection):
         return BASIC
     updates = (*BASIC, "update_ratio")
-    return (*updates, "value") if collection == "all" else updates
+    return updates if collection in ("weights", "biases") else (*updates, "value")  # of numbers that it selects
 
 
 def _schedule(given: Mapping[str, Any]) -> Schedule:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.kit.gradient_norms import NORM, norm_info
 from leadline.records.loss_facts import KIND, LossKind
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.plan import CaptureItem
@@ -23,7 +24,6 @@ from leadline.statistics.primaries import derive as derive_statistics
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 ON_UPDATE = "update_ratio"
-NORM: Final = "gradient_norm"
 _CLIPPED: Final = 1e-6
 """A norm that clipping has reduced by less than this share is the same."""
 _BIASES: Final = frozenset({"bias", "beta", "b"})
@@ -152,15 +152,16 @@ class Blocks:
         """Pass on numbers that are statistics already."""
         captured.keep_numbers(self._block(info, statistics), np.array(values, np.float64))
 
-    def keep_norms(self, captured: CapturedArrays, prefix: str, norms: Mapping[str, float]) -> None:
+    def keep_norms(
+        self, captured: CapturedArrays, items: Sequence[CaptureItem], prefix: str, norms: Mapping[str, float]
+    ) -> None:
         """Pass on the norms of all gradients of an optimizer.
 
         Args:
             prefix: The beginning of their names.
         """
         for name, number in norms.items():
-            info = TensorInfo(prefix + name, (GRADIENT_NORMS,), (), "float64")
-            self.keep_numbers(captured, info, ("value",), (number,))
+            self.keep_numbers(captured, norm_info(prefix + name, items), ("value",), (number,))
 
 
 def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TapRequest, copy: Array) -> None:
@@ -172,16 +173,6 @@ def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TapRequest, 
             captured.keep_vector(info.name, name, compute_vector(name, copy))
     if request.is_raw:
         captured.keep_raw(info.name, copy)
-
-
-def wants_norms(items: Sequence[CaptureItem]) -> bool:
-    """Return whether some items select the norm of all gradients, or every gradient's l2, of which it follows."""
-    return any(
-        (item.collection == GRADIENT_NORMS and "value" in item.statistics)
-        or (item.collection == "all" and item.source == "option")
-        or (item.collection == "gradients" and item.regex is None and "l2" in item.statistics)
-        for item in items
-    )
 
 
 def numbers_of(values: Sequence[Values], collection: str) -> dict[str, float]:

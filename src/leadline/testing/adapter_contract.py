@@ -27,6 +27,8 @@ class AdapterContract:
 
     **Steps** - train steps are numbered from 0, in order; evaluation has its own mode.
     **Names** - tensors have the documented names and collections.
+    **Custom collections** - a regular expression selects what the adapter computes of several tensors, too: the norm of
+    all gradients.
     **Bit-identical** - a captured training has the same result and the same random state as one without capture, also
     if our own code fails in the middle of it.
     **Disabling** - with ``LEADLINE_DISABLED`` nothing is written and nothing is replaced.
@@ -82,6 +84,14 @@ class AdapterContract:
         actual = {name: run.tensor(name).collections for name in self.members}
         assert {name: collection for name, collection in self.members.items() if collection not in actual[name]} == {}
 
+    def test_a_custom_collection_selects_the_norm_of_all_gradients(self) -> None:
+        has_norms = "gradient_norms" in self.collections()
+        run = self.run_of("selected")
+        assert run.tensor_names(collection="mine") == (["gradient_norm"] if has_norms else [])
+        assert [run.tensor(name).steps() for name in run.tensor_names(collection="mine")] == [
+            list(range(self.steps["train"]))
+        ] * has_norms
+
     def test_everything_is_on_disk_and_capture_stays_enabled(self) -> None:
         assert self.result("watched")["is_complete"]
         (document,) = self.run_of("watched").worker_documents().values()
@@ -89,7 +99,7 @@ class AdapterContract:
         assert [note for note in document.notes if " not captured " in note and ".py:" in note] == []
         assert document.framework.startswith(self.framework)
 
-    @pytest.mark.parametrize("scenario", ["watched", "disabled", "failing"])
+    @pytest.mark.parametrize("scenario", ["watched", "selected", "disabled", "failing"])
     def test_the_result_is_bit_identical(self, scenario: str) -> None:
         assert self.result(scenario)["digest"] == self.result("bare")["digest"]
 

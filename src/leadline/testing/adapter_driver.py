@@ -1,6 +1,7 @@
 """Runs one training in a process of its own, for the adapter contract; prints the result as JSON.
 
-Arguments: a Python file, a folder, and the scenario: ``bare``, ``watched``, ``disabled``, ``failing``, ``stopped``.
+Arguments: a Python file, a folder, and the scenario: ``bare``, ``watched``, ``selected``, ``disabled``,
+``failing``, ``stopped``.
 
 The file defines ``train()``, which returns the bytes of the trained model; ``owners()``, the classes and modules of
 the framework that an adapter might modify; and ``CAPTURE``, a list of ``--capture`` options.
@@ -27,6 +28,8 @@ from leadline.training.recorder.step_output import StepOutput
 
 STOP_AT: Final = 3
 """The global step at whose end the training is requested to stop."""
+SELECTED: Final = "mine:regex=gradient_norm$,every=1"
+"""A custom collection of a number that an adapter computes."""
 FAIL_AT: Final = 2
 """The train step in which our own code fails."""
 
@@ -61,6 +64,13 @@ class Driver:
             "is_replaced": during != before,
             **self._left(before),
         }
+
+    def selected(self) -> dict[str, Any]:
+        """Train while nothing but the norms of all gradients is captured, as a custom collection."""
+        standalone = StandaloneRun(out=self._folder, name="run", preset=None, capture=[SELECTED], budget="off")
+        result = self._train()
+        standalone.close()
+        return {**result, "run": standalone.run}
 
     def disabled(self) -> dict[str, Any]:
         """Train with capture disabled by the environment."""

@@ -12,7 +12,8 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.jax.calls import ORIGIN, Owner
 from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tensors import ratios_of, tensors_of
-from leadline.frameworks.tapped import ON_UPDATE, Blocks, Values, gradient_norms, wants_norms
+from leadline.frameworks.kit.gradient_norms import wants_norm
+from leadline.frameworks.tapped import ON_UPDATE, Blocks, Values, gradient_norms
 from leadline.records.names import OPTIMIZER_VARIABLES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout
@@ -87,8 +88,8 @@ class JaxProgram:
         own = [value for value in values if _OWN & set(value.info.collections)]
         self._blocks.keep(self._captured, self._items, own)
         self._blocks.keep(self._captured, (ORIGIN,), self._steps.origin())
-        if wants_norms(self._items):
-            self._blocks.keep_norms(self._captured, self._prefix, gradient_norms(own, None))
+        if wants_norm(self._items, self._prefix):
+            self._blocks.keep_norms(self._captured, self._items, self._prefix, gradient_norms(own, None))
         return self._captured.row()
 
     def _keep_settings(self, values: Sequence[Values]) -> None:

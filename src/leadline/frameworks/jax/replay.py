@@ -42,7 +42,7 @@ class Recipe(NamedTuple):
         """Return what some items select, with losses, hyperparameters and the changes of weights."""
         chosen: dict[Tap, Wanted] = {}
         for tensor in tensors_of(sites, prefix):
-            wanted = wanted_of(tensor, items)
+            wanted = wanted_of(tensor, items, prefix)
             if wanted is not None:
                 chosen[tensor.site.tap] = wanted
         if any("update_ratio" in item.statistics for item in items):

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from leadline.frameworks.jax.facts import TapSite
-from leadline.frameworks.tapped import TapRequest, primaries_of, request_of, wants_norms, weight_collection
+from leadline.frameworks.kit.gradient_norms import wants_norm
+from leadline.frameworks.tapped import TapRequest, primaries_of, request_of, weight_collection
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
@@ -122,17 +123,21 @@ def _prefixes(sites: Sequence[TapSite], prefix: str) -> dict[int, str]:
     return prefixes
 
 
-def wanted_of(tensor: NamedTensor, items: Sequence[CaptureItem]) -> Wanted | None:
-    """Return what some items request of a tensor; None: nothing."""
-    request = request_with_norm(items, tensor)
+def wanted_of(tensor: NamedTensor, items: Sequence[CaptureItem], prefix: str) -> Wanted | None:
+    """Return what some items request of a tensor; None: nothing.
+
+    Args:
+        prefix: The beginning of the name of the norm of all gradients.
+    """
+    request = request_with_norm(items, tensor, prefix)
     if not (request.on_device or request.needs_copy):
         return None
     return Wanted(tensor.info(items), primaries_of(request.on_device), request.needs_copy)
 
 
-def request_with_norm(items: Sequence[CaptureItem], tensor: NamedTensor) -> TapRequest:
+def request_with_norm(items: Sequence[CaptureItem], tensor: NamedTensor, prefix: str) -> TapRequest:
     """Return what some items request of a tensor; of a gradient also what the norm of all gradients needs."""
     request = request_of(items, tensor.name, tensor.collections)
-    if tensor.collections == GRADIENTS and "l2" not in request.on_device and wants_norms(items):
+    if tensor.collections == GRADIENTS and "l2" not in request.on_device and wants_norm(items, prefix):
         return TapRequest((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
     return request

@@ -10,17 +10,17 @@ import numpy as np
 
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import Block, CapturedArrays
+from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.learning_rate import learning_rate_of
-from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
+from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.one_pass import l2_of, update_ratio
 from leadline.store.tensors import CaptureForm, HostBuffer
 
-NORM: Final = "gradient_norm"
 _GRADIENTS: Final = ("gradients",)
 _BIASES: Final = ("bias", "beta")
 _SETTINGS: Final = ("wd", "momentum", "beta1", "beta2", "gamma1", "gamma2", "rho", "epsilon")
@@ -152,7 +152,7 @@ class MXNetProgram:
         self._captured.begin(items, "train")
         self._weights = [each for each in trained if self._is_requested(each.name, each.collections)]
         self._updated = [each for each in trained if self._has_update_ratio(each)]
-        self._wants_norm = wants_norm(f"{prefix}{NORM}", items)
+        self._wants_norm = wants_norm(items, prefix)
         self._gradients = [
             each for each in trained if self._wants_norm or self._is_requested(gradient_name(each.name), _GRADIENTS)
         ]
@@ -161,7 +161,7 @@ class MXNetProgram:
             for item in items
         )
         self._trained = trained
-        self._norm_block = Block((TensorInfo(f"{prefix}{NORM}", (GRADIENT_NORMS,), (), "float64"),), ((0, "value"),))
+        self._norm_block = Block((norm_info(prefix + NORM, items),), ((0, "value"),))
         self._before: dict[str, Array] = {}
         self.update_layout: SeriesLayout | None = None
         if self._updated:
@@ -257,17 +257,6 @@ def gradient_of(trainer: Any, each: Trained) -> Array:
         values *= values.dtype.type(optimizer.rescale_grad)  # in place: it is a copy
     bound = optimizer.clip_gradient
     return np.asarray(np.clip(values, -bound, bound)) if bound else values
-
-
-def wants_norm(name: str, items: Sequence[CaptureItem]) -> bool:
-    """Return whether some items select the norm of all gradients, or every gradient's l2, of which it follows."""
-    members = frozenset({GRADIENT_NORMS})
-    return any(
-        (item.collection != "all" and item.selects(name, members) and "value" in item.statistics)
-        or (item.collection == "all" and item.source == "option" and item.selects(name, members))
-        or (item.collection == "gradients" and item.regex is None and "l2" in item.statistics)
-        for item in items
-    )
 
 
 def _collections(name: str) -> tuple[str, ...]:

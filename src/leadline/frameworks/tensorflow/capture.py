@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.kit.gradient_norms import wants_norm
 from leadline.frameworks.tapped import (
     Blocks,
     TapRequest,
@@ -20,7 +21,6 @@ from leadline.frameworks.tapped import (
     numbers_of,
     primaries_of,
     request_of,
-    wants_norms,
     weight_collection,
 )
 from leadline.frameworks.tensorflow.kernels import is_on_host, summarize
@@ -160,9 +160,9 @@ class TensorFlowProgram:
     def _keep_gradients(self, replayed: Sequence[Values]) -> None:
         values = [value for value in replayed if value.info.name in self._gradients]
         self._blocks.keep(self._captured, self._items, values)
-        if wants_norms(self._items):
+        if wants_norm(self._items, self._prefix):
             before = numbers_of(replayed, GRADIENT_NORMS).get(self._label)
-            self._blocks.keep_norms(self._captured, self._prefix, gradient_norms(values, before))
+            self._blocks.keep_norms(self._captured, self._items, self._prefix, gradient_norms(values, before))
 
     def _keep(self, info: TensorInfo, tensor: Any, request: TapRequest) -> None:
         if is_on_host(tensor):

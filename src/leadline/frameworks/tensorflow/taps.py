@@ -11,7 +11,8 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # neve
 
 from leadline.frameworks.keras.linear_pairs import LinearLayerPairs
 from leadline.frameworks.keras.loss_facts import LossFacts
-from leadline.frameworks.tapped import NO_FACTS, Array, TapRequest, Values, primaries_of, request_of, wants_norms
+from leadline.frameworks.kit.gradient_norms import wants_norm
+from leadline.frameworks.tapped import NO_FACTS, Array, TapRequest, Values, primaries_of, request_of
 from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
@@ -137,7 +138,7 @@ class Taps:
 
     def _request(self, tapped: Tapped) -> TapRequest:
         request = request_of(self.items, tapped.name, tapped.collections)
-        if "gradients" in tapped.collections and "l2" not in request.on_device and wants_norms(self.items):
+        if "gradients" in tapped.collections and "l2" not in request.on_device and wants_norm(self.items, None):
             return TapRequest((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
         return request
 
@@ -179,7 +180,7 @@ class EagerTaps:
             self._seen.add(tapped.name)
             request = request_of(self.items, tapped.name, tapped.collections)
             statistics = request.on_device
-            if "gradients" in tapped.collections and wants_norms(self.items):
+            if "gradients" in tapped.collections and wants_norm(self.items, None):
                 statistics = (*statistics, "l2")
             if not (statistics or request.needs_copy) or not is_numeric(tapped.tensor):
                 continue

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, is_recording, number_of, scale_of
 from leadline.frameworks.torch.capture.program import ProgramSpecs, TorchProgram
@@ -19,7 +20,6 @@ from leadline.frameworks.torch.capture.tensor_specs import (
     unrequested_gradients,
     variable_items,
     variables_of,
-    wants_norm,
 )
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.capture.weights_before import WeightsBefore
@@ -90,14 +90,13 @@ class TorchSubject:
     def _program(self, items: Sequence[CaptureItem], device_bytes: int) -> TorchProgram | None:
         requests, for_variables = Requests(items), variable_items(items)
         fixed = [spec for named in self._named for spec in specs_of(named, requests)]
-        norm = f"{self._prefix}gradient_norm"
-        is_norm_wanted = wants_norm(norm, items)
-        if not fixed and not for_variables and not is_norm_wanted:
+        norm = norm_info(self._prefix + NORM, items) if wants_norm(items, self._prefix) else None
+        if not fixed and not for_variables and norm is None:
             return None
         if fixed:
             self._warn_of_slow_statistics(fixed[0].parameter.device)
         before = self._weights_copy(fixed, device_bytes)
-        if is_norm_wanted:
+        if norm is not None:
             updated = [named for named in self._named if id(named.parameter) in self._ids]
             fixed += unrequested_gradients(updated, fixed)
         of_variables = Requests(for_variables)
@@ -105,7 +104,7 @@ class TorchSubject:
         def variables() -> list[TensorSpec]:
             return variables_of(self._label, self._named, self._state(), of_variables) if for_variables else []
 
-        specs = ProgramSpecs(fixed, variables, norm if is_norm_wanted else None, self._state, self._scale)
+        specs = ProgramSpecs(fixed, variables, norm, self._state, self._scale)
         if self._deltas is None:
             self._deltas = Deltas(
                 device_bytes - sum(copies.bytes for copies in self._weights_before.values()), self._warn

@@ -26,7 +26,6 @@ from leadline.frameworks.torch.kernels.array_statistics import named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
 from leadline.frameworks.torch.kernels.elements import unreadable_reason
 from leadline.frameworks.torch.kernels.order_statistics import PreviousValues
-from leadline.records.names import GRADIENT_NORMS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store.tensors import CaptureForm, HostBuffer
 
@@ -40,7 +39,7 @@ class ProgramSpecs:
     Args:
         fixed: Specs of parameters and gradients.
         variables: Returns the specs of the optimizer's variables, which may appear and disappear.
-        norm: Name of the norm of all gradients; None: not captured.
+        norm: How the norm of all gradients is recorded; None: not captured.
         state: Returns the optimizer state.
         scale: Returns the scale that the gradients still contain.
     """
@@ -49,7 +48,7 @@ class ProgramSpecs:
         self,
         fixed: Sequence[TensorSpec],
         variables: Callable[[], list[TensorSpec]],
-        norm: str | None,
+        norm: TensorInfo | None,
         state: Callable[[], State],
         scale: Callable[[], torch.Tensor | None],
     ) -> None:
@@ -256,7 +255,7 @@ class _RowPlan:
         self.groups = [plan for plan in plans if plan.names]
         columns = [(plan.statistics, plan.infos) for plan in self.groups if plan.is_requested]
         if specs.norm is not None and any(plan.gradients for plan in self.groups):
-            columns.append((("value",), [TensorInfo(specs.norm, (GRADIENT_NORMS,), (), "float64")]))
+            columns.append((("value",), [specs.norm]))
         self.layout = _layout_by_statistic(columns)
 
 

@@ -14,7 +14,7 @@ from leadline.frameworks.torch.capture.shards import shard_of
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.kernels.stacks import are_dense
 from leadline.frameworks.torch.naming.model_names import NamedParameter
-from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
+from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 
@@ -113,19 +113,6 @@ def variables_of(label: str, named: Sequence[NamedParameter], state: State, requ
 def variable_items(items: Sequence[CaptureItem]) -> list[CaptureItem]:
     """Return the items that may select optimizer variables; ``all`` does so only if the user requested it."""
     return [item for item in items if item.collection in (None, OPTIMIZER_VARIABLES) or _is_all(item)]
-
-
-def wants_norm(name: str, items: Sequence[CaptureItem]) -> bool:
-    """Whether the norm of all gradients is captured.
-
-    It is if an item selects it (``all`` does so only if the user requested it), or if it is free because the l2 of
-    every gradient is captured.
-    """
-    collections = frozenset({GRADIENT_NORMS})
-    candidates = [item for item in items if item.collection in (None, GRADIENT_NORMS) or _is_all(item)]
-    return any("value" in item.statistics and item.selects(name, collections) for item in candidates) or any(
-        item.collection == "gradients" and item.regex is None and "l2" in item.statistics for item in items
-    )
 
 
 def group_specs(specs: Sequence[TensorSpec], state: State, *, with_norm: bool) -> list[SpecGroup]:

@@ -12,7 +12,6 @@ import numpy.typing as npt
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info
-from leadline.records.loss_facts import KIND, LossKind
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
@@ -27,8 +26,6 @@ ON_UPDATE = "update_ratio"
 _CLIPPED: Final = 1e-6
 """A norm that clipping has reduced by less than this share is the same."""
 _BIASES: Final = frozenset({"bias", "beta", "b"})
-NO_FACTS: Final = {f"loss/{KIND}": float(LossKind.UNKNOWN)}
-"""What is recorded of a step whose loss calls are not known."""
 
 _PRIMARIES: Final = frozenset(
     {"sum", "l1", "squares", "centred", "min", "max", "abs_min", "zeros", "nan_count", "nonfinite_count"}

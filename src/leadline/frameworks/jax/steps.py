@@ -18,8 +18,9 @@ from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Reci
 from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.step_count import counted_steps
 from leadline.frameworks.jax.tensors import LOSS
+from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import NO_FACTS, Values, record_compilation
+from leadline.frameworks.tapped import Values, record_compilation
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard

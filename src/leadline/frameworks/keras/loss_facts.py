@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
+from leadline.frameworks.kit.array_verbs import ArrayVerbs
+from leadline.frameworks.kit.loss_facts import PredictionTrace, label_facts, traced_facts
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
 
-_MIN_ROWS: Final = 8
-"""Fewer rows of labels may have a single 1 by chance."""
-_TOLERANCE: Final = 1e-3
-"""Share of an activation's reach by which rounding may take labels beyond it."""
 _KINDS: Final = {
     "binary_crossentropy": LossKind.BINARY_CROSS_ENTROPY,
     "binary_focal_crossentropy": LossKind.BINARY_CROSS_ENTROPY,
@@ -38,15 +36,6 @@ _TAKEN_BACK: Final = {
 """The activation that Keras takes back on TensorFlow, whatever ``from_logits`` says: it computes with its input."""
 _MEANS: Final = frozenset({"mean", "mean_with_sample_weight", "sum_over_batch_size"})
 """Reductions that do not depend on the size of the batch."""
-
-
-class PredictionTrace(Protocol):
-    """What lies between a loss and the layer before it."""
-
-    activation: Activation
-    inner: Activation
-    is_rescaled: bool
-    has_dropout: bool
 
 
 class LossFacts(NamedTuple):
@@ -103,11 +92,7 @@ def facts_of(
     classes = (sizes[-1] or 0) if len(sizes) > 1 else 1
     is_sparse = has_class_indices(loss)
     known = {
-        facts.KIND: float(kind),
-        facts.ACTIVATION: float(trace.activation),
-        facts.INNER_ACTIVATION: float(trace.inner),
-        facts.IS_RESCALED: float(trace.is_rescaled),
-        facts.HAS_DROPOUT: float(trace.has_dropout),
+        **traced_facts(kind, trace),
         facts.IS_BROADCAST: float(not is_sparse and _is_outer(label_sizes, sizes)),
         facts.CLASSES: float(classes),
         facts.IS_WHOLE_LOSS: float(not is_weighted and loss.reduction in _MEANS and _is_only_loss(model)),
@@ -134,28 +119,46 @@ def _function_of(loss: Any) -> str:
     return getattr(getattr(loss, "fn", None), "__name__", "")
 
 
+class KerasVerbs(ArrayVerbs):
+    """Operations on tensors of the backend of Keras, symbolic ones too."""
+
+    def __init__(self) -> None:
+        self._ops: Any = sys.modules["keras"].ops
+
+    def floats(self, values: Any) -> Any:
+        return self._ops.cast(values, "float64")
+
+    def minimum(self, values: Any) -> Any:
+        return self._ops.min(values)
+
+    def maximum(self, values: Any) -> Any:
+        return self._ops.max(values)
+
+    def every(self, condition: Any) -> Any:
+        return self.floats(self._ops.all(condition))
+
+    def share(self, condition: Any) -> Any:
+        return self._ops.mean(self.floats(condition))
+
+    def sums(self, values: Any, axis: int) -> Any:
+        return self._ops.sum(values, axis=axis)
+
+    def exp(self, values: Any) -> Any:
+        return self._ops.exp(values)
+
+    def floor(self, values: Any) -> Any:
+        return self._ops.floor(values)
+
+    def count(self, values: Any) -> Any:
+        return self._ops.size(values)
+
+    def given(self, condition: Any, number: Any) -> Any:
+        return self._ops.where(condition, number, self._ops.full_like(number, math.nan))
+
+
 def _label_numbers(labels: Any, kind: LossKind, activation: Activation) -> dict[str, Any]:
-    ops = sys.modules["keras"].ops
-    labels = ops.cast(labels, "float64")
-    is_binary = ops.all(ops.logical_or(labels == 0, labels == 1))
-    found = {
-        facts.LABEL_MIN: ops.min(labels),
-        facts.LABEL_MAX: ops.max(labels),
-        facts.ARE_LABELS_BINARY: is_binary,
-        facts.ARE_LABELS_WHOLE: ops.all(labels == ops.floor(labels)),
-    }
-    if len(labels.shape) == 2 and (labels.shape[1] or 0) > 1:
-        sums, as_number = ops.sum(labels, axis=1), ops.cast(is_binary, "float64")
-        share = ops.mean(ops.cast(sums == 1, "float64")) * as_number
-        is_enough = ops.shape(labels)[0] >= _MIN_ROWS
-        found[facts.ONE_HOT_SHARE] = ops.where(is_enough, share, ops.full_like(share, math.nan))
-        found[facts.MULTI_HOT_SHARE] = ops.mean(ops.cast(sums > 1, "float64")) * as_number
-    reach = facts.reach(activation)
-    if reach is not None and kind in facts.REGRESSION:
-        margin = _TOLERANCE * (reach[1] - reach[0] if math.isfinite(reach[1] - reach[0]) else 1.0)
-        is_beyond = ops.logical_or(labels < reach[0] - margin, labels > reach[1] + margin)
-        found[facts.OUT_OF_REACH_SHARE] = ops.mean(ops.cast(is_beyond, "float64"))
-    return {fact: ops.cast(number, "float64") for fact, number in found.items()}
+    has_classes = len(labels.shape) == 2 and (labels.shape[1] or 0) > 1
+    return label_facts(KerasVerbs(), labels, kind, activation, has_classes=has_classes)
 
 
 # --- shapes ---------------------------------------------------------------------------------------------------

@@ -10,18 +10,21 @@ import numpy as np
 from mxnet import autograd
 from mxnet.gluon import loss as gluon_loss
 
+from leadline.frameworks.kit.array_verbs import NumpyVerbs
+from leadline.frameworks.kit.loss_facts import (
+    MAX_CALLS,
+    NO_FACTS,
+    label_facts,
+    probability_facts,
+    traced_facts,
+    unused_name,
+)
 from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
 
-NO_FACTS: Final = {f"loss/{facts.KIND}": float(LossKind.UNKNOWN)}
-"""What is recorded of a step whose loss calls are not known."""
-_MAX_LOSSES: Final = 8
+_VERBS: Final = NumpyVerbs()
 _MAX_OPERATORS: Final = 24
-_MIN_ROWS: Final = 8
-"""Fewer rows of labels may have a single 1 by chance."""
-_TOLERANCE: Final = 1e-3
-"""Share of an activation's reach by which rounding may take labels beyond it."""
 _REGRESSION: Final = {
     gluon_loss.L2Loss: LossKind.SQUARED_ERROR,
     gluon_loss.L1Loss: LossKind.ABSOLUTE_ERROR,
@@ -78,10 +81,9 @@ class GluonLossFacts:
     def add(self, loss: Any, inputs: Sequence[Any]) -> None:
         """Add the call of a loss block, after it."""
         kind, given = kind_of_loss(loss), list(arrays_in(inputs))
-        if kind is None or len(given) < 2 or len(self._names) >= _MAX_LOSSES:
+        if kind is None or len(given) < 2 or len(self._names) >= MAX_CALLS:
             return
-        stem = kind.name.lower()
-        name = next(name for at in range(_MAX_LOSSES) if (name := f"{stem}_{at}" if at else stem) not in self._names)
+        name = unused_name(kind.name.lower(), self._names)
         self._names.add(name)
         predictions, labels = given[:2]
         trace = InputTrace().follow(_nodes(autograd.get_symbol(predictions)), self._graph_of_call)
@@ -89,10 +91,11 @@ class GluonLossFacts:
         axis = getattr(loss, "_axis", -1)
         numbers = _known(kind, trace, predictions.shape, axis)
         if not is_sparse:
-            numbers |= _label_numbers(read(labels).astype(np.float64), kind, trace.activation)
-        if kind in (LossKind.NLL, LossKind.KL_DIV):
-            numbers |= _log_probabilities(read(predictions).astype(np.float64), axis)
-        self._found |= {f"{name}/{fact}": number for fact, number in numbers.items() if number == number}
+            numbers |= _label_numbers(read(labels), kind, trace.activation)
+        if predictions.ndim > 1:
+            with np.errstate(all="ignore"):
+                numbers |= probability_facts(_VERBS, read(predictions), kind, axis)
+        self._found |= {f"{name}/{fact}": float(number) for fact, number in numbers.items() if number == number}
 
     def take(self) -> Mapping[str, float]:
         """Return the facts of the step as checks, and start over."""
@@ -166,11 +169,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
 
 def _known(kind: LossKind, trace: InputTrace, shape: Sequence[int], axis: int) -> dict[str, float]:
     numbers = {
-        facts.KIND: float(kind),
-        facts.ACTIVATION: float(trace.activation),
-        facts.INNER_ACTIVATION: float(trace.inner),
-        facts.IS_RESCALED: float(trace.is_rescaled),
-        facts.HAS_DROPOUT: float(trace.has_dropout),
+        **traced_facts(kind, trace),
         facts.IS_BROADCAST: 0.0,  # the losses give labels the shape of the predictions
         facts.CLASSES: float(shape[1] if len(shape) > 1 else 1),
     }
@@ -182,26 +181,5 @@ def _known(kind: LossKind, trace: InputTrace, shape: Sequence[int], axis: int) -
 def _label_numbers(labels: Array, kind: LossKind, activation: Activation) -> dict[str, float]:
     if not labels.size or np.isnan(labels).any():
         return {}
-    is_binary = bool(((labels == 0) | (labels == 1)).all())
-    found = {
-        facts.LABEL_MIN: float(labels.min()),
-        facts.LABEL_MAX: float(labels.max()),
-        facts.ARE_LABELS_BINARY: float(is_binary),
-    }
-    if labels.ndim == 2 and labels.shape[1] > 1 and len(labels) >= _MIN_ROWS:
-        sums = labels.sum(1)
-        found[facts.ONE_HOT_SHARE] = float((sums == 1).mean()) * is_binary
-        found[facts.MULTI_HOT_SHARE] = float((sums > 1).mean()) * is_binary
-    reach = facts.reach(activation)
-    if reach is not None and kind in facts.REGRESSION:
-        width = reach[1] - reach[0]
-        margin = _TOLERANCE * (width if np.isfinite(width) else 1.0)
-        found[facts.OUT_OF_REACH_SHARE] = float(((labels < reach[0] - margin) | (labels > reach[1] + margin)).mean())
-    return found
-
-
-def _log_probabilities(predictions: Array, axis: int) -> dict[str, float]:
-    if predictions.ndim < 2:
-        return {}
-    with np.errstate(all="ignore"):
-        return {facts.EXP_SUM_ERROR: float(np.abs(np.exp(predictions).sum(axis) - 1).max())}
+    has_classes = labels.ndim == 2 and labels.shape[1] > 1
+    return label_facts(_VERBS, labels, kind, activation, has_classes=has_classes)

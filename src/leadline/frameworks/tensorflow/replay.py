@@ -15,7 +15,8 @@ from tensorflow.python.framework import op_def_registry
 from tensorflow.python.framework.auto_control_deps_utils import get_read_only_resource_input_indices_graph
 from tensorflow.python.ops import gen_dataset_ops
 
-from leadline.frameworks.tapped import NO_FACTS, Values
+from leadline.frameworks.kit.loss_facts import NO_FACTS
+from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.taps import Taps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, Variant, nodes_of
 from leadline.frameworks.traces import RETRACED, Traces

@@ -12,8 +12,9 @@ import tensorflow as tf
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.keras.frozen import frozen_parameters
+from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import NO_FACTS, Values, numbers_of
+from leadline.frameworks.tapped import Values, numbers_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
 from leadline.frameworks.tensorflow.quiet_batches import QuietBatches, scores_of
 from leadline.frameworks.tensorflow.replay import Replays, StepCall

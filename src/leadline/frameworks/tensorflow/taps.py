@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # never one for each replica
@@ -12,17 +12,14 @@ from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # neve
 from leadline.frameworks.keras.linear_pairs import LinearLayerPairs
 from leadline.frameworks.keras.loss_facts import LossFacts
 from leadline.frameworks.kit.gradient_norms import wants_norm
-from leadline.frameworks.tapped import NO_FACTS, Array, TapRequest, Values, primaries_of, request_of
+from leadline.frameworks.kit.loss_facts import MAX_CALLS, NO_FACTS, unused_name
+from leadline.frameworks.tapped import Array, TapRequest, Values, primaries_of, request_of
 from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
 from leadline.training.guard import Fact
 
 _NEVER_WRITTEN = -1.0
-
-
-_MAX_LOSSES: Final = 8
-"""Loss calls of a function that facts are captured of."""
 
 
 class Tapped(NamedTuple):
@@ -96,11 +93,9 @@ class Taps:
 
     def add_loss_facts(self, found: LossFacts) -> None:
         """Capture facts about a loss call; called while the function is traced."""
-        if self._is_traced or len(self._losses) >= _MAX_LOSSES or not _is_first_replica():
+        if self._is_traced or len(self._losses) >= MAX_CALLS or not _is_first_replica():
             return
-        stem = found.name
-        names = (stem, *(f"{stem}_{at}" for at in range(1, len(self._losses) + 2)))
-        name = next(name for name in names if name not in self._losses)
+        name = unused_name(found.name, self._losses)
         with tf.init_scope():
             variable = ResourceVariable(tf.zeros([len(found.computed)], tf.float64), trainable=False, name="leadline")
         if found.computed:

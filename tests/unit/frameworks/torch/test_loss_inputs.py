@@ -69,6 +69,13 @@ def test_a_healthy_loss_has_no_mistake(name: str) -> None:
     assert (mistakes(loss), unfitting(loss)) == (set(), set())
 
 
+@pytest.mark.parametrize(("rows", "is_known"), [(1, False), (7, False), (8, True)])
+def test_shares_of_rows_of_labels_need_eight_rows(rows: int, is_known: bool) -> None:
+    labels = torch.tensor([[1.0, 1.0, 0.0]] * rows)
+    found = only(F.binary_cross_entropy(nn.Sequential(nn.Linear(8, 3), nn.Sigmoid())(torch.ones(rows, 8)), labels))
+    assert (facts.ONE_HOT_SHARE in found, facts.MULTI_HOT_SHARE in found) == (is_known, is_known)
+
+
 def test_the_numbers_equal_those_of_numpy() -> None:
     model = nn.Sequential(nn.Linear(8, 1), nn.Tanh())
     labels = NUMBERS.numpy()

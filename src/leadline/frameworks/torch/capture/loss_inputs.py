@@ -8,6 +8,15 @@ from typing import Any, Final
 import torch
 
 from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.kit.array_verbs import ArrayVerbs
+from leadline.frameworks.kit.loss_facts import (
+    MAX_CALLS,
+    NO_FACTS,
+    label_facts,
+    probability_facts,
+    traced_facts,
+    unused_name,
+)
 from leadline.frameworks.torch.capture.autograd_graph import first_rows, shape_of
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
@@ -17,16 +26,8 @@ from leadline.frameworks.torch.capture.manual_updates import leaves_of
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, LossWay
 from leadline.frameworks.torch.naming.model_names import ModuleRegistry
 from leadline.records import loss_facts as facts
-from leadline.records.loss_facts import LossKind
 
 _SOME_LEAVES: Final = 16
-_MAX_CALLS: Final = 8
-"""Loss calls of a step that facts are captured of."""
-_MIN_ROWS: Final = 8
-"""Fewer rows of labels may have a single 1 by chance."""
-_TOLERANCE: Final = 1e-3
-"""Share of an activation's reach by which rounding may take labels beyond it."""
-_WITH_CLASSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV, LossKind.CTC})
 
 
 class LossInputs:
@@ -58,7 +59,7 @@ class LossInputs:
 
     def add_call(self, name: str, known: dict[str, Any]) -> None:
         """Add the facts of a loss call of another library, which the graph of the next backward pass shows in part."""
-        self._given = [*self._given, (name, known)][-_MAX_CALLS:]
+        self._given = [*self._given, (name, known)][-MAX_CALLS:]
 
     def before_backward(self, outputs: Sequence[Any], site: object) -> None:
         """Capture the facts of the loss calls that a backward pass starts from.
@@ -78,7 +79,7 @@ class LossInputs:
                 self._callbacks.record_checks(self._accumulation())
         elif site in self._ways:
             self._ways[site].passes += step == 0
-        if site in self._traced or self._calls >= _MAX_CALLS:
+        if site in self._traced or self._calls >= MAX_CALLS:
             return
         self._traced.add(site)
         roots = [output for output in outputs if isinstance(output, torch.Tensor) and output.grad_fn is not None]
@@ -86,7 +87,7 @@ class LossInputs:
             if given:
                 self._record_given(given, roots)
                 return
-            for root in roots[: _MAX_CALLS - self._calls]:
+            for root in roots[: MAX_CALLS - self._calls]:
                 self._record(root, site)
 
     def _record_given(self, given: Sequence[tuple[str, dict[str, Any]]], roots: Sequence[torch.Tensor]) -> None:
@@ -113,18 +114,19 @@ class LossInputs:
             way = self._losses.way(root)
             if way is not None:
                 self._ways[site] = way
-        terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)[: _MAX_CALLS - self._calls]
+        terms = LossTerms(self._losses.name_of, self._losses.labels_of).find(root)[: MAX_CALLS - self._calls]
         is_negated = all(term.sign < 0 for term in terms) and self._is_training(output)
         names = self._sites.setdefault(site, [])
         found: dict[str, Any] = {}
         for index, term in enumerate(terms):
             if index >= len(names):
-                names.append(self._new_name(term.kind))
+                taken = {name for names in self._sites.values() for name in names}
+                names.append(unused_name(term.kind.name.lower(), taken))
             found |= {f"{names[index]}/{fact}": value for fact, value in facts_of(term).items()}
             found[f"{names[index]}/{facts.IS_NEGATED}"] = float(is_negated)
         self._calls += max(len(terms), 1)
         if not terms:
-            found[f"loss/{facts.KIND}"] = float(LossKind.UNKNOWN)
+            found |= NO_FACTS
         if self._step == 0:
             found |= self._layers.find(root)
         self._callbacks.record_checks(found)
@@ -135,21 +137,12 @@ class LossInputs:
         models = [model for model in self._registry.outermost() if model.training]
         return any(id(parameter) in reached for model in models for parameter in model.parameters())
 
-    def _new_name(self, kind: LossKind) -> str:
-        stem, taken = kind.name.lower(), {name for names in self._sites.values() for name in names}
-        candidates = (stem, *(f"{stem}_{number}" for number in range(1, len(taken) + 2)))
-        return next(candidate for candidate in candidates if candidate not in taken)
-
 
 def facts_of(term: LossTerm) -> dict[str, Any]:
     """Return the facts of a loss call that are known: numbers, some of them possibly device scalars."""
     trace = term.trace
     found: dict[str, Any] = {
-        facts.KIND: float(term.kind),
-        facts.ACTIVATION: float(trace.activation),
-        facts.INNER_ACTIVATION: float(trace.inner),
-        facts.IS_RESCALED: float(trace.is_rescaled),
-        facts.HAS_DROPOUT: float(trace.has_dropout),
+        **traced_facts(term.kind, trace),
         facts.IS_SOFTMAX_OVER_BATCH: float(trace.is_softmax_over_batch),
         facts.IS_BROADCAST: float(term.is_broadcast),
         facts.IS_SWAPPED: float(term.is_swapped),
@@ -164,40 +157,50 @@ def facts_of(term: LossTerm) -> dict[str, Any]:
     return found
 
 
+class TorchVerbs(ArrayVerbs):
+    """Operations on tensors of PyTorch."""
+
+    def floats(self, values: Any) -> Any:
+        return values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)
+
+    def minimum(self, values: Any) -> Any:
+        return values.min()
+
+    def maximum(self, values: Any) -> Any:
+        return values.max()
+
+    def every(self, condition: Any) -> Any:
+        return condition.all().double()
+
+    def share(self, condition: Any) -> Any:
+        return condition.double().mean()
+
+    def sums(self, values: Any, axis: int) -> Any:
+        return values.sum(axis)
+
+    def exp(self, values: Any) -> Any:
+        return values.exp()
+
+    def floor(self, values: Any) -> Any:
+        return values.floor()
+
+    def count(self, values: Any) -> Any:
+        return values.numel()
+
+
+_VERBS: Final = TorchVerbs()
+
+
 def _label_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
     labels = term.labels
     if labels is None or not term.are_labels_judged or not labels.dim():
         return {}
-    labels = _as_floats(first_rows(labels))
-    low, high = torch.aminmax(labels)
-    is_binary = ((labels == 0) | (labels == 1)).all()
-    found = {facts.LABEL_MIN: low, facts.LABEL_MAX: high, facts.ARE_LABELS_BINARY: is_binary}
-    if labels.dim() > 1 and labels.shape[1] > 1:
-        sums = labels.sum(1)
-        if sums.numel() >= _MIN_ROWS:
-            found[facts.ONE_HOT_SHARE] = (sums == 1).double().mean() * is_binary
-        found[facts.MULTI_HOT_SHARE] = (sums > 1).double().mean() * is_binary
-    reach = facts.reach(term.trace.activation)
-    if reach is not None and term.kind in facts.REGRESSION:
-        margin = _TOLERANCE * (reach[1] - reach[0] if reach[1] - reach[0] < float("inf") else 1.0)
-        is_beyond = (labels < reach[0] - margin) | (labels > reach[1] + margin)
-        found[facts.OUT_OF_REACH_SHARE] = is_beyond.double().mean()
-    return found
+    has_classes = labels.dim() > 1 and labels.shape[1] > 1
+    return label_facts(_VERBS, first_rows(labels), term.kind, term.trace.activation, has_classes=has_classes)
 
 
 def _prediction_numbers(term: LossTerm) -> dict[str, torch.Tensor]:
-    """Return how far predictions are from being probabilities or log-probabilities of classes."""
     values = term.prediction_values
-    if term.kind not in _WITH_CLASSES or values is None or not values.dim():
+    if values is None or not values.dim():
         return {}
-    values = _as_floats(first_rows(values))
-    axis = 1 if values.dim() > 1 and term.kind is not LossKind.CTC else -1
-    return {
-        facts.SUM_ERROR: (values.sum(axis) - 1).abs().max(),
-        facts.EXP_SUM_ERROR: (values.exp().sum(axis) - 1).abs().max(),
-        facts.PREDICTION_MIN: values.min(),
-    }
-
-
-def _as_floats(values: torch.Tensor) -> torch.Tensor:
-    return values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)
+    return probability_facts(_VERBS, first_rows(values), term.kind, 1 if values.dim() > 1 else -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
-from leadline.frameworks.kit.gradient_norms import NORM, norm_info
-from leadline.records.names import GRADIENT_NORMS
+from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute_vector
@@ -25,7 +25,6 @@ Floats = npt.NDArray[np.float64]
 ON_UPDATE = "update_ratio"
 _CLIPPED: Final = 1e-6
 """A norm that clipping has reduced by less than this share is the same."""
-_BIASES: Final = frozenset({"bias", "beta", "b"})
 
 _PRIMARIES: Final = frozenset(
     {"sum", "l1", "squares", "centred", "min", "max", "abs_min", "zeros", "nan_count", "nonfinite_count"}
@@ -45,7 +44,7 @@ def primaries_of(statistics: Iterable[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TapRequest:
+class TensorRequest:
     """What some capture items request of a tensor."""
 
     on_device: tuple[str, ...]
@@ -66,7 +65,7 @@ class TapRequest:
         return self.is_raw or bool(self.on_host)
 
 
-def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, ...]) -> TapRequest:
+def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, ...]) -> TensorRequest:
     """Return what some items request of a tensor."""
     members = frozenset(collections)
     selecting = [item for item in items if item.selects(name, members)]
@@ -76,7 +75,19 @@ def request_of(items: Sequence[CaptureItem], name: str, collections: tuple[str, 
     is_raw = any(item.raw for item in selecting)
     if "max" not in on_device and any(map(_needs_only_a_copy, selecting)):
         on_device.append("max")  # the row carries the collections of the tensor, also if only that item is kept of it
-    return TapRequest(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
+    return TensorRequest(tuple(on_device), on_host, is_raw, ON_UPDATE in statistics)
+
+
+def request_with_norm(items: Sequence[CaptureItem], tensor: NamedTensor, prefix: str | None) -> TensorRequest:
+    """Return what some items request of a tensor; of a gradient also what the norm of all gradients needs.
+
+    Args:
+        prefix: See ``wants_norm``.
+    """
+    request = request_of(items, tensor.name, tensor.collections)
+    if tensor.collections == GRADIENTS and "l2" not in request.on_device and wants_norm(items, prefix):
+        return replace(request, on_device=(*request.on_device, "l2"))
+    return request
 
 
 _NOT_OF_ONE = frozenset({"update", "number", "pair"})
@@ -130,7 +141,7 @@ class Blocks:
             if value.copy is not None and request.needs_copy:
                 _keep_copy(captured, info, request, value.copy)
 
-    def keep_array(self, captured: CapturedArrays, info: TensorInfo, request: TapRequest, array: Array) -> None:
+    def keep_array(self, captured: CapturedArrays, info: TensorInfo, request: TensorRequest, array: Array) -> None:
         """Pass on to ``captured`` what is requested of an array on the host, which may change afterwards."""
         if request.on_device:
             self.keep_numbers(captured, info, request.on_device, compute_all(request.on_device, array))
@@ -161,7 +172,7 @@ class Blocks:
             self.keep_numbers(captured, norm_info(prefix + name, items), ("value",), (number,))
 
 
-def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TapRequest, copy: Array) -> None:
+def _keep_copy(captured: CapturedArrays, info: TensorInfo, request: TensorRequest, copy: Array) -> None:
     if any(not find_statistic(name).is_vector for name in request.on_host):
         captured.keep(info.name, info.collections, copy, without=DEVICE_STATISTICS)
         return
@@ -198,19 +209,6 @@ def record_compilation(callbacks: StepCallbacks, took_ns: int, cpu_ns: int) -> N
     callbacks.record_event("compile", {"duration_ms": took_ns / 1e6})
     callbacks.cost.exclude_compilation(took_ns, cpu_ns)
     callbacks.timeline.add_own(took_ns)
-
-
-def needs_gradients(items: Sequence[CaptureItem]) -> bool:
-    """Return whether some items may select gradients or their norms."""
-    return any(
-        item.collection in (None, "gradients", GRADIENT_NORMS) or (item.collection == "all" and item.source == "option")
-        for item in items
-    )
-
-
-def weight_collection(name: str) -> str:
-    """Return the collection of a parameter: ``biases`` by the last part of its path, else ``weights``."""
-    return "biases" if name.rpartition("/")[2] in _BIASES else "weights"
 
 
 def gradient_norms(values: Sequence[Values], before: float | None) -> dict[str, float]:

@@ -11,7 +11,7 @@ from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.jax.calls import ORIGIN, Owner
 from leadline.frameworks.jax.steps import TrainingSteps
-from leadline.frameworks.jax.tensors import ratios_of, tensors_of
+from leadline.frameworks.jax.tensors import info_of, ratios_of, tensors_of
 from leadline.frameworks.kit.gradient_norms import wants_norm
 from leadline.frameworks.tapped import ON_UPDATE, Blocks, Values, gradient_norms
 from leadline.records.names import OPTIMIZER_VARIABLES
@@ -77,7 +77,7 @@ class JaxProgram:
                 if tensor.name in with_update and _selects_update(items, tensor.name, tensor.collections)
             ]
             self._updated = [tensor.name for tensor in weights]
-            infos = tuple(tensor.info(items) for tensor in weights)
+            infos = tuple(info_of(tensor, items) for tensor in weights)
             if infos:
                 self.update_layout = SeriesLayout(infos, tuple((at, ON_UPDATE) for at in range(len(infos))))
 

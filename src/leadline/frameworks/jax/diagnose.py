@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, Final
 
 import jax
-import numpy as np
 
 from leadline.frameworks.jax.calls import Owner
 from leadline.frameworks.jax.steps import TrainingSteps
-from leadline.frameworks.jax.tensors import NamedTensor, tensors_of
+from leadline.frameworks.jax.tensors import info_of, tensors_of
+from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
+from leadline.records.names import OPTIMIZER_VARIABLES
 
 _PARAMETERS: Final = frozenset({"weights", "biases"})
 
@@ -20,8 +21,8 @@ def inventory(owners: Sequence[Owner]) -> dict[str, Any]:
     """Describe the functions that train, as plain values.
 
     Returns:
-        ``models``: name, wrapper, parameters and trainable (elements), tensors, dtypes, devices; ``optimizers``:
-        name, parameters, groups, variables; ``module_kinds``: every kind of layer that was called.
+        ``models`` and ``optimizers``, see ``leadline.frameworks.kit.inventory``; ``module_kinds``: every
+        kind of layer that was called.
     """
     tensors = {owner: tensors_of(owner.sites, owner.prefix) for owner in owners}
     kinds = {
@@ -62,31 +63,22 @@ def coverage_gaps(steps: TrainingSteps | None, *, has_stepped: bool) -> list[dic
             "a step is a call of a function of jax.jit that computes gradients with jax.grad or jax.value_and_grad, or "
             "that updates with an optimizer of optax"
         )
-    return [{"what": what, "why": why} for what, why in gaps.items()]
+    return gap_entries(gaps)
 
 
 def _model(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
-    weights = [tensor for tensor in tensors if _PARAMETERS & set(tensor.collections)]
-    elements = sum(math.prod(tensor.shape) for tensor in weights)
-    return {
-        "name": owner.name,
-        "wrapper": None,
-        "parameters": elements,
-        "trainable": elements,
-        "tensors": len(weights),
-        "dtypes": sorted({tensor.dtype for tensor in weights}),
-        "devices": [jax.default_backend()],
-    }
+    return model_entry(owner.name, [_held(tensor) for tensor in tensors if _PARAMETERS & set(tensor.collections)])
 
 
 def _optimizer(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
-    states = [tensor for tensor in tensors if "optimizer_variables" in tensor.collections]
-    return {
-        "name": owner.optimizer,
-        "parameters": int(np.sum([math.prod(tensor.shape) for tensor in tensors if "gradients" in tensor.collections])),
-        "groups": 1,
-        "variables": sorted({_kind(tensor.site.tap.name) for tensor in states}),
-    }
+    gradients = [_held(tensor) for tensor in tensors if tensor.collections == GRADIENTS]
+    states = [tensor for tensor in tensors if OPTIMIZER_VARIABLES in tensor.collections]
+    return optimizer_entry(owner.optimizer, gradients, [_kind(tensor.source.tap.name) for tensor in states])
+
+
+def _held(tensor: NamedTensor) -> HeldParameter:
+    info = info_of(tensor, ())
+    return HeldParameter(info.shape, info.dtype, (jax.default_backend(),))
 
 
 def _kind(name: str) -> str:

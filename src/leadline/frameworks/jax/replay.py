@@ -44,7 +44,7 @@ class Recipe(NamedTuple):
         for tensor in tensors_of(sites, prefix):
             wanted = wanted_of(tensor, items, prefix)
             if wanted is not None:
-                chosen[tensor.site.tap] = wanted
+                chosen[tensor.source.tap] = wanted
         if any("update_ratio" in item.statistics for item in items):
             for name, site in ratios_of(sites, prefix).items():
                 chosen[site.tap] = Wanted(TensorInfo(name, ("update",), (), "float64"), RATIO, False)

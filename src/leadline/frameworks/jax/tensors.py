@@ -8,45 +8,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from leadline.frameworks.jax.facts import TapSite
-from leadline.frameworks.kit.gradient_norms import wants_norm
-from leadline.frameworks.tapped import TapRequest, primaries_of, request_of, weight_collection
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
+from leadline.frameworks.tapped import primaries_of, request_with_norm
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
-from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 
 LOSS: Final = "loss"
-GRADIENTS: Final = ("gradients",)
 _HYPERPARAMETERS: Final = "hyperparams"
 """The part of the state of ``optax.inject_hyperparams`` that holds them."""
-
-
-class NamedTensor(NamedTuple):
-    """A tensor that can be captured.
-
-    Attributes:
-        site: Where it is in the program.
-        path: Its path in the tree that it belongs to.
-    """
-
-    site: TapSite
-    path: str
-    name: str
-    collections: tuple[str, ...]
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Its shape, without the axes of loops around it."""
-        return tuple(self.site.avals[0].shape)
-
-    @property
-    def dtype(self) -> str:
-        """The name of its type."""
-        return str(np.dtype(self.site.avals[0].dtype).name)
-
-    def info(self, items: Sequence[CaptureItem]) -> TensorInfo:
-        """Return how it is recorded for some items."""
-        custom = custom_collections(items, self.name, self.collections)
-        return TensorInfo(self.name, (*self.collections, *custom), self.shape, self.dtype)
 
 
 class Wanted(NamedTuple):
@@ -68,7 +38,7 @@ def tensors_of(sites: Sequence[TapSite], prefix: str) -> list[NamedTensor]:
     of_weights = "weight" if "weight" in kinds else "parameter"
     makers: dict[str, tuple[Callable[[str], str], Callable[[str], tuple[str, ...]]]] = {
         of_gradients: (gradient_name, lambda _: GRADIENTS),
-        of_weights: (str, lambda path: (weight_collection(path),)),
+        of_weights: (str, parameter_collections),
         "state": (lambda path: f"optimizer/{path}", lambda _: (OPTIMIZER_VARIABLES,)),
     }
     groups = _prefixes(sites, prefix)
@@ -76,15 +46,21 @@ def tensors_of(sites: Sequence[TapSite], prefix: str) -> list[NamedTensor]:
     for site in sites:
         tap = site.tap
         if tap.kind == "layer":
-            found = NamedTensor(site, tap.name, prefix + tap.name, tap.collections)
+            found = NamedTensor(prefix + tap.name, tap.collections, site)
         elif tap.kind in makers and not (tap.kind == "state" and not site.avals[0].shape):
             name, collections = makers[tap.kind]
             path = groups[tap.group] + tap.name
-            found = NamedTensor(site, path, name(path), collections(path))
+            found = NamedTensor(name(path), collections(path), site)
         else:
             continue
         tensors.setdefault(found.name, found)
     return list(tensors.values())
+
+
+def info_of(tensor: NamedTensor, items: Sequence[CaptureItem]) -> TensorInfo:
+    """Return how a tensor is recorded for some items; its shape is without the axes of loops around it."""
+    aval = tensor.source.avals[0]
+    return tensor.info(items, aval.shape, np.dtype(aval.dtype).name)
 
 
 def ratios_of(sites: Sequence[TapSite], prefix: str) -> dict[str, TapSite]:
@@ -132,12 +108,4 @@ def wanted_of(tensor: NamedTensor, items: Sequence[CaptureItem], prefix: str) ->
     request = request_with_norm(items, tensor, prefix)
     if not (request.on_device or request.needs_copy):
         return None
-    return Wanted(tensor.info(items), primaries_of(request.on_device), request.needs_copy)
-
-
-def request_with_norm(items: Sequence[CaptureItem], tensor: NamedTensor, prefix: str) -> TapRequest:
-    """Return what some items request of a tensor; of a gradient also what the norm of all gradients needs."""
-    request = request_of(items, tensor.name, tensor.collections)
-    if tensor.collections == GRADIENTS and "l2" not in request.on_device and wants_norm(items, prefix):
-        return TapRequest((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
-    return request
+    return Wanted(info_of(tensor, items), primaries_of(request.on_device), request.needs_copy)

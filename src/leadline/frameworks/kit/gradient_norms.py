@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from leadline.frameworks.kit.named_tensor import may_select
 from leadline.records.names import GRADIENT_NORMS
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import TensorInfo
@@ -27,8 +28,7 @@ def wants_norm(items: Sequence[CaptureItem], prefix: str | None) -> bool:
 
 
 def _selects_norm(item: CaptureItem, prefix: str | None) -> bool:
-    may_select = item.collection in (None, GRADIENT_NORMS) or (item.collection == "all" and item.source == "option")
-    if not may_select or "value" not in item.statistics:
+    if "value" not in item.statistics or not may_select([item], GRADIENT_NORMS):
         return False
     return prefix is None or item.selects(prefix + NORM, _MEMBERS)
 

@@ -18,7 +18,7 @@ from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
-from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, trained_by
+from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, parameter_of, trained_by
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.data_loading import DataLoading
 from leadline.frameworks.mxnet.diagnose import ModuleNotice, coverage_gaps, inventory
@@ -128,7 +128,7 @@ class MXNetAdapter:
         self._blocks = self._callbacks = None
 
     def subject(self, optimizer: Any) -> MXNetSubject:
-        parameters = [each.of(optimizer) for each in trained_by(optimizer)]
+        parameters = [parameter_of(optimizer, each) for each in trained_by(optimizer)]
         model = None
         if self._blocks is not None:
             self._blocks.add_trained(parameters)

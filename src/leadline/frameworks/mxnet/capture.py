@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.learning_rate import learning_rate_of
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
-from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.one_pass import l2_of, update_ratio
 from leadline.store.tensors import CaptureForm, HostBuffer
 
-_GRADIENTS: Final = ("gradients",)
-_BIASES: Final = ("bias", "beta")
 _SETTINGS: Final = ("wd", "momentum", "beta1", "beta2", "gamma1", "gamma2", "rho", "epsilon")
 _STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "SGD": ("momentum",),
@@ -44,29 +43,22 @@ _STATES: Final[Mapping[str, tuple[str, ...]]] = {
 """The names of the arrays that an optimizer keeps for each parameter, in their order; of others, their numbers."""
 
 
-class Trained(NamedTuple):
-    """A parameter that a trainer updates; the parameter itself refers to the trainer, and would keep it alive."""
+def trained_by(trainer: Any) -> list[NamedTensor]:
+    """Return the parameters that a trainer updates, with their places in it.
 
-    place: int
-    """Its place in the trainer."""
-    name: str
-    collections: tuple[str, ...]
-
-    def of(self, trainer: Any) -> Any:
-        """Return the parameter."""
-        return trainer._params[self.place]
-
-
-def trained_by(trainer: Any) -> list[Trained]:
-    """Return the parameters that a trainer updates.
-
-    Left out are those of which no shape is known yet, and sparse weights, of which the store holds the rows.
+    A parameter itself refers to the trainer, and would keep it alive. Left out are those of which no shape is known
+    yet, and sparse weights, of which the store holds the rows.
     """
     return [
-        Trained(place, parameter.name, _collections(parameter.name))
+        NamedTensor(parameter.name, parameter_collections(parameter.name), place)
         for place, parameter in enumerate(trainer._params)
         if parameter.grad_req != "null" and parameter._data is not None and parameter._stype == "default"
     ]
+
+
+def parameter_of(trainer: Any, named: NamedTensor) -> Any:
+    """Return a parameter that a trainer updates."""
+    return trainer._params[named.source]
 
 
 def is_updated_on_kvstore(trainer: Any) -> bool:
@@ -117,7 +109,7 @@ class MXNetSubject:
         trainer = self._trainer()
         if trainer is None or not self._clipping.has_clips:
             return {}
-        arrays = {id(grad) for each in self._trained for grad in each.of(trainer).list_grad()[:1]}
+        arrays = {id(grad) for each in self._trained for grad in parameter_of(trainer, each).list_grad()[:1]}
         clip = self._clipping.take(arrays)
         if clip is None:
             return {}
@@ -141,7 +133,7 @@ class MXNetProgram:
     def __init__(
         self,
         trainer: Any,
-        trained: Sequence[Trained],
+        trained: Sequence[NamedTensor],
         items: Sequence[CaptureItem],
         label: str,
         prefix: str,
@@ -154,12 +146,9 @@ class MXNetProgram:
         self._updated = [each for each in trained if self._has_update_ratio(each)]
         self._wants_norm = wants_norm(items, prefix)
         self._gradients = [
-            each for each in trained if self._wants_norm or self._is_requested(gradient_name(each.name), _GRADIENTS)
+            each for each in trained if self._wants_norm or self._is_requested(gradient_name(each.name), GRADIENTS)
         ]
-        self._wants_states = any(
-            item.collection in (None, OPTIMIZER_VARIABLES) or (item.collection == "all" and item.source == "option")
-            for item in items
-        )
+        self._wants_states = may_select(items, OPTIMIZER_VARIABLES)
         self._trained = trained
         self._norm_block = Block((norm_info(prefix + NORM, items),), ((0, "value"),))
         self._before: dict[str, Array] = {}
@@ -180,7 +169,7 @@ class MXNetProgram:
             return None
         updated = {each.name for each in self._updated}
         for each in self._weights:
-            values = read(each.of(trainer).list_data()[0])
+            values = read(parameter_of(trainer, each).list_data()[0])
             self._captured.keep(each.name, each.collections, values)
             if each.name in updated:
                 self._before[each.name] = values
@@ -195,7 +184,9 @@ class MXNetProgram:
         before, self._before = self._before, {}
         if not before or trainer is None:
             return None
-        ratios = [update_ratio(before[each.name], read(each.of(trainer).list_data()[0])) for each in self._updated]
+        ratios = [
+            update_ratio(before[each.name], read(parameter_of(trainer, each).list_data()[0])) for each in self._updated
+        ]
         return np.array(ratios, "<f8").tobytes()
 
     def raw_form(self) -> CaptureForm | None:
@@ -208,7 +199,7 @@ class MXNetProgram:
         norms = []
         for each in self._gradients:
             gradient = gradient_of(trainer, each)
-            self._captured.keep(gradient_name(each.name), _GRADIENTS, gradient)
+            self._captured.keep(gradient_name(each.name), GRADIENTS, gradient)
             if self._wants_norm:
                 norms.append(l2_of(gradient))
         if norms:
@@ -221,7 +212,7 @@ class MXNetProgram:
         updater = trainer._kvstore._updater if is_updated_on_kvstore(trainer) else trainer._updaters[0]
         kind = type(trainer._optimizer).__name__
         for each in self._trained:
-            state = getattr(updater, "states", {}).get(each.place)
+            state = getattr(updater, "states", {}).get(each.source)
             names = _STATES.get(kind, ())
             for at, array in enumerate(arrays_in(state)):
                 yield f"{self._label}/{names[at] if at < len(names) else at}/{each.name}", array
@@ -230,23 +221,22 @@ class MXNetProgram:
         statistics, is_raw = self._captured.requested(name, collections)
         return bool(statistics) or is_raw
 
-    def _has_update_ratio(self, each: Trained) -> bool:
+    def _has_update_ratio(self, each: NamedTensor) -> bool:
         return "update_ratio" in self._captured.requested(each.name, each.collections)[0]
 
-    def _info(self, trainer: Any, each: Trained) -> TensorInfo:
-        members = (*each.collections, *custom_collections(self._items, each.name, each.collections))
-        array = each.of(trainer).list_data()[0]
-        return TensorInfo(each.name, members, tuple(array.shape), np.dtype(array.dtype).name)
+    def _info(self, trainer: Any, each: NamedTensor) -> TensorInfo:
+        array = parameter_of(trainer, each).list_data()[0]
+        return each.info(self._items, array.shape, np.dtype(array.dtype).name)
 
 
-def gradient_of(trainer: Any, each: Trained) -> Array:
+def gradient_of(trainer: Any, each: NamedTensor) -> Array:
     """Return a gradient as the optimizer uses it: summed over the contexts, rescaled, and clipped by element.
 
     Shape:
         result: that of the parameter.
     """
     optimizer = trainer._optimizer
-    gradients = each.of(trainer).list_grad()
+    gradients = parameter_of(trainer, each).list_grad()
     values: Array = read(gradients[0])
     if is_updated_on_kvstore(trainer):  # the store adds them up later
         for gradient in gradients[1:]:
@@ -257,10 +247,6 @@ def gradient_of(trainer: Any, each: Trained) -> Array:
         values *= values.dtype.type(optimizer.rescale_grad)  # in place: it is a copy
     bound = optimizer.clip_gradient
     return np.asarray(np.clip(values, -bound, bound)) if bound else values
-
-
-def _collections(name: str) -> tuple[str, ...]:
-    return ("biases" if name.endswith(_BIASES) else "weights",)
 
 
 def _is_number(value: object) -> bool:

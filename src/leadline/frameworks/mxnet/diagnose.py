@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import numpy as np
 from mxnet.module.base_module import BaseModule
 
+from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.mxnet.blocks import kind_of
-from leadline.frameworks.mxnet.capture import trained_by
+from leadline.frameworks.mxnet.capture import parameter_of, trained_by
 from leadline.frameworks.patches import Patches
 from leadline.training.guard import Guard
 
@@ -63,8 +63,7 @@ def inventory(trainers: Sequence[Any], roots: Iterable[Any]) -> dict[str, Any]:
     Args:
         roots: The outermost blocks that the script calls.
     Returns:
-        ``models``: name, wrapper, parameters and trainable (elements), tensors, dtypes, devices; ``optimizers``:
-        name, parameters, groups, variables; ``module_kinds``: every kind of block.
+        ``models`` and ``optimizers``, see ``leadline.frameworks.kit.inventory``; ``module_kinds``: every kind of block.
     """
     return {
         "models": [_model(root) for root in roots],
@@ -99,7 +98,7 @@ def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Seq
             gaps[f"kvstore {kind}"] = "gradients are those of this worker: the store adds up those of all workers"
     if not trainers:
         gaps["no training step"] = "a step is a call of step or update of a gluon.Trainer; pass others to leadline.Hook"
-    return [{"what": what, "why": why} for what, why in gaps.items()]
+    return gap_entries(gaps)
 
 
 def _blocks(block: Any) -> Iterable[Any]:
@@ -111,23 +110,14 @@ def _blocks(block: Any) -> Iterable[Any]:
 
 def _model(root: Any) -> dict[str, Any]:
     known = [each for each in root.collect_params().values() if each._data is not None]
-    trained = [each for each in known if each.grad_req != "null"]
-    return {
-        "name": type(root).__name__,
-        "wrapper": None,
-        "parameters": sum(math.prod(each.shape) for each in known),
-        "trainable": sum(math.prod(each.shape) for each in trained),
-        "tensors": len(known),
-        "dtypes": sorted({np.dtype(each.dtype).name for each in known}),
-        "devices": sorted({str(context) for each in known for context in each.list_ctx()}),
-    }
+    return model_entry(type(root).__name__, map(_held, known))
 
 
 def _optimizer(trainer: Any) -> dict[str, Any]:
-    trained = [each.of(trainer) for each in trained_by(trainer)]
-    return {
-        "name": type(trainer._optimizer).__name__,
-        "parameters": sum(math.prod(parameter.shape) for parameter in trained),
-        "groups": 1,
-        "variables": [],
-    }
+    trained = [parameter_of(trainer, each) for each in trained_by(trainer)]
+    return optimizer_entry(type(trainer._optimizer).__name__, map(_held, trained))
+
+
+def _held(parameter: Any) -> HeldParameter:
+    devices = tuple(map(str, parameter.list_ctx()))
+    return HeldParameter(parameter.shape, np.dtype(parameter.dtype).name, devices, parameter.grad_req != "null")

@@ -13,16 +13,17 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
-from leadline.frameworks.tensorflow.capture import Named, Optimized, TensorFlowSubject, named_parameter
+from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.profiles import SpaceRecording
 from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
-from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped
+from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import Uncaptured
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
@@ -126,16 +127,17 @@ class TensorFlowAdapter:
         if isinstance(owner, Function):
             facts = self._tracing.facts_of(owner)
             trained = facts.variables.items() if facts is not None else ()
-            parameters = [named_parameter(name, variable) for name, variable in trained]
+            parameters = [NamedTensor(name, parameter_collections(name), variable) for name, variable in trained]
             return Optimized(owner.name, "", owner.name, self._prefix(owner, owner.name), parameters, [], dict)
         phase = self._steps.phase if self._steps is not None else None
         model = type(phase.model).__name__ if phase is not None else type(owner).__name__
         inner = getattr(owner, "inner_optimizer", owner)
         given = self._steps.eager_variables if self._steps is not None else ()
         updated = inner._trainable_variables if inner.built else given
-        parameters = [named_parameter(name_of(variable), variable) for variable in updated]
+        names = [(name_of(variable), variable) for variable in updated]
+        parameters = [NamedTensor(name, parameter_collections(name), variable) for name, variable in names]
         variables = [
-            Named(name_of(variable), (OPTIMIZER_VARIABLES,), variable)
+            NamedTensor(name_of(variable), (OPTIMIZER_VARIABLES,), variable)
             for variable in owner.variables
             if len(variable.shape)
         ]
@@ -206,7 +208,7 @@ def _record_gradient(steps: Steps, target: Any, sources: Any, gradients: Any) ->
             taps.add_number(LOSS, "losses", tf.reduce_mean(loss))
         if taps is not None and not steps.applies_optimizer:
             grads = {name: gradient for name, (_, gradient) in of_variables.items() if gradient is not None}
-            taps.add([Tapped(gradient_name(name), ("gradients",), gradient) for name, gradient in grads.items()])
+            taps.add([NamedTensor(gradient_name(name), GRADIENTS, gradient) for name, gradient in grads.items()])
         steps.tracing.mark(variables={name: variable for name, (variable, _) in of_variables.items()}, loss=loss)
     elif tf.is_tensor(loss) and not loss.shape.rank:
         steps.record_loss(loss)

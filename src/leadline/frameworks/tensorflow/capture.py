@@ -12,32 +12,23 @@ import tensorflow as tf
 from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.kit.gradient_norms import wants_norm
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select
 from leadline.frameworks.tapped import (
     Blocks,
-    TapRequest,
+    TensorRequest,
     Values,
     gradient_norms,
-    needs_gradients,
     numbers_of,
     primaries_of,
     request_of,
-    weight_collection,
 )
 from leadline.frameworks.tensorflow.kernels import is_on_host, summarize
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.records.names import GRADIENT_NORMS, OPTIMIZER_VARIABLES, gradient_name
-from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.one_pass import update_ratio
 from leadline.store.tensors import CaptureForm, HostBuffer
-
-
-class Named(NamedTuple):
-    """A variable with its name and collections."""
-
-    name: str
-    collections: tuple[str, ...]
-    variable: Any
 
 
 class Optimized(NamedTuple):
@@ -49,14 +40,9 @@ class Optimized(NamedTuple):
     """The name by which the norms of its gradients are told from those of others."""
     prefix: str
     """The beginning of the names of these norms; empty for the first optimizer."""
-    parameters: list[Named]
-    variables: list[Named]
+    parameters: list[NamedTensor]
+    variables: list[NamedTensor]
     settings: Callable[[], Mapping[str, float]]
-
-
-def named_parameter(name: str, variable: Any) -> Named:
-    """Return a parameter with its collection."""
-    return Named(name, (weight_collection(name),), variable)
 
 
 class TensorFlowSubject:
@@ -101,19 +87,15 @@ class TensorFlowSubject:
             for named in self._chosen(items)
             if not (request := request_of(items, named.name, named.collections)).is_empty
         ]
-        if not requested and not needs_gradients(items):
+        if not requested and not may_select(items, *GRADIENTS, GRADIENT_NORMS):
             return None
-        if needs_gradients(items):
+        if may_select(items, *GRADIENTS, GRADIENT_NORMS):
             self._steps.prepare(items)
         return TensorFlowProgram(items, requested, self._optimized, self._steps, self._note)
 
-    def _chosen(self, items: Sequence[CaptureItem]) -> Iterator[Named]:
+    def _chosen(self, items: Sequence[CaptureItem]) -> Iterator[NamedTensor]:
         yield from self._optimized.parameters
-        wants_variables = any(
-            item.collection in (None, OPTIMIZER_VARIABLES) or (item.collection == "all" and item.source == "option")
-            for item in items
-        )
-        if wants_variables:
+        if may_select(items, OPTIMIZER_VARIABLES):
             yield from self._optimized.variables
 
 
@@ -129,7 +111,7 @@ class TensorFlowProgram:
     def __init__(
         self,
         items: Sequence[CaptureItem],
-        requested: Sequence[tuple[Named, TapRequest]],
+        requested: Sequence[tuple[NamedTensor, TensorRequest]],
         optimized: Optimized,
         steps: Steps,
         note: Callable[[str], None],
@@ -137,7 +119,7 @@ class TensorFlowProgram:
         self._items, self._requested, self._steps = items, requested, steps
         self._label, self._prefix = optimized.label, optimized.prefix
         self._gradients = {gradient_name(named.name) for named in optimized.parameters}
-        self._needs_gradients = needs_gradients(items)
+        self._needs_gradients = may_select(items, *GRADIENTS, GRADIENT_NORMS)
         self._captured, self._blocks = CapturedArrays(note), Blocks()
         self._infos = [_info(named, items) for named, _ in requested]
         self._updates = [named for named, request in requested if request.has_update_ratio]
@@ -164,7 +146,7 @@ class TensorFlowProgram:
             before = numbers_of(replayed, GRADIENT_NORMS).get(self._label)
             self._blocks.keep_norms(self._captured, self._items, self._prefix, gradient_norms(values, before))
 
-    def _keep(self, info: TensorInfo, tensor: Any, request: TapRequest) -> None:
+    def _keep(self, info: TensorInfo, tensor: Any, request: TensorRequest) -> None:
         if is_on_host(tensor):
             self._blocks.keep_array(self._captured, info, request, tensor._numpy())
             return
@@ -190,8 +172,8 @@ class TensorFlowProgram:
         return self._captured.fill(buffer)
 
 
-def _tensor(named: Named) -> Any:
-    value = getattr(named.variable, "value", named.variable)
+def _tensor(named: NamedTensor) -> Any:
+    value = getattr(named.source, "value", named.source)
     return tf.convert_to_tensor(value() if callable(value) else value)
 
 
@@ -203,8 +185,7 @@ def _update_ratio(after: Any, before: Any) -> float:
     return float(tf.where(norm == 0, tf.where(change == 0, change, tf.constant(np.inf, tf.float64)), change / norm))
 
 
-def _info(named: Named, items: Sequence[CaptureItem]) -> TensorInfo:
-    variable = named.variable
-    custom = custom_collections(items, named.name, named.collections)
+def _info(named: NamedTensor, items: Sequence[CaptureItem]) -> TensorInfo:
+    variable = named.source
     dtype = variable.dtype if isinstance(variable.dtype, str) else variable.dtype.name
-    return TensorInfo(named.name, (*named.collections, *custom), tuple(variable.shape), dtype)
+    return named.info(items, variable.shape, dtype)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import gc
-import math
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import tensorflow as tf
 
+from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.tensorflow.capture import Optimized
 from leadline.frameworks.tensorflow.uncaptured import REASONS
 
@@ -20,8 +20,8 @@ def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
     """Describe the optimizers that stepped, as plain values.
 
     Returns:
-        ``models``: name, wrapper, parameters and trainable (elements), tensors, dtypes, devices; ``optimizers``:
-        name, parameters, groups, variables; ``module_kinds``: every kind of live layer.
+        ``models`` and ``optimizers``, see ``leadline.frameworks.kit.inventory``; ``module_kinds``: every
+        kind of live layer.
     """
     return {
         "models": [_model(each) for each in optimized],
@@ -46,30 +46,22 @@ def coverage_gaps(refusals: Mapping[str, str], uncaptured: Sequence[str], *, has
         gaps["no training step"] = (
             "a step is a call of a tf.function that computes gradients of variables, or of an optimizer of Keras"
         )
-    return [{"what": what, "why": why} for what, why in gaps.items()]
+    return gap_entries(gaps)
 
 
 def _model(optimized: Optimized) -> dict[str, Any]:
-    variables = [named.variable for named in optimized.parameters]
-    elements = sum(math.prod(variable.shape) for variable in variables)
-    return {
-        "name": optimized.model,
-        "wrapper": None,
-        "parameters": elements,
-        "trainable": elements,
-        "tensors": len(variables),
-        "dtypes": sorted({getattr(variable.dtype, "name", str(variable.dtype)) for variable in variables}),
-        "devices": ["gpu" if tf.config.list_physical_devices("GPU") else "cpu"],
-    }
+    return model_entry(optimized.model, _held(optimized))
 
 
 def _optimizer(optimized: Optimized) -> dict[str, Any]:
-    return {
-        "name": optimized.optimizer,
-        "parameters": _model(optimized)["parameters"],
-        "groups": 1,
-        "variables": sorted({named.name.rpartition("_")[2] for named in optimized.variables}),
-    }
+    variables = [named.name.rpartition("_")[2] for named in optimized.variables]
+    return optimizer_entry(optimized.optimizer, _held(optimized), variables)
+
+
+def _held(optimized: Optimized) -> list[HeldParameter]:
+    devices = ("gpu" if tf.config.list_physical_devices("GPU") else "cpu",)
+    variables = [named.source for named in optimized.parameters]
+    return [HeldParameter(each.shape, getattr(each.dtype, "name", str(each.dtype)), devices) for each in variables]
 
 
 def layer_paths() -> list[str]:

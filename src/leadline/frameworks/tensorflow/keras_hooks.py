@@ -14,18 +14,18 @@ from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.keras.loss_facts import facts_of, has_class_indices, is_single_loss
 from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
+from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Values
 from leadline.frameworks.tensorflow.loss_inputs import GraphTrace
 from leadline.frameworks.tensorflow.steps import Steps
-from leadline.frameworks.tensorflow.taps import EagerTaps, Tapped, Taps
+from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
 from leadline.records.names import GRADIENT_NORMS, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
 Original = Callable[..., Any]
-_GRADIENTS: Final = ("gradients",)
 
 
 class _Local(threading.local):
@@ -164,7 +164,7 @@ class KerasHooks:
             if taps is not None and local.names:
                 pairs = zip(local.names, reduced, strict=True)
                 tapped = [
-                    Tapped(gradient_name(name), _GRADIENTS, grad) for name, (grad, _) in pairs if grad is not None
+                    NamedTensor(gradient_name(name), GRADIENTS, grad) for name, (grad, _) in pairs if grad is not None
                 ]
                 guard.call(steps.layers.call, taps.add, tapped)
             return reduced
@@ -314,7 +314,7 @@ def _gradients_of(optimizer: Any, grads: Sequence[Any], variables: Any, items: S
     if _clips(optimizer):
         _tap_norm(taps, optimizer, unclipped)
     names = [gradient_name(name_of(variable)) for variable, _ in pairs]
-    taps.add([Tapped(name, _GRADIENTS, grad) for name, grad in zip(names, used, strict=True)])
+    taps.add([NamedTensor(name, GRADIENTS, grad) for name, grad in zip(names, used, strict=True)])
     return taps.values()
 
 
@@ -347,7 +347,7 @@ def _tap_layer(taps: Any, layer: Any, name: str, inputs: Any, outputs: Any, *, i
         if is_outermost:
             collections = (f"{side}s", *collections)
         tensors = [value for value in tf.nest.flatten(values) if tf.is_tensor(value)]
-        tapped += [Tapped(f"{name}_{side}_{at}", collections, tensor) for at, tensor in enumerate(tensors)]
+        tapped += [NamedTensor(f"{name}_{side}_{at}", collections, tensor) for at, tensor in enumerate(tensors)]
     taps.add(tapped)
 
 
@@ -363,7 +363,7 @@ def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any
     sides = (("predictions", predictions), ("labels", labels))
     taps.add(
         [
-            Tapped(f"{name}_input_{at}", (collection, "layers", kind), tensor)
+            NamedTensor(f"{name}_input_{at}", (collection, "layers", kind), tensor)
             for at, (collection, tensor) in enumerate(sides)
         ]
     )

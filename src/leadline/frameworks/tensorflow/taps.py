@@ -4,30 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # never one for each replica
 
 from leadline.frameworks.keras.linear_pairs import LinearLayerPairs
 from leadline.frameworks.keras.loss_facts import LossFacts
-from leadline.frameworks.kit.gradient_norms import wants_norm
 from leadline.frameworks.kit.loss_facts import MAX_CALLS, NO_FACTS, unused_name
-from leadline.frameworks.tapped import Array, TapRequest, Values, primaries_of, request_of
+from leadline.frameworks.kit.named_tensor import NamedTensor
+from leadline.frameworks.tapped import Array, TensorRequest, Values, primaries_of, request_with_norm
 from leadline.frameworks.tensorflow.kernels import is_numeric, summarize
-from leadline.records.plan import CaptureItem, custom_collections
+from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 from leadline.training.guard import Fact
 
 _NEVER_WRITTEN = -1.0
-
-
-class Tapped(NamedTuple):
-    """A tensor to be captured."""
-
-    name: str
-    collections: tuple[str, ...]
-    tensor: Any
 
 
 @dataclass(slots=True)
@@ -70,15 +62,15 @@ class Taps:
         for group in self._groups.values():
             group.numbers.assign(tf.fill(group.numbers.shape, tf.constant(_NEVER_WRITTEN, tf.float64)))
 
-    def add(self, tensors: Sequence[Tapped]) -> None:
+    def add(self, tensors: Sequence[NamedTensor]) -> None:
         """Capture what is requested of some tensors; called while the function is traced."""
         chosen = [(tapped, request) for tapped in tensors if not (request := self._request(tapped)).is_empty]
         if not chosen or not _is_first_replica():
             return
-        chosen = [(tapped, request) for tapped, request in chosen if is_numeric(tapped.tensor)]
+        chosen = [(tapped, request) for tapped, request in chosen if is_numeric(tapped.source)]
         primaries = primaries_of(name for _, request in chosen for name in request.on_device)
         group = self._group([tapped for tapped, _ in chosen], primaries)
-        dense = [tf.convert_to_tensor(tapped.tensor) for tapped, _ in chosen]
+        dense = [tf.convert_to_tensor(tapped.source) for tapped, _ in chosen]
         for at, (_, request) in enumerate(chosen):
             if request.needs_copy:
                 self._copy_variable(group, at, dense[at]).assign(dense[at])
@@ -88,7 +80,7 @@ class Taps:
     def add_number(self, name: str, collection: str, number: Any) -> None:
         """Capture a number that is not selected by items: a loss, or a norm of all gradients."""
         if _is_first_replica():
-            group = self._group([Tapped(name, (collection,), number)], ("sum",))
+            group = self._group([NamedTensor(name, (collection,), number)], ("sum",))
             group.numbers.assign(summarize(number, ("sum",))[None])
 
     def add_loss_facts(self, found: LossFacts) -> None:
@@ -131,13 +123,10 @@ class Taps:
                     found.append(Values(_with_shape(info, copy), group.primaries, numbers[at : at + 1], copy))
         return found
 
-    def _request(self, tapped: Tapped) -> TapRequest:
-        request = request_of(self.items, tapped.name, tapped.collections)
-        if "gradients" in tapped.collections and "l2" not in request.on_device and wants_norm(self.items, None):
-            return TapRequest((*request.on_device, "l2"), request.on_host, request.is_raw, request.has_update_ratio)
-        return request
+    def _request(self, tapped: NamedTensor) -> TensorRequest:
+        return request_with_norm(self.items, tapped, None)
 
-    def _group(self, tensors: Sequence[Tapped], primaries: tuple[str, ...]) -> _Group:
+    def _group(self, tensors: Sequence[NamedTensor], primaries: tuple[str, ...]) -> _Group:
         key = tuple(tapped.name for tapped in tensors)
         if key not in self._groups:
             infos = tuple(_info(tapped, self.items) for tapped in tensors)
@@ -167,27 +156,24 @@ class EagerTaps:
         self._values: list[Values] = []
         self._seen: set[str] = set()
 
-    def add(self, tensors: Sequence[Tapped]) -> None:
+    def add(self, tensors: Sequence[NamedTensor]) -> None:
         """Capture what is requested of some tensors."""
         for tapped in tensors:
             if tapped.name in self._seen:
                 continue
             self._seen.add(tapped.name)
-            request = request_of(self.items, tapped.name, tapped.collections)
-            statistics = request.on_device
-            if "gradients" in tapped.collections and wants_norm(self.items, None):
-                statistics = (*statistics, "l2")
-            if not (statistics or request.needs_copy) or not is_numeric(tapped.tensor):
+            request = request_with_norm(self.items, tapped, None)
+            if not (request.on_device or request.needs_copy) or not is_numeric(tapped.source):
                 continue
-            primaries = primaries_of(statistics)
-            dense = tf.convert_to_tensor(tapped.tensor)
+            primaries = primaries_of(request.on_device)
+            dense = tf.convert_to_tensor(tapped.source)
             numbers = summarize(dense, primaries).numpy()[None]
             copy = dense.numpy() if request.needs_copy else None
             self._values.append(Values(_info(tapped, self.items), primaries, numbers, copy))
 
     def add_number(self, name: str, collection: str, number: Any) -> None:
         """Capture a number that is not selected by items: a norm of all gradients."""
-        info = _info(Tapped(name, (collection,), number), ())
+        info = _info(NamedTensor(name, (collection,), number), ())
         self._values.append(Values(info, ("sum",), summarize(number, ("sum",)).numpy()[None], None))
 
     def values(self) -> list[Values]:
@@ -195,10 +181,8 @@ class EagerTaps:
         return self._values
 
 
-def _info(tapped: Tapped, items: Sequence[CaptureItem]) -> TensorInfo:
-    custom = custom_collections(items, tapped.name, tapped.collections)
-    shape = tuple(size or 0 for size in tapped.tensor.shape)
-    return TensorInfo(tapped.name, (*tapped.collections, *custom), shape, tapped.tensor.dtype.name)
+def _info(tapped: NamedTensor, items: Sequence[CaptureItem]) -> TensorInfo:
+    return tapped.info(items, tapped.source.shape, tapped.source.dtype.name)
 
 
 def _with_shape(info: TensorInfo, copy: Array | None) -> TensorInfo:

@@ -18,7 +18,7 @@ from leadline.frameworks.torch.capture.device_copy import (
 )
 from leadline.frameworks.torch.capture.forward_row import ForwardRow, untracked_in_full_precision
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
-from leadline.frameworks.torch.capture.requests import Requests, TensorRequest
+from leadline.frameworks.torch.capture.requests import KernelRequest, Requests
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.kernels.array_statistics import confusion, named_vectors
 from leadline.frameworks.torch.kernels.deltas import Deltas
@@ -133,7 +133,7 @@ class CapturedTensors:
         if request.arrays or request.is_raw:
             self._add_raw(name, request, values)
 
-    def _add_raw(self, name: str, request: TensorRequest, values: torch.Tensor) -> None:
+    def _add_raw(self, name: str, request: KernelRequest, values: torch.Tensor) -> None:
         with untracked_in_full_precision():
             self._raw += named_vectors([name], [values], request.arrays)
             if request.is_raw:
@@ -219,7 +219,7 @@ class _Target:
 
     __slots__ = ("_form", "_info", "request")
 
-    def __init__(self, request: TensorRequest) -> None:
+    def __init__(self, request: KernelRequest) -> None:
         self.request = request
         self._form: tuple[torch.Size, torch.dtype] | None = None
         self._info: TensorInfo | None = None

@@ -13,8 +13,8 @@ ON_UPDATE: Final = "update_ratio"
 
 
 @dataclass(frozen=True, slots=True)
-class TensorRequest:
-    """What some capture items request of a tensor."""
+class KernelRequest:
+    """What some capture items request of a tensor, by the kernels that compute it."""
 
     statistics: frozenset[str]
     """All statistics, including ``update_ratio`` and ``confusion``, which are computed from more than one tensor."""
@@ -40,9 +40,9 @@ class Requests:
         """
         self._items, self._is_used = items, is_used
         self._candidates: dict[tuple[str, ...], tuple[CaptureItem, ...]] = {}
-        self._requests: dict[tuple[int, ...], TensorRequest] = {}
+        self._requests: dict[tuple[int, ...], KernelRequest] = {}
 
-    def of(self, name: str, collections: tuple[str, ...]) -> TensorRequest:
+    def of(self, name: str, collections: tuple[str, ...]) -> KernelRequest:
         """Return the request of a tensor."""
         members = frozenset(collections)
         candidates = self._candidates.get(collections)
@@ -59,9 +59,9 @@ class Requests:
             request = self._requests[key] = self._request(chosen)
         return request
 
-    def _request(self, chosen: Sequence[CaptureItem]) -> TensorRequest:
+    def _request(self, chosen: Sequence[CaptureItem]) -> KernelRequest:
         used = list(chosen if self._is_used is None else filter(self._is_used, chosen))
         statistics = frozenset(statistic for item in used for statistic in item.statistics)
         numbers, arrays = split_arrays(statistics - {ON_UPDATE})
         custom = tuple(dict.fromkeys(item.custom for item in chosen if item.custom))
-        return TensorRequest(statistics, numbers, arrays, any(item.raw for item in used), custom)
+        return KernelRequest(statistics, numbers, arrays, any(item.raw for item in used), custom)

@@ -9,7 +9,8 @@ from typing import Any, Final, TypeGuard
 
 import torch
 
-from leadline.frameworks.torch.capture.requests import ON_UPDATE, Requests, TensorRequest
+from leadline.frameworks.kit.named_tensor import GRADIENTS, may_select
+from leadline.frameworks.torch.capture.requests import ON_UPDATE, KernelRequest, Requests
 from leadline.frameworks.torch.capture.shards import shard_of
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.kernels.stacks import are_dense
@@ -20,7 +21,6 @@ from leadline.records.series import TensorInfo
 
 _PLAIN: Final = frozenset({torch.nn.Parameter, torch.Tensor})
 """Types of ordinary tensors."""
-_GRADIENT: Final = ("gradients",)
 _VARIABLE: Final = (OPTIMIZER_VARIABLES,)
 
 State = Mapping[torch.Tensor, Mapping[str, Any]]
@@ -82,9 +82,9 @@ def specs_of(named: NamedParameter, requests: Requests) -> list[TensorSpec]:
     specs = []
     parameter, collections = named.parameter, named.collections
     is_plain = type(parameter) in _PLAIN and unreadable_reason(parameter) is None
-    of_gradient = requests.of(gradient_name(named.name), _GRADIENT)
+    of_gradient = requests.of(gradient_name(named.name), GRADIENTS)
     if of_gradient.numbers or of_gradient.arrays or of_gradient.is_raw:
-        info = _info(gradient_name(named.name), _GRADIENT, parameter, of_gradient.custom)
+        info = _info(gradient_name(named.name), GRADIENTS, parameter, of_gradient.custom)
         specs.append(_spec(info, parameter, of_gradient, is_gradient=True, is_plain=is_plain))
     request = requests.of(named.name, collections)
     has_update_ratio = ON_UPDATE in request.statistics and parameter.requires_grad
@@ -112,7 +112,7 @@ def variables_of(label: str, named: Sequence[NamedParameter], state: State, requ
 
 def variable_items(items: Sequence[CaptureItem]) -> list[CaptureItem]:
     """Return the items that may select optimizer variables; ``all`` does so only if the user requested it."""
-    return [item for item in items if item.collection in (None, OPTIMIZER_VARIABLES) or _is_all(item)]
+    return [item for item in items if may_select([item], OPTIMIZER_VARIABLES)]
 
 
 def group_specs(specs: Sequence[TensorSpec], state: State, *, with_norm: bool) -> list[SpecGroup]:
@@ -145,14 +145,14 @@ def unrequested_gradients(named: Sequence[NamedParameter], specs: Sequence[Tenso
         parameter = updated.parameter
         if id(parameter) not in requested and parameter.requires_grad:
             is_plain = type(parameter) in _PLAIN and unreadable_reason(parameter) is None
-            info = _info(gradient_name(updated.name), _GRADIENT, parameter, ())
+            info = _info(gradient_name(updated.name), GRADIENTS, parameter, ())
             yield TensorSpec(info, parameter, (), (), is_raw=False, is_gradient=True, is_plain=is_plain)
 
 
 def _spec(
     info: TensorInfo,
     parameter: torch.Tensor,
-    request: TensorRequest,
+    request: KernelRequest,
     *,
     has_update_ratio: bool = False,
     is_gradient: bool = False,
@@ -175,10 +175,6 @@ def _spec(
 def are_plain(tensors: Sequence[torch.Tensor | None]) -> TypeGuard[list[torch.Tensor]]:
     """Whether all tensors exist and are ordinary dense ones."""
     return set(map(type, tensors)) <= _PLAIN and are_dense(tensors)
-
-
-def _is_all(item: CaptureItem) -> bool:
-    return item.collection == "all" and item.source == "option"
 
 
 def _info(name: str, collections: tuple[str, ...], tensor: torch.Tensor, custom: tuple[str, ...]) -> TensorInfo:

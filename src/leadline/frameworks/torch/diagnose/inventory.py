@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import torch
 
+from leadline.frameworks.kit.inventory import HeldParameter, model_entry, optimizer_entry
 from leadline.frameworks.torch.naming.model_names import (
     find_roots,
     live_modules,
@@ -22,9 +23,8 @@ def inventory(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
     """Describe the optimizers that stepped and the models that they update, as plain values.
 
     Returns:
-        ``models``: name, wrapper, parameters and trainable (elements), tensors, dtypes, devices; ``optimizers``:
-        name, parameters, groups, variables (those kept per parameter); ``module_kinds``: every kind of live module,
-        including modules outside the models.
+        ``models`` and ``optimizers``, see ``leadline.frameworks.kit.inventory``; ``module_kinds``: every kind of live
+        module, including modules outside the models.
     """
     outermost = live_modules()
     roots = {id(root): root for optimizer in optimizers for root in find_roots(parameters_of(optimizer), outermost)}
@@ -39,27 +39,19 @@ def inventory(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
 
 def _model(root: torch.nn.Module) -> dict[str, Any]:
     inner = unwrap(root)
-    parameters = list(inner.parameters())
-    return {
-        "name": str(getattr(inner, "original_name", type(inner).__name__)),  # scripted modules have an original name
-        "wrapper": type(root).__name__ if inner is not root else None,
-        "parameters": sum(parameter.numel() for parameter in parameters),
-        "trainable": sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
-        "tensors": len(parameters),
-        "dtypes": sorted({str(parameter.dtype).removeprefix("torch.") for parameter in parameters}),
-        "devices": sorted({str(parameter.device) for parameter in parameters}),
-    }
+    name = str(getattr(inner, "original_name", type(inner).__name__))  # scripted modules have an original name
+    return model_entry(name, map(_held, inner.parameters()), type(root).__name__ if inner is not root else None)
 
 
 def _optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    count = sum(parameter.numel() for parameter in parameters_of(optimizer))
     variables = next((state for state in optimizer.state.values() if isinstance(state, dict)), {})
-    return {
-        "name": type(optimizer).__name__,
-        "parameters": count,
-        "groups": len(optimizer.param_groups),
-        "variables": sorted(str(name) for name in variables),
-    }
+    held = map(_held, parameters_of(optimizer))
+    return optimizer_entry(type(optimizer).__name__, held, map(str, variables), groups=len(optimizer.param_groups))
+
+
+def _held(parameter: torch.Tensor) -> HeldParameter:
+    dtype = str(parameter.dtype).removeprefix("torch.")
+    return HeldParameter(parameter.shape, dtype, (str(parameter.device),), parameter.requires_grad)
 
 
 def modules_of(root: torch.nn.Module) -> list[torch.nn.Module]:

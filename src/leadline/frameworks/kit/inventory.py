@@ -1,0 +1,60 @@
+"""What ``leadline doctor`` is told of models and optimizers, the same from every framework."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+
+class HeldParameter(NamedTuple):
+    """A parameter of a model or an optimizer."""
+
+    shape: Sequence[int]
+    dtype: str
+    devices: tuple[str, ...]
+    is_trained: bool = True
+
+
+def model_entry(name: str, parameters: Iterable[HeldParameter], wrapper: str | None = None) -> dict[str, Any]:
+    """Return the entry of a model.
+
+    Args:
+        wrapper: The class that wraps the model, such as one of a distributed training.
+
+    Returns:
+        ``name``, ``wrapper``, ``parameters`` and ``trainable`` (elements), ``tensors``, ``dtypes``, ``devices``.
+    """
+    held = list(parameters)
+    return {
+        "name": name,
+        "wrapper": wrapper,
+        "parameters": _elements(held),
+        "trainable": _elements(each for each in held if each.is_trained),
+        "tensors": len(held),
+        "dtypes": sorted({each.dtype for each in held}),
+        "devices": sorted({device for each in held for device in each.devices}),
+    }
+
+
+def optimizer_entry(
+    name: str, parameters: Iterable[HeldParameter], variables: Iterable[str] = (), groups: int = 1
+) -> dict[str, Any]:
+    """Return the entry of an optimizer.
+
+    Args:
+        variables: The kinds of variables that it keeps for each parameter.
+
+    Returns:
+        ``name``, ``parameters`` (elements), ``groups``, ``variables``.
+    """
+    return {"name": name, "parameters": _elements(parameters), "groups": groups, "variables": sorted(set(variables))}
+
+
+def gap_entries(gaps: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return the entries of what is not captured, or only in part, by the reasons."""
+    return [{"what": what, "why": why} for what, why in gaps.items()]
+
+
+def _elements(parameters: Iterable[HeldParameter]) -> int:
+    return sum(math.prod(each.shape) for each in parameters)

@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 
 from leadline.config.parameters import describe, parameter_types
+from leadline.frameworks.kit.recorded_facts import RECORDED_FACTS
+from leadline.records.loss_facts import FACTS
 from leadline.rules import registry
 from leadline.rules.rule import Rule
 
@@ -32,6 +34,8 @@ _TREE_EXAMPLE: Final = (
     "not. The tests train both with XGBoost and LightGBM (`tree_faults.py` in `tests/process/scripts`), and let the\n"
     "rule stop the faulty one."
 )
+_OF_LOSS_CALLS: Final = ("loss_choice", "loss_input")
+"""Rules that find what is wrong with a loss call by the facts about it."""
 _HEADING: Final = re.compile(r"^(\w[\w ]*):$", re.MULTILINE)
 _ARGUMENT: Final = re.compile(r"^(\w+): (.*(?:\n(?!\w+: ).*)*)", re.MULTILINE)
 
@@ -58,6 +62,8 @@ def page(name: str) -> str:
             lines += ["## Parameters", "", *_parameters(rule, text), ""]
         else:
             lines += [f"## {heading}", "", _markdown(text), ""]
+    if name in _OF_LOSS_CALLS:
+        lines += ["## Frameworks", "", *_facts_table(), ""]
     example, tree_example = examples("faults_of_*.py").get(name), examples("tree_faults.py").get(name)
     if example or tree_example:
         intro, code = (_EXAMPLE, example) if example else (_TREE_EXAMPLE, tree_example)
@@ -101,6 +107,22 @@ def _parameters(rule: type[Rule], text: str) -> list[str]:
         takes = describe(kinds[field.name]).replace("|", "\\|")
         lines.append(f"| `{field.name}` | {default} | {takes} | {_inline(descriptions[field.name])} |")
     return lines if len(lines) > 2 else ["None."]
+
+
+def _facts_table() -> list[str]:
+    """Return a table of the facts about loss calls that each adapter records."""
+    frameworks = RECORDED_FACTS.keys()
+    lines = [
+        "What the rule can find follows from the facts that the adapter of a framework records about loss calls, where",
+        "a loss shows them (`<loss call>/<fact>` in the collection `checks`); a fact that is not known shows nothing.",
+        "",
+        f"| fact | {' | '.join(frameworks)} |",
+        f"|---|{'---|' * len(frameworks)}",
+    ]
+    for fact in FACTS:
+        cells = ["yes" if fact in recorded else "–" for recorded in RECORDED_FACTS.values()]
+        lines.append(f"| `{fact}` | {' | '.join(cells)} |")
+    return lines
 
 
 def _format_default(value: Any) -> str:

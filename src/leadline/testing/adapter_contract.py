@@ -14,7 +14,10 @@ from typing import Any, ClassVar, Final
 import pytest
 
 import leadline
+from leadline.frameworks.kit.recorded_facts import RECORDED_FACTS
 from leadline.reader.run import Run
+from leadline.records.loss_facts import FACTS
+from leadline.records.names import CHECKS
 from leadline.testing import adapter_driver
 
 TIMEOUT_SECONDS: Final = 300.0
@@ -124,6 +127,27 @@ class AdapterContract:
         run = leadline.open_run(result["run"])
         assert max(run.series()["step"].to_pylist()) == adapter_driver.STOP_AT
         assert f"at step {max(run.steps())}: the contract requests it" in result["stopped"]
+
+
+class LossFactsContract:
+    """The promise of an adapter about loss calls: it records the facts that ``RECORDED_FACTS`` names, and no others.
+
+    Attributes:
+        python: The interpreter that has the framework.
+        training: A file for ``leadline.testing.adapter_driver``, with losses that show each of these facts.
+        framework: The key of ``leadline.frameworks.kit.recorded_facts.RECORDED_FACTS``.
+    """
+
+    python: ClassVar[str]
+    training: ClassVar[Path]
+    framework: ClassVar[str]
+
+    @pytest.mark.slow
+    def test_the_facts_of_the_table_are_recorded(self) -> None:
+        run = leadline.open_run(_drive(self.python, str(self.training), "watched")["run"])
+        recorded = {name.rpartition("/")[2] for name in run.tensor_names(collection=CHECKS)} & set(FACTS)
+        declared = RECORDED_FACTS[self.framework]
+        assert recorded == declared, f"missing: {sorted(declared - recorded)}, further: {sorted(recorded - declared)}"
 
 
 @lru_cache(maxsize=64)

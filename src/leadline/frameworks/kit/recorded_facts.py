@@ -1,0 +1,39 @@
+"""The facts about loss calls that each adapter records, where what a loss is given shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from leadline.records import loss_facts as facts
+
+_TRACED: Final = frozenset(
+    {facts.KIND, facts.ACTIVATION, facts.INNER_ACTIVATION, facts.IS_RESCALED, facts.HAS_DROPOUT, facts.SOFTMAX_SIZE}
+)
+_LABELS: Final = frozenset(
+    {
+        facts.LABEL_MIN,
+        facts.LABEL_MAX,
+        facts.ARE_LABELS_BINARY,
+        facts.ARE_LABELS_WHOLE,
+        facts.ONE_HOT_SHARE,
+        facts.MULTI_HOT_SHARE,
+        facts.OUT_OF_REACH_SHARE,
+    }
+)
+_PROBABILITIES: Final = frozenset({facts.SUM_ERROR, facts.EXP_SUM_ERROR, facts.PREDICTION_MIN})
+_SHAPES: Final = frozenset({facts.CLASSES, facts.IS_BROADCAST})
+_KERAS: Final = _TRACED | _LABELS | _SHAPES | {facts.LABEL_REPEATS, facts.IS_WHOLE_LOSS, facts.HAS_ACCURACY}
+
+RECORDED_FACTS: Final[Mapping[str, frozenset[str]]] = {
+    "PyTorch": _TRACED
+    | _LABELS
+    | _PROBABILITIES
+    | _SHAPES
+    | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED, facts.IS_NEGATED},
+    "Keras on PyTorch": _KERAS | {facts.IS_SOFTMAX_OVER_BATCH},
+    "TensorFlow": _KERAS,
+    "MXNet": _TRACED | _LABELS | _PROBABILITIES | _SHAPES,
+    "JAX": frozenset({facts.KIND}),
+}
+"""By framework; the contract test of each adapter compares it with what a training has recorded."""

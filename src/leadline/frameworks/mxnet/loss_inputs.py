@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from mxnet import autograd
@@ -19,18 +19,18 @@ from leadline.frameworks.kit.loss_facts import (
     traced_facts,
     unused_name,
 )
+from leadline.frameworks.kit.loss_trace import LossTrace, Operator
 from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
 
 _VERBS: Final = NumpyVerbs()
-_MAX_OPERATORS: Final = 24
 _REGRESSION: Final = {
     gluon_loss.L2Loss: LossKind.SQUARED_ERROR,
     gluon_loss.L1Loss: LossKind.ABSOLUTE_ERROR,
     gluon_loss.HuberLoss: LossKind.SMOOTH_ABSOLUTE_ERROR,
 }
-_ACTIVATIONS: Final = {
+_OPERATORS: Final[dict[str, Activation | Operator]] = {
     "exp": Activation.EXP,
     "leakyrelu": Activation.OTHER,
     "log_softmax": Activation.LOG_SOFTMAX,
@@ -41,14 +41,15 @@ _ACTIVATIONS: Final = {
     "softrelu": Activation.SOFTPLUS,
     "softsign": Activation.OTHER,
     "tanh": Activation.TANH,
+    "dropout": Operator.DROPOUT,
+    **dict.fromkeys(("batch_dot", "batchnorm", "convolution", "deconvolution", "dot"), Operator.LAYER),
+    **dict.fromkeys(("embedding", "fullyconnected", "layernorm", "rnn"), Operator.LAYER),
+    **dict.fromkeys(("_copy", "amp_cast", "cast", "expand_dims", "flatten", "identity"), Operator.SAME),
+    **dict.fromkeys(("reshape", "slice", "slice_axis", "squeeze"), Operator.SAME),
+    **dict.fromkeys(
+        ("_div_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar", "_rminus_scalar"), Operator.RESCALING
+    ),
 }
-_LAYERS: Final = frozenset(
-    {"batch_dot", "batchnorm", "convolution", "deconvolution", "dot", "embedding", "fullyconnected", "layernorm", "rnn"}
-)
-_SAME: Final = frozenset(
-    {"_copy", "amp_cast", "cast", "expand_dims", "flatten", "identity", "reshape", "slice", "slice_axis", "squeeze"}
-)
-_RESCALING: Final = frozenset({"_div_scalar", "_minus_scalar", "_mul_scalar", "_plus_scalar", "_rminus_scalar"})
 _CALL: Final = "_cachedop"
 """The call of a hybridized block."""
 _PREFIXES: Final = ("_npx_", "_npi_", "_np_")
@@ -86,7 +87,7 @@ class GluonLossFacts:
         name = unused_name(kind.name.lower(), self._names)
         self._names.add(name)
         predictions, labels = given[:2]
-        trace = InputTrace().follow(_nodes(autograd.get_symbol(predictions)), self._graph_of_call)
+        trace = trace_of(predictions, self._graph_of_call)
         is_sparse = bool(getattr(loss, "_sparse_label", False))
         axis = getattr(loss, "_axis", -1)
         numbers = _known(kind, trace, predictions.shape, axis)
@@ -104,54 +105,34 @@ class GluonLossFacts:
         return found or NO_FACTS
 
 
-class InputTrace:
-    """What lies between a loss and the layer before it."""
+class _Node(NamedTuple):
+    """An operator of a graph."""
 
-    def __init__(self) -> None:
-        self.activation = self.inner = Activation.UNKNOWN
-        self.is_rescaled = self.has_dropout = False
-        self._is_inner = False
+    nodes: Sequence[Mapping[str, Any]]
+    position: int
 
-    def follow(self, nodes: Sequence[Mapping[str, Any]], graph_of_call: Callable[[], Any | None]) -> InputTrace:
-        """Follow a graph back from its last node to a layer, or to an operator that is not known; return the trace."""
-        at = len(nodes) - 1
-        for _ in range(_MAX_OPERATORS):
-            node = nodes[at]
-            name = _name_of(node)
-            if name == _CALL:
-                graph = graph_of_call()
-                if graph is None:
-                    break
-                nodes, at = _nodes(graph), -1
-                continue
-            if not self._pass(name) or not node["inputs"]:
-                break
-            at = node["inputs"][0][0]
-        return self
 
-    def _pass(self, name: str) -> bool:
-        """Pass an operator; return whether what it is given matters too."""
-        if name in _LAYERS:
-            self._end(Activation.NONE)
-            return False
-        if name in _ACTIVATIONS:
-            self._end(_ACTIVATIONS[name])
-            goes_on = not self._is_inner
-            self._is_inner = True
-            return goes_on
-        if name == "dropout":
-            self.has_dropout = self.has_dropout or not self._is_inner
-            return True
-        if name in _RESCALING and not self._is_inner:
-            self.is_rescaled = True
-            return True
-        return name in _SAME
+def trace_of(predictions: Any, graph_of_call: Callable[[], Any | None]) -> LossTrace:
+    """Return what lies between an array and the layer before it.
 
-    def _end(self, activation: Activation) -> None:
-        if self._is_inner:
-            self.inner = activation
-        else:
-            self.activation = activation
+    Args:
+        graph_of_call: Returns the graph of the only hybridized block that was called; None if there are several.
+    """
+
+    def read_node(node: _Node) -> tuple[str, Sequence[_Node]]:
+        operator = node.nodes[node.position]
+        name = _name_of(operator)
+        if name != _CALL:
+            return name, [_Node(node.nodes, given[0]) for given in operator["inputs"]]
+        graph = graph_of_call()
+        return "identity", [_last_of(graph)] if graph is not None else []
+
+    return LossTrace(_OPERATORS).follow(_last_of(autograd.get_symbol(predictions)), read_node)
+
+
+def _last_of(symbol: Any) -> _Node:
+    nodes = _nodes(symbol)
+    return _Node(nodes, len(nodes) - 1)
 
 
 def _nodes(symbol: Any) -> Sequence[Mapping[str, Any]]:
@@ -167,7 +148,7 @@ def _name_of(node: Mapping[str, Any]) -> str:
     return str(attributes["act_type"]) if name == "activation" and "act_type" in attributes else name
 
 
-def _known(kind: LossKind, trace: InputTrace, shape: Sequence[int], axis: int) -> dict[str, float]:
+def _known(kind: LossKind, trace: LossTrace, shape: Sequence[int], axis: int) -> dict[str, float]:
     numbers = {
         **traced_facts(kind, trace),
         facts.IS_BROADCAST: 0.0,  # the losses give labels the shape of the predictions

@@ -17,7 +17,7 @@ from leadline.frameworks.keras.loss_facts import name_of as name_of_loss
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Values
-from leadline.frameworks.tensorflow.loss_inputs import GraphTrace
+from leadline.frameworks.tensorflow.loss_inputs import trace_of
 from leadline.frameworks.tensorflow.steps import Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps, Taps
 from leadline.frameworks.tensorflow.tracing import is_eager
@@ -370,7 +370,6 @@ def _tap_loss(taps: Any, loss: Any, labels: Any, predictions: Any, *, model: Any
 
 
 def _tap_facts(taps: Taps, loss: Any, labels: Any, predictions: Any, *, model: Any, is_weighted: bool) -> None:
-    trace = GraphTrace().follow(predictions)
-    found = facts_of(loss, labels, predictions, trace, model=model, is_weighted=is_weighted)
+    found = facts_of(loss, labels, predictions, trace_of(predictions), model=model, is_weighted=is_weighted)
     if found is not None:
         taps.add_loss_facts(found)

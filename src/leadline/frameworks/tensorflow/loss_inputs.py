@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
+from leadline.frameworks.kit.loss_trace import LossTrace, Operator
 from leadline.records.loss_facts import Activation
 
-_MAX_OPERATIONS: Final = 24
-_ACTIVATIONS: Final = {
+_ARITHMETIC: Final = ("AddV2", "Mul", "RealDiv", "Sub")
+_DROPOUT: Final = "dropout"
+_OPERATORS: Final[dict[str, Activation | Operator]] = {
     "Elu": Activation.OTHER,
     "Exp": Activation.EXP,
     "LeakyRelu": Activation.OTHER,
@@ -18,53 +21,33 @@ _ACTIVATIONS: Final = {
     "Softmax": Activation.SOFTMAX,
     "Softplus": Activation.SOFTPLUS,
     "Tanh": Activation.TANH,
+    _DROPOUT: Operator.DROPOUT,
+    **dict.fromkeys(_ARITHMETIC, Operator.RESCALING),
+    **dict.fromkeys(
+        ("BiasAdd", "Conv2D", "DepthwiseConv2dNative", "Einsum", "FusedBatchNormV3", "MatMul"), Operator.LAYER
+    ),
+    **dict.fromkeys(
+        ("Cast", "ClipByValue", "ExpandDims", "Identity", "Reshape", "Squeeze", "StridedSlice"), Operator.SAME
+    ),
 }
-_LAYERS: Final = frozenset({"BiasAdd", "Conv2D", "DepthwiseConv2dNative", "Einsum", "FusedBatchNormV3", "MatMul"})
-_SAME: Final = frozenset({"Cast", "ClipByValue", "ExpandDims", "Identity", "Reshape", "Squeeze", "StridedSlice"})
-_ARITHMETIC: Final = frozenset({"AddV2", "Mul", "RealDiv", "Sub"})
 _FIXED: Final = frozenset({"Const", "ReadVariableOp"})
 """What is added to the output of a layer, such as its bias, or multiplied with it."""
 
 
-class GraphTrace:
-    """What lies between a loss and the layer before it."""
+def trace_of(predictions: Any) -> LossTrace:
+    """Return what lies between a symbolic tensor and the layer before it."""
+    return LossTrace(_OPERATORS).follow(predictions, _read)
 
-    def __init__(self) -> None:
-        self.activation = self.inner = Activation.UNKNOWN
-        self.is_rescaled = self.has_dropout = False
 
-    def follow(self, tensor: Any) -> GraphTrace:
-        """Follow a symbolic tensor back to a layer, or to an operation that is not known; return the trace."""
-        is_inner = False
-        for _ in range(_MAX_OPERATIONS):
-            noisy = _below_dropout(tensor)
-            if noisy is not None:
-                self.has_dropout, tensor = True, noisy
-                continue
-            kind = tensor.op.type
-            if kind in _LAYERS:
-                self._end(Activation.NONE, is_inner=is_inner)
-                break
-            if kind in _ACTIVATIONS:
-                self._end(_ACTIVATIONS[kind], is_inner=is_inner)
-                if is_inner:
-                    break
-                is_inner = True
-            elif kind in _ARITHMETIC and not is_inner:
-                self.is_rescaled = True
-            elif kind not in _SAME:
-                break
-            data = [each for each in tensor.op.inputs if not _is_fixed(each)] if kind in _ARITHMETIC else []
-            if kind in _ARITHMETIC and len(data) != 1:
-                break
-            tensor = data[0] if data else tensor.op.inputs[0]
-        return self
-
-    def _end(self, activation: Activation, *, is_inner: bool) -> None:
-        if is_inner:
-            self.inner = activation
-        else:
-            self.activation = activation
+def _read(tensor: Any) -> tuple[str, Sequence[Any]]:
+    noisy = _below_dropout(tensor)
+    if noisy is not None:
+        return _DROPOUT, [noisy]
+    kind = tensor.op.type
+    if kind not in _ARITHMETIC:
+        return kind, tensor.op.inputs
+    data = [each for each in tensor.op.inputs if not _is_fixed(each)]
+    return kind, data if len(data) == 1 else []
 
 
 def _is_fixed(tensor: Any) -> bool:

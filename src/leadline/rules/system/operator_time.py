@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
-from leadline.analysis.advice import Advice
 from leadline.profiles.operator_times import OperatorKey, OperatorTimes, OperatorTotal
 from leadline.records.formatting import significant
 from leadline.rules import Advice, Clear, Fired, Needs, Rule, Severity, Undecided, Verdict, Window

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
-from leadline.records.loss_facts import FACT_STEPS
-from leadline.rules import Needs, NotApplicable, Rule, Severity, Verdict, Window
-from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
-from leadline.rules.losses.loss_input import remember_mistakes, verdict_on
+from leadline.rules import Severity
+from leadline.rules.losses.given_loss import GivenLoss
+from leadline.rules.losses.loss_call_rule import LossCallRule
 from leadline.rules.losses.loss_mistakes import Mistake
 from leadline.rules.losses.unfitting_losses import find_unfitting_loss
 
 
-class LossChoice(Rule, frozen=True, kw_only=True):
+class LossChoice(LossCallRule, frozen=True, kw_only=True):
     """Fires when another loss or metric would suit the labels better: a regression loss on labels of 0 and 1.
 
     Why it matters:
@@ -34,26 +34,8 @@ class LossChoice(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "advice"
 
-    @property
-    def least_observations(self) -> int:
-        return FACT_STEPS
-
-    def needs(self) -> Needs:
-        return NEEDS
-
-    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], tuple[str, int]]:
-        """Keep the latest finding about each loss call, and at how many steps running it was made."""
-        return remember_mistakes(memory, {key: mistake for key, (_, mistake) in _unfitting(window).items()})
-
-    def evaluate(self, window: Window) -> Verdict:
-        if not given_losses(window):
-            return NotApplicable("no loss whose input the graph shows")
-        return verdict_on(list(_unfitting(window).values()), window)
-
-
-def _unfitting(window: Window) -> dict[tuple[str, str], tuple[GivenLoss, Mistake]]:
-    return {
-        (loss.worker, loss.name): (loss, mistake)
-        for loss in given_losses(window)
-        if (mistake := find_unfitting_loss(loss)) is not None
-    }
+    def mistakes(self, losses: list[GivenLoss]) -> Iterator[tuple[GivenLoss, Mistake]]:
+        for loss in losses:
+            mistake = find_unfitting_loss(loss)
+            if mistake is not None:
+                yield loss, mistake

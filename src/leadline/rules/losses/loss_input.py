@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Iterator
+from typing import ClassVar
 
 from leadline.records import loss_facts as facts
-from leadline.records.loss_facts import FACT_STEPS
-from leadline.rules import Clear, Needs, NotApplicable, Rule, Verdict, Window
-from leadline.rules.losses.given_loss import NEEDS, GivenLoss, given_losses
+from leadline.rules.losses.given_loss import GivenLoss
+from leadline.rules.losses.loss_call_rule import LossCallRule
 from leadline.rules.losses.loss_mistakes import Mistake, find_mistake
-from leadline.rules.messages import and_more, fired, suspected
 
 
-class LossInput(Rule, frozen=True, kw_only=True):
+class LossInput(LossCallRule, frozen=True, kw_only=True):
     """Fires when the inputs of a loss do not fit it, so that the model cannot learn as intended.
 
     Why it matters:
@@ -66,58 +65,9 @@ class LossInput(Rule, frozen=True, kw_only=True):
         "loss_choice",
     )
 
-    @property
-    def least_observations(self) -> int:
-        return FACT_STEPS
-
-    def needs(self) -> Needs:
-        return NEEDS
-
-    def remember(self, memory: Any, window: Window) -> dict[tuple[str, str], tuple[str, int]]:
-        """Keep the latest mistake of each loss call, and at how many steps running it was found."""
-        return remember_mistakes(memory, {key: mistake for key, (_, mistake) in _mistakes(window).items()})
-
-    def evaluate(self, window: Window) -> Verdict:
-        losses = given_losses(window)
-        if not losses:
-            return NotApplicable("no loss whose input the graph shows")
-        return verdict_on(list(_mistakes(window).values()), window)
-
-
-def remember_mistakes(memory: Any, mistakes: dict[tuple[str, str], Mistake]) -> dict[tuple[str, str], tuple[str, int]]:
-    """Return the name of each call's latest mistake, and at how many steps running it was found."""
-    before: dict[tuple[str, str], tuple[str, int]] = memory or {}
-    counts = {key: before[key][1] if before.get(key, ("", 0))[0] == each.name else 0 for key, each in mistakes.items()}
-    return {key: (mistake.name, counts[key] + 1) for key, mistake in mistakes.items()}
-
-
-def verdict_on(mistakes: list[tuple[GivenLoss, Mistake]], window: Window) -> Verdict:
-    """Return the verdict on the mistakes in what the loss calls of a step are given."""
-    found = [
-        (loss, mistake)
-        for loss, mistake in mistakes
-        if mistake.is_certain or window.memory[loss.worker, loss.name][1] >= FACT_STEPS
-    ]
-    if not found:
-        return suspected(1, FACT_STEPS, "steps") if mistakes else Clear()
-    loss, mistake = min(found, key=lambda each: not each[1].is_certain)
-    others = len({each.name for each, _ in found}) - 1
-    place = f"{loss.name}: " if len(given_losses(window)) > 1 else ""
-    return fired(
-        f"{place}{mistake.what}{and_more(others, 'loss call')}",
-        *(each.tensor(other.fact) for each, other in [(loss, mistake), *found]),
-        advice=mistake.suggestion,
-        evidence={"mistake": mistake.name, **loss.numbers},
-        worker=loss.worker,
-    )
-
-
-def _mistakes(window: Window) -> dict[tuple[str, str], tuple[GivenLoss, Mistake]]:
-    losses = given_losses(window)
-    is_adversarial = not all(loss.has(facts.IS_NEGATED) for loss in losses)  # the other player minimizes its loss
-    found = ((loss, find_mistake(loss)) for loss in losses)
-    return {
-        (loss.worker, loss.name): (loss, mistake)
-        for loss, mistake in found
-        if mistake is not None and not (is_adversarial and mistake.fact == facts.IS_NEGATED)
-    }
+    def mistakes(self, losses: list[GivenLoss]) -> Iterator[tuple[GivenLoss, Mistake]]:
+        is_adversarial = not all(loss.has(facts.IS_NEGATED) for loss in losses)  # the other player minimizes its loss
+        for loss in losses:
+            mistake = find_mistake(loss)
+            if mistake is not None and not (is_adversarial and mistake.fact == facts.IS_NEGATED):
+                yield loss, mistake

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from leadline.reader.window import Choices, Floats
 
 _Variance = NonNegativeFloat | None
+_OF_BOOSTER: Final = Advice(
+    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an unexpected "
+    "scale, or the model has hardly begun to distinguish samples"
+)
 _TOO_LARGE: Final = Advice(
     "a normalization layer in front of it, or an initialization scaled to the layer ({he_normal}, {xavier_normal}); "
     "usually weights start too large, or the input is not normalized"
@@ -97,17 +101,11 @@ class TensorVariance(TensorRule[TensorReading], frozen=True, kw_only=True):
             f"{worst.tensor}: variance {significant(worst.value)} is {'above' if large else 'below'} {exact(limit)}",
             worst,
             *bad,
-            advice=_BOOSTER_SUGGESTION if is_from_booster(worst) else _TOO_LARGE if large else _TOO_SMALL,
+            advice=_OF_BOOSTER if is_from_booster(worst) else _TOO_LARGE if large else _TOO_SMALL,
             evidence={"variance": worst.value, "threshold": limit},
             noun="tensor",
             count="tensors",
         )
-
-
-_BOOSTER_SUGGESTION = Advice(
-    "inspecting the largest and smallest labels, or a smaller eta; usually labels have outliers or an unexpected "
-    "scale, or the model has hardly begun to distinguish samples"
-)
 
 
 def _is_finite(values: Floats) -> Choices:

@@ -77,7 +77,7 @@ def test_what_failed_in_the_server_may_be_repeated(service: ApiService, monkeypa
     create = signed("CreateTrainingJob", **CREATE)
     with monkeypatch.context() as patch:
 
-        def full(job: object) -> None:
+        def full(job: object, manifest: object) -> None:
             raise sqlite3.OperationalError("database or disk is full")
 
         patch.setattr(service.queue, "add", full)

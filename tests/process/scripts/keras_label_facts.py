@@ -9,7 +9,7 @@ import keras
 import numpy as np
 
 from leadline.frameworks.keras.loss_facts import KerasVerbs
-from leadline.frameworks.kit.array_verbs import NumpyVerbs
+from leadline.frameworks.kit.array_verbs import ArrayVerbs
 from leadline.frameworks.kit.loss_facts import label_facts
 from leadline.records.loss_facts import Activation, LossKind
 
@@ -40,7 +40,7 @@ for values in LABELS:
     tensor, has_classes = keras.ops.convert_to_tensor(values), values.shape[1] > 1
     results.append(
         [
-            numbers(facts_of(NumpyVerbs(), values, has_classes)),
+            numbers(facts_of(ArrayVerbs(), values, has_classes)),
             numbers(facts_of(KerasVerbs(), tensor, has_classes)),
             numbers(in_function(tensor, has_classes)),
         ]

@@ -124,30 +124,10 @@ class KerasVerbs(ArrayVerbs):
 
     def __init__(self) -> None:
         self._ops: Any = sys.modules["keras"].ops
+        super().__init__(self._ops)
 
-    def floats(self, values: Any) -> Any:
+    def doubles(self, values: Any) -> Any:
         return self._ops.cast(values, "float64")
-
-    def minimum(self, values: Any) -> Any:
-        return self._ops.min(values)
-
-    def maximum(self, values: Any) -> Any:
-        return self._ops.max(values)
-
-    def every(self, condition: Any) -> Any:
-        return self.floats(self._ops.all(condition))
-
-    def share(self, condition: Any) -> Any:
-        return self._ops.mean(self.floats(condition))
-
-    def sums(self, values: Any, axis: int) -> Any:
-        return self._ops.sum(values, axis=axis)
-
-    def exp(self, values: Any) -> Any:
-        return self._ops.exp(values)
-
-    def floor(self, values: Any) -> Any:
-        return self._ops.floor(values)
 
     def count(self, values: Any) -> Any:
         return self._ops.size(values)

@@ -1,83 +1,45 @@
-"""The few operations on arrays in which frameworks differ; ``==``, ``|``, ``<``, ``-``, ``*`` and ``abs`` are alike."""
+"""The few operations on arrays in which frameworks differ; operators such as ``==`` and ``|`` are alike."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 
 
-class ArrayVerbs(ABC):
-    """Operations on the arrays of one framework; a number is an array of shape ``()``."""
+class ArrayVerbs:
+    """Operations on the arrays of one framework, here of numpy; a number is an array of shape ``()``.
 
-    @abstractmethod
+    Args:
+        namespace: Has ``min``, ``max``, ``all``, ``sum``, ``mean``, ``exp`` and ``floor``, as numpy, PyTorch and
+            ``keras.ops`` have.
+    """
+
+    def __init__(self, namespace: Any = np) -> None:
+        self.min, self.max = namespace.min, namespace.max
+        self.sum, self.exp, self.floor = namespace.sum, namespace.exp, namespace.floor
+        self._all, self._mean = namespace.all, namespace.mean
+
     def floats(self, values: Any) -> Any:
         """Return an array as floating-point numbers."""
+        return self.doubles(values)
 
-    @abstractmethod
-    def minimum(self, values: Any) -> Any:
-        """Return the smallest element."""
+    def doubles(self, values: Any) -> Any:
+        """Return an array in float64."""
+        return np.asarray(values).astype(np.float64)
 
-    @abstractmethod
-    def maximum(self, values: Any) -> Any:
-        """Return the largest element."""
-
-    @abstractmethod
-    def every(self, condition: Any) -> Any:
-        """Return whether a condition holds for all elements, as a number."""
-
-    @abstractmethod
-    def share(self, condition: Any) -> Any:
-        """Return the share of elements for which a condition holds, in float64."""
-
-    @abstractmethod
-    def sums(self, values: Any, axis: int) -> Any:
-        """Return the sums along an axis."""
-
-    @abstractmethod
-    def exp(self, values: Any) -> Any:
-        """Return the exponentials."""
-
-    @abstractmethod
-    def floor(self, values: Any) -> Any:
-        """Return the largest whole numbers below."""
-
-    @abstractmethod
     def count(self, values: Any) -> Any:
         """Return the number of elements."""
+        return values.size
 
     def given(self, condition: Any, number: Any) -> Any | None:
         """Return a number if a condition holds; else None, or NaN where only the device knows."""
         return number if condition else None
 
-
-class NumpyVerbs(ArrayVerbs):
-    """Operations on arrays of numpy."""
-
-    def floats(self, values: Any) -> Any:
-        return np.asarray(values).astype(np.float64)
-
-    def minimum(self, values: Any) -> Any:
-        return values.min()
-
-    def maximum(self, values: Any) -> Any:
-        return values.max()
-
     def every(self, condition: Any) -> Any:
-        return np.float64(condition.all())
+        """Return whether a condition holds for all elements, as a number."""
+        return self.doubles(self._all(condition))
 
     def share(self, condition: Any) -> Any:
-        return condition.mean(dtype=np.float64)
-
-    def sums(self, values: Any, axis: int) -> Any:
-        return values.sum(axis)
-
-    def exp(self, values: Any) -> Any:
-        return np.exp(values)
-
-    def floor(self, values: Any) -> Any:
-        return np.floor(values)
-
-    def count(self, values: Any) -> Any:
-        return values.size
+        """Return the share of elements for which a condition holds."""
+        return self._mean(self.doubles(condition))

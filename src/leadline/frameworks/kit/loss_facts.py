@@ -66,13 +66,13 @@ def label_facts(
     labels = verbs.floats(labels)
     is_binary = verbs.every((labels == 0) | (labels == 1))
     found = {
-        facts.LABEL_MIN: verbs.minimum(labels),
-        facts.LABEL_MAX: verbs.maximum(labels),
+        facts.LABEL_MIN: verbs.min(labels),
+        facts.LABEL_MAX: verbs.max(labels),
         facts.ARE_LABELS_BINARY: is_binary,
         facts.ARE_LABELS_WHOLE: verbs.every(labels == verbs.floor(labels)),
     }
     if has_classes:
-        sums = verbs.sums(labels, 1)
+        sums = verbs.sum(labels, 1)
         are_enough = verbs.count(sums) >= _MIN_ROWS
         found[facts.ONE_HOT_SHARE] = verbs.given(are_enough, verbs.share(sums == 1) * is_binary)
         found[facts.MULTI_HOT_SHARE] = verbs.given(are_enough, verbs.share(sums > 1) * is_binary)
@@ -98,7 +98,7 @@ def probability_facts(verbs: ArrayVerbs, predictions: Any, kind: LossKind, axis:
     predictions = verbs.floats(predictions)
     axis = -1 if kind is LossKind.CTC else axis
     return {
-        facts.SUM_ERROR: verbs.maximum(abs(verbs.sums(predictions, axis) - 1)),
-        facts.EXP_SUM_ERROR: verbs.maximum(abs(verbs.sums(verbs.exp(predictions), axis) - 1)),
-        facts.PREDICTION_MIN: verbs.minimum(predictions),
+        facts.SUM_ERROR: verbs.max(abs(verbs.sum(predictions, axis) - 1)),
+        facts.EXP_SUM_ERROR: verbs.max(abs(verbs.sum(verbs.exp(predictions), axis) - 1)),
+        facts.PREDICTION_MIN: verbs.min(predictions),
     }

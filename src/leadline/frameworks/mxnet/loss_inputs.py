@@ -10,7 +10,7 @@ import numpy as np
 from mxnet import autograd
 from mxnet.gluon import loss as gluon_loss
 
-from leadline.frameworks.kit.array_verbs import NumpyVerbs
+from leadline.frameworks.kit.array_verbs import ArrayVerbs
 from leadline.frameworks.kit.loss_facts import (
     MAX_CALLS,
     NO_FACTS,
@@ -24,7 +24,7 @@ from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
 
-_VERBS: Final = NumpyVerbs()
+_VERBS: Final = ArrayVerbs()
 _REGRESSION: Final = {
     gluon_loss.L2Loss: LossKind.SQUARED_ERROR,
     gluon_loss.L1Loss: LossKind.ABSOLUTE_ERROR,

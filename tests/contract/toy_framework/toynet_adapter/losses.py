@@ -7,7 +7,7 @@ from typing import Final
 
 import toynet
 
-from leadline.frameworks.kit.array_verbs import NumpyVerbs
+from leadline.frameworks.kit.array_verbs import ArrayVerbs
 from leadline.frameworks.kit.loss_facts import NO_FACTS, label_facts, traced_facts, unused_name
 from leadline.frameworks.kit.loss_trace import LossTrace, Operator
 from leadline.records.loss_facts import CLASSES, Activation, LossKind
@@ -35,7 +35,7 @@ class ToyLossFacts:
         kind, values = _KINDS[name], labels.data
         trace = LossTrace(_OPERATORS).follow(predictions, lambda tensor: (tensor.kind, tensor.inputs))
         columns = values.shape[1] if values.ndim > 1 else 1
-        numbers = label_facts(NumpyVerbs(), values, kind, trace.activation, has_classes=columns > 1)
+        numbers = label_facts(ArrayVerbs(), values, kind, trace.activation, has_classes=columns > 1)
         found = traced_facts(kind, trace) | {CLASSES: float(columns)} | numbers
         self._found[unused_name(kind.name.lower(), self._found)] = found
 

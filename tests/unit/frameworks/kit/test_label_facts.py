@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from leadline.frameworks.kit.array_verbs import NumpyVerbs
+from leadline.frameworks.kit.array_verbs import ArrayVerbs
 from leadline.frameworks.kit.loss_facts import label_facts, probability_facts, unused_name
 from leadline.frameworks.torch.capture.loss_inputs import TorchVerbs
 from leadline.records import loss_facts as facts
@@ -36,7 +36,7 @@ def test_labels_have_the_same_facts_in_both(name: str, activation: Activation) -
     has_classes = labels.ndim > 1 and labels.shape[1] > 1
     of_numpy, of_torch = (
         numbers(label_facts(verbs, given, LossKind.SQUARED_ERROR, activation, has_classes=has_classes))
-        for verbs, given in ((NumpyVerbs(), labels), (TorchVerbs(), torch.from_numpy(labels)))
+        for verbs, given in ((ArrayVerbs(), labels), (TorchVerbs(torch), torch.from_numpy(labels)))
     )
     assert of_torch == pytest.approx(of_numpy)
     assert (of_numpy[facts.LABEL_MIN], of_numpy[facts.LABEL_MAX]) == (labels.min(), labels.max())
@@ -46,8 +46,8 @@ def test_labels_have_the_same_facts_in_both(name: str, activation: Activation) -
 
 @pytest.mark.parametrize("kind", LossKind)
 def test_predictions_have_the_same_facts_in_both(kind: LossKind) -> None:
-    of_numpy = numbers(probability_facts(NumpyVerbs(), PREDICTIONS, kind, 1))
-    of_torch = numbers(probability_facts(TorchVerbs(), torch.from_numpy(PREDICTIONS), kind, 1))
+    of_numpy = numbers(probability_facts(ArrayVerbs(), PREDICTIONS, kind, 1))
+    of_torch = numbers(probability_facts(TorchVerbs(torch), torch.from_numpy(PREDICTIONS), kind, 1))
     assert of_torch == pytest.approx(of_numpy)
     if of_numpy:
         assert of_numpy[facts.SUM_ERROR] == pytest.approx(0, abs=1e-12)
@@ -58,7 +58,7 @@ def test_predictions_have_the_same_facts_in_both(kind: LossKind) -> None:
 @pytest.mark.parametrize(("rows", "is_known"), [(1, False), (7, False), (8, True)])
 def test_shares_of_rows_need_eight_rows(rows: int, is_known: bool) -> None:
     labels = np.array([[1.0, 1.0, 0.0]] * rows)
-    found = label_facts(NumpyVerbs(), labels, LossKind.CROSS_ENTROPY, Activation.NONE, has_classes=True)
+    found = label_facts(ArrayVerbs(), labels, LossKind.CROSS_ENTROPY, Activation.NONE, has_classes=True)
     assert (facts.ONE_HOT_SHARE in found, facts.MULTI_HOT_SHARE in found) == (is_known, is_known)
 
 

@@ -161,34 +161,16 @@ class TorchVerbs(ArrayVerbs):
     """Operations on tensors of PyTorch."""
 
     def floats(self, values: Any) -> Any:
-        return values.to(torch.float64 if values.dtype == torch.float64 else torch.float32)
+        return values if values.dtype == torch.float64 else values.float()
 
-    def minimum(self, values: Any) -> Any:
-        return values.min()
-
-    def maximum(self, values: Any) -> Any:
-        return values.max()
-
-    def every(self, condition: Any) -> Any:
-        return condition.all().double()
-
-    def share(self, condition: Any) -> Any:
-        return condition.double().mean()
-
-    def sums(self, values: Any, axis: int) -> Any:
-        return values.sum(axis)
-
-    def exp(self, values: Any) -> Any:
-        return values.exp()
-
-    def floor(self, values: Any) -> Any:
-        return values.floor()
+    def doubles(self, values: Any) -> Any:
+        return values.double()
 
     def count(self, values: Any) -> Any:
         return values.numel()
 
 
-_VERBS: Final = TorchVerbs()
+_VERBS: Final = TorchVerbs(torch)
 
 
 def _label_numbers(term: LossTerm) -> dict[str, torch.Tensor]:

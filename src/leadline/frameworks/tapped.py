@@ -12,7 +12,7 @@ import numpy.typing as npt
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
-from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
+from leadline.frameworks.kit.named_tensor import GRADIENTS, ON_UPDATE, NamedTensor
 from leadline.records.plan import CaptureItem
 from leadline.records.series import TensorInfo
 from leadline.statistics.arrays import compute_vector
@@ -22,7 +22,6 @@ from leadline.statistics.primaries import derive as derive_statistics
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
-ON_UPDATE = "update_ratio"
 _CLIPPED: Final = 1e-6
 """A norm that clipping has reduced by less than this share is the same."""
 

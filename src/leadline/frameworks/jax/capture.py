@@ -13,7 +13,8 @@ from leadline.frameworks.jax.calls import ORIGIN, Owner
 from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tensors import info_of, ratios_of, tensors_of
 from leadline.frameworks.kit.gradient_norms import wants_norm
-from leadline.frameworks.tapped import ON_UPDATE, Blocks, Values, gradient_norms
+from leadline.frameworks.kit.named_tensor import ON_UPDATE
+from leadline.frameworks.tapped import Blocks, Values, gradient_norms
 from leadline.records.names import OPTIMIZER_VARIABLES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any
 
 import jax
 
@@ -18,6 +18,7 @@ from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Reci
 from leadline.frameworks.jax.scalars import LateNumber
 from leadline.frameworks.jax.step_count import counted_steps
 from leadline.frameworks.jax.tensors import LOSS
+from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import Values, record_compilation
@@ -25,8 +26,6 @@ from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
-_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
-"""Each step computes new gradients: none are left from the step before."""
 Call = JittedCall | EagerCall
 
 
@@ -203,7 +202,7 @@ class TrainingSteps:
         if callbacks.loss_facts_step() is not None:
             callbacks.record_checks(NO_FACTS)
         if callbacks.wants_checks():
-            callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
+            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS})
 
     def _end(self, call: JittedCall, result: Any) -> None:
         call.is_over = True

@@ -10,6 +10,8 @@ from leadline.records.series import TensorInfo
 
 GRADIENTS: Final = ("gradients",)
 """The collections of a gradient."""
+ON_UPDATE: Final = "update_ratio"
+"""The statistic of an update, computed from a parameter before and after it."""
 _BIASES: Final = ("bias", "beta")
 
 

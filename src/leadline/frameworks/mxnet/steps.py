@@ -12,6 +12,7 @@ from typing import Any, Final
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.frozen_parameters import FrozenParameters
+from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.mxnet.arrays import arrays_in
 from leadline.frameworks.mxnet.late_loss import LateLoss, LossMean
 from leadline.frameworks.process_memory import process_memory
@@ -20,8 +21,6 @@ _MAX_CALLS: Final = 64
 """Loss calls that are remembered between two updates."""
 _OWN_REFERENCES: Final = 2
 """References to an array that only the memory of its call holds, while they are counted."""
-_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
-"""Each backward pass overwrites the gradients: none are left from the step before."""
 _LONG_WAIT_NS: Final = 2_000_000
 """Waiting longer than this for a loss costs more than copying it and reading it one step later."""
 _LONG_WAITS: Final = 3
@@ -201,7 +200,7 @@ class GluonSteps:
 
 def _fresh_gradients(trainer: Any) -> dict[str, float]:
     is_fresh = all(parameter.grad_req != "add" for parameter in trainer._params)
-    return _FRESH_GRADIENTS if is_fresh else {}
+    return FRESH_GRADIENTS if is_fresh else {}
 
 
 def _was_skipped(trainer: Any) -> bool:

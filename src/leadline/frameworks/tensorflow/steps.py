@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.keras.frozen import frozen_parameters
+from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import Values, numbers_of
@@ -25,8 +26,6 @@ from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
 LOSS = "loss"
-_FRESH_GRADIENTS: Final = {"gradients/steps_without_zero_grad": 0.0}
-"""Each step computes new gradients: none are left from the step before."""
 
 
 class Phase(NamedTuple):
@@ -184,7 +183,7 @@ class Steps:
             callbacks.record_checks(self._replays.loss_facts(call) if call is not None else NO_FACTS)
             callbacks.cost.end(begun)
         if callbacks.wants_checks():
-            callbacks.record_checks({**process_memory(), **_FRESH_GRADIENTS})
+            callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS})
 
     def _end(self, call: StepCall, result: Any) -> None:
         self._callbacks.timeline.call(COMPUTE, call.begun_ns)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from leadline.frameworks.kit.named_tensor import ON_UPDATE
 from leadline.frameworks.torch.kernels.array_statistics import split_arrays
 from leadline.records.plan import CaptureItem
-
-ON_UPDATE: Final = "update_ratio"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeGuard
 
 import torch
 
-from leadline.frameworks.kit.named_tensor import GRADIENTS, may_select
-from leadline.frameworks.torch.capture.requests import ON_UPDATE, KernelRequest, Requests
+from leadline.frameworks.kit.named_tensor import GRADIENTS, ON_UPDATE, may_select
+from leadline.frameworks.torch.capture.requests import KernelRequest, Requests
 from leadline.frameworks.torch.capture.shards import shard_of
 from leadline.frameworks.torch.kernels.elements import local, unreadable_reason
 from leadline.frameworks.torch.kernels.stacks import are_dense

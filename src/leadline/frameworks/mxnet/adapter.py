@@ -16,12 +16,13 @@ from mxnet.ndarray import NDArray
 from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
 from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstore, parameter_of, trained_by
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.data_loading import DataLoading
-from leadline.frameworks.mxnet.diagnose import ModuleNotice, coverage_gaps, inventory
+from leadline.frameworks.mxnet.diagnose import CALLS, REASONS, coverage_gaps, inventory
 from leadline.frameworks.mxnet.late_loss import LateLoss, LateLossRow
 from leadline.frameworks.mxnet.profiles import MXNetRecording, ScriptProfiling
 from leadline.frameworks.mxnet.steps import GluonSteps
@@ -56,7 +57,7 @@ class MXNetAdapter:
         self._blocks: BlockHooks | None = None
         self._imports: ImportWatch | None = None
         self._profiling = ScriptProfiling()
-        self._uncaptured, self._data_loading = ModuleNotice(note), DataLoading()
+        self._uncaptured, self._data_loading = Uncaptured(REASONS, note), DataLoading()
 
     def version(self) -> str:
         return str(mx.__version__)
@@ -78,7 +79,7 @@ class MXNetAdapter:
         return inventory(optimizers, self._roots())
 
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        return coverage_gaps(optimizers, self._roots(), self._uncaptured.seen)
+        return coverage_gaps(optimizers, self._roots(), self._uncaptured.gaps)
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:
         return MXNetRecording(self._profiling)
@@ -99,7 +100,7 @@ class MXNetAdapter:
         steps.take_facts = self._blocks.take_loss_facts
         self._blocks.install()
         self._clipping.install(guard, callbacks)
-        self._uncaptured.install(guard)
+        self._uncaptured.install(guard, CALLS)
         self._profiling.install(guard)
         self._data_loading.install(callbacks.timeline, guard)
         replace = self._patches.replace

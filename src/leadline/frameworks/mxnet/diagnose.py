@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -11,50 +11,13 @@ from mxnet.module.base_module import BaseModule
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.mxnet.blocks import kind_of
 from leadline.frameworks.mxnet.capture import parameter_of, trained_by
-from leadline.frameworks.patches import Patches
-from leadline.training.guard import Guard
 
 _MODULE: Final = "Module"
-_REASONS: Final = {
+REASONS: Final = {
     _MODULE: "its steps are not captured; pass its outputs and gradients to leadline.Hook in a batch_end_callback",
 }
-
-
-class ModuleNotice:
-    """Notices a Module when the script trains it; the script is not disturbed.
-
-    Args:
-        note: Takes a line about something that cannot be captured.
-
-    Attributes:
-        seen: The keys of the reasons that apply to the script.
-    """
-
-    def __init__(self, note: Callable[[str], None]) -> None:
-        self.seen: list[str] = []
-        self._note = note
-        self._patches = Patches()
-
-    def install(self, guard: Guard) -> None:
-        """Begin to watch."""
-
-        def make(original: Callable[..., Any]) -> Callable[..., Any]:
-            def forward_backward(module: Any, data_batch: Any) -> Any:
-                guard.run(self._notice, _MODULE)
-                return original(module, data_batch)
-
-            return forward_backward
-
-        self._patches.replace(BaseModule, "forward_backward", make)
-
-    def uninstall(self) -> None:
-        """Stop watching."""
-        self._patches.restore()
-
-    def _notice(self, what: str) -> None:
-        if what not in self.seen:
-            self.seen.append(what)
-            self._note(f"{what}: {_REASONS[what]}")
+CALLS: Final = ((BaseModule, "forward_backward", _MODULE),)
+"""The calls by which a script begins to use what is not captured."""
 
 
 def inventory(trainers: Sequence[Any], roots: Iterable[Any]) -> dict[str, Any]:
@@ -72,15 +35,15 @@ def inventory(trainers: Sequence[Any], roots: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Sequence[str]) -> list[dict[str, str]]:
+def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Mapping[str, str]) -> list[dict[str, str]]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
         trainers: Those that stepped.
         roots: The outermost blocks that the script calls.
-        uncaptured: What ``ModuleNotice`` has seen.
+        uncaptured: Why what the script uses is not captured.
     """
-    gaps = {what: _REASONS[what] for what in uncaptured}
+    gaps = dict(uncaptured)
     for root in roots:
         for block in _blocks(root):
             if getattr(block, "_active", False) and len(list(_blocks(block))) > 1:

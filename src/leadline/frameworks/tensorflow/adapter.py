@@ -14,6 +14,7 @@ from tensorflow.python.eager.polymorphic_function.polymorphic_function import Fu
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
+from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
@@ -25,7 +26,7 @@ from leadline.frameworks.tensorflow.replay import Replays
 from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
-from leadline.frameworks.tensorflow.uncaptured import Uncaptured
+from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
@@ -49,7 +50,7 @@ class TensorFlowAdapter:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
         self._tracing = Tracing(Facts(note, lambda: 0).of("facts about loss calls are"))
-        self._patches, self._uncaptured = Patches(), Uncaptured(note)
+        self._patches, self._uncaptured = Patches(), Uncaptured(REASONS, note)
         self._steps: Steps | None = None
         self._keras: KerasHooks | None = None
         self._prefixes: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -86,7 +87,7 @@ class TensorFlowAdapter:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        return coverage_gaps(self._tracing.refusals(), self._uncaptured.seen, has_stepped=bool(optimizers))
+        return coverage_gaps(self._tracing.refusals(), self._uncaptured.gaps, has_stepped=bool(optimizers))
 
     def end_training(self) -> bool:
         return self._steps is not None and self._steps.end_training()
@@ -110,7 +111,7 @@ class TensorFlowAdapter:
         self._patches.replace(tf.GradientTape, "gradient", lambda original: _make_gradient(original, steps, guard))
         self._keras = KerasHooks(steps, guard)
         self._keras.install()
-        self._uncaptured.install(guard)
+        self._uncaptured.install(guard, CALLS, [KERAS_2])
 
     def uninstall(self) -> None:
         self._patches.restore()

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.tensorflow.capture import Optimized
-from leadline.frameworks.tensorflow.uncaptured import REASONS
 
 _TPU_STRATEGIES: Final = ("TPUStrategy", "TPUStrategyV2")
 
@@ -30,16 +29,18 @@ def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(refusals: Mapping[str, str], uncaptured: Sequence[str], *, has_stepped: bool) -> list[dict[str, str]]:
+def coverage_gaps(
+    refusals: Mapping[str, str], uncaptured: Mapping[str, str], *, has_stepped: bool
+) -> list[dict[str, str]]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
         refusals: Why functions cannot be replayed, by their names.
-        uncaptured: What the script uses of ``REASONS``.
+        uncaptured: Why what the script uses is not captured.
         has_stepped: Whether a step was seen.
     """
     gaps = {name: f"gradients and activations are not captured: {why}" for name, why in refusals.items()}
-    gaps |= {what: REASONS[what] for what in uncaptured}
+    gaps |= uncaptured
     for name in sorted({type(each).__name__ for each in _live("tensorflow.")} & set(_TPU_STRATEGIES)):
         gaps[name] = "its steps run on other devices: only what this process computes is captured"
     if not has_stepped:

@@ -117,7 +117,7 @@ def sagemaker(server: Server) -> Any:
         "debugger_gluon.py",
         {},
         **in_process_of(MXNET, "debugger_gluon.py", "--num_epochs", "100000000"),
-        DebugHookConfig={"S3OutputPath": ROOT, "CollectionConfigurations": [collection("losses", save_interval="1")]},
+        DebugHookConfig={"S3OutputPath": ROOT, "CollectionConfigurations": [collection("losses", save_interval="20")]},
     )
     return sagemaker
 

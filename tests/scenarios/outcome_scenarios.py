@@ -145,7 +145,7 @@ SCENARIOS: Final[dict[str, tuple[Callable[[Path], str], str]]] = {
     "input_bound": (
         input_bound,
         r"Completed: 100 steps, no problem found in values and losses, 1 piece of advice \(2 rules clear\); "
-        r"input-bound: 64 % of the step time is waiting for data.*\. Try: more num_workers.*",
+        r"input-bound: 64 % of the step time is waiting for data.*\. Try: reading the next batches.*",
     ),
     "stopped_by_hand": (
         stopped_by_hand,

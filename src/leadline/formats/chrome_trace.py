@@ -116,7 +116,7 @@ class EventJoiner:
             UnmatchedEndError: There is none.
             KeyError, TypeError, ValueError, AttributeError: The entry is damaged.
         """
-        kind, pid, thread, args = one["ph"], one.get("pid", 0), one.get("tid", 0), one.get("args") or {}
+        kind, pid, thread, args = one["ph"], one.get("pid"), one.get("tid", 0), one.get("args") or {}
         if kind == "M":
             if one.get("name") == "process_name" and "name" in args:
                 self._processes[pid] = str(args["name"])
@@ -135,7 +135,7 @@ class EventJoiner:
         return self._event(one, max(0.0, float(one.get("dur", 0))) if kind == "X" else 0.0, dict(args), len(begun))
 
     def _event(self, one: Mapping[str, Any], length_us: float, args: Mapping[str, Any], depth: int) -> JoinedEvent:
-        process = self._processes.get(one.get("pid", 0))
+        process = self._processes.get(one.get("pid"))
         start_us, name = float(one["ts"]), str(one.get("name", ""))
         return JoinedEvent(name, process, one.get("tid", 0), start_us, length_us, args, depth)
 

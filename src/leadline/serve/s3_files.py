@@ -19,6 +19,8 @@ from leadline.store.documents import make_folder
 
 _PARALLEL_UPLOADS: Final = 8
 """A trial has two small files for each step: most of the time is waiting for S3."""
+_MAX_SINGLE_BYTES: Final = 8 << 20
+"""Larger files are uploaded in parts, by threads that boto3 starts for each of them."""
 _ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
@@ -73,7 +75,11 @@ class S3Files:
         """
         bucket, key = _split(uri)
         with _explained(uri):
-            self._client.upload_file(path, bucket, key)
+            if os.path.getsize(path) > _MAX_SINGLE_BYTES:
+                self._client.upload_file(path, bucket, key)
+            else:
+                with open(path, "rb") as file:
+                    self._client.put_object(Bucket=bucket, Key=key, Body=file)
 
     def upload_folder(self, folder: str, uri: str) -> None:
         """Write all files of a folder, with the same names below a URI.

@@ -9,7 +9,7 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.formats.chrome_trace import EventJoiner, JoinedEvent, TraceWriter, UnmatchedEndError, encoded, entry
@@ -48,6 +48,7 @@ def written(trees: list, *, is_whole: bool, has_names: bool) -> tuple[list[dict[
     return entries, events
 
 
+@settings(deadline=None)
 @given(st.lists(TREES, max_size=3), st.booleans(), st.booleans())
 def test_what_is_written_is_read_again(trees: list, is_whole: bool, has_names: bool) -> None:
     entries, events = written(trees, is_whole=is_whole, has_names=has_names)
@@ -65,6 +66,7 @@ ENTRIES = st.dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(ENTRIES, max_size=8))
 def test_damaged_entries_are_refused_and_times_never_negative(entries: list[dict[str, Any]]) -> None:
     joiner = EventJoiner()

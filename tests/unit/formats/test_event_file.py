@@ -22,6 +22,7 @@ def record(values: np.ndarray, name: str = "w", step: int = 7) -> bytes:
     return record_of(name, values, step=step, time_ns=TIME_NS, mode=1, mode_step=3)
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=20), VALUES, st.integers(0, 2**40)), max_size=4)
 )
@@ -34,6 +35,7 @@ def test_what_is_written_is_read_again(written: list[tuple[str, np.ndarray, int]
         np.testing.assert_array_equal(found.values, values)
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=9), max_size=4))
 def test_texts_are_read_again(texts: list[str]) -> None:
     (found,) = read_file(record(np.array(texts, np.str_)))
@@ -41,7 +43,7 @@ def test_texts_are_read_again(texts: list[str]) -> None:
 
 
 @given(VALUES, st.integers(0, 400), st.integers(0, 255))
-@settings(max_examples=300)
+@settings(deadline=None, max_examples=300)
 def test_another_byte_is_refused_or_changes_the_tensor_only(values: np.ndarray, at: int, byte: int) -> None:
     """smdebug's records have no checksum of their message: there, nothing else must be raised."""
     data = bytearray(record(values))
@@ -50,6 +52,7 @@ def test_another_byte_is_refused_or_changes_the_tensor_only(values: np.ndarray, 
         assert len(list(read_file(bytes(data)))) == 1
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=100))
 def test_any_bytes_are_refused_or_empty(data: bytes) -> None:
     with contextlib.suppress(ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.formats.protobuf import (
@@ -36,6 +36,7 @@ def encoded(number: int, value: int | bytes | float) -> bytes:
     return bytes_field(number, value) if isinstance(value, bytes) else double_field(number, value)
 
 
+@settings(deadline=None)
 @given(FIELDS)
 def test_what_is_written_is_read_again(written: list[tuple[int, int | bytes | float]]) -> None:
     message = b"".join(encoded(number, value) for number, value in written)
@@ -46,6 +47,7 @@ def test_what_is_written_is_read_again(written: list[tuple[int, int | bytes | fl
     assert values == [value for _, value in written]
 
 
+@settings(deadline=None)
 @given(FIELDS, st.integers(0, 5000))
 def test_a_truncated_message_has_the_fields_before_its_end(written: list, size: int) -> None:
     message = b"".join(encoded(number, value) for number, value in written)
@@ -55,6 +57,7 @@ def test_a_truncated_message_has_the_fields_before_its_end(written: list, size: 
     assert found == list(fields(message))[: len(found)]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
     with contextlib.suppress(ValueError):

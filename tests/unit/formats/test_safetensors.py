@@ -26,7 +26,7 @@ IN_NUMPY = sorted(dtype for dtype in STANDARD_NAMES if not dtype.startswith(("bf
 VALUES = st.sampled_from(IN_NUMPY).flatmap(
     lambda dtype: arrays.arrays(dtype, arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4))
 )
-in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+in_one_folder = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @in_one_folder

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leadline.errors import UnknownNameError
@@ -60,6 +60,7 @@ def test_every_derived_statistic_of_one_array_has_a_formula_here() -> None:
     assert known | {"size"} == set(PRIMARIES), "each primary is needed, and each that is needed is defined"
 
 
+@settings(deadline=None)
 @given(PARTS)
 def test_statistics_follow_from_the_merged_primaries_of_parts(parts: list[list[float]]) -> None:
     whole = np.concatenate([np.array(part) for part in parts])
@@ -71,6 +72,7 @@ def test_statistics_follow_from_the_merged_primaries_of_parts(parts: list[list[f
         assert values.tolist() == [approx(FORMULAS[name](whole))] * 2, name
 
 
+@settings(deadline=None)
 @given(PARTS)
 def test_statistics_of_parts_merge_into_that_of_the_whole(parts: list[list[float]]) -> None:
     pieces = [np.array(part) for part in parts]

@@ -37,7 +37,7 @@ def test_phases_throughput_bottleneck_and_suggestion(tmp_path, monkeypatch: pyte
         "  throughput  9.09 steps/s, step time p50 110 ms, p95 110 ms, 72.7 samples/s, 45.5 GFLOP/s"
     )
     assert lines[start + 4] == "  bottleneck  input: 55 % of the step time is waiting for data"
-    assert lines[start + 5].startswith("  try         more num_workers")
+    assert lines[start + 5].startswith("  try         reading the next batches")
 
 
 def test_a_run_with_a_problem_of_the_model_has_no_advice_on_speed(tmp_path) -> None:
@@ -48,9 +48,9 @@ def test_a_run_with_a_problem_of_the_model_has_no_advice_on_speed(tmp_path) -> N
         console = Console(width=200, file=io.StringIO())
         console.print(time_block(time, has_problem=has_problem))
         texts[has_problem] = console.file.getvalue()
-    assert "more num_workers" in texts[False]
+    assert "reading the next batches" in texts[False]
     assert "input: 55 %" in texts[True]
-    assert "more num_workers" not in texts[True]
+    assert "reading the next batches" not in texts[True]
 
 
 def test_json_output(tmp_path) -> None:

@@ -59,7 +59,7 @@ def test_overview_shows_duration_bottleneck_and_operators(run: RunWriter, tmp_pa
         "1 h 0 m",
         "Bottleneck: input",
         "67 % of the step time is waiting for data",
-        "num_workers",
+        "reading the next batches",
         "aten::mm",
         "GPU 0",
         "Monitoring overhead",

@@ -112,6 +112,8 @@ def jax() -> list[int]:
         state = adam.init(params)
         for at, (x, y) in enumerate(batches()):
             params, state, _ = step(params, state, x, y)
+            if at == 5:
+                state = adam.init(params)  # an optimizer that is made again goes on with the training
             if at % 20 == 19:  # a projection of the weights between two steps begins no training
                 params = jax.tree.map(lambda weight: jnp.clip(weight, -3, 3), params)
     params = params | {"last": fresh(0)["last"]}  # the trained layer below a new head, with a new optimizer

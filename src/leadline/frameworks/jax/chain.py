@@ -39,12 +39,11 @@ class _Link:
 
 
 class Chain:
-    """Follows two arrays from the result of each step to the arguments of the next: the first and the last one.
+    """Follows two parameters from the result of each step to the arguments of the next: the first and the last one.
 
-    The first is of the parameters, the last usually of the optimizer's state. Another training begins with another
-    first array, or only another last one where a part of the model and the optimizer are new, if the optimizer counts
-    no step yet. A script whose optimizer does not count may change its parameters between steps (averages,
-    projections): there they must have been passed on for a while.
+    Another training begins with another first parameter, or only another last one where a part of the model is new, if
+    the optimizer counts no step yet. A script whose optimizer does not count may change its parameters between steps
+    (averages, projections): there they must have been passed on for a while.
     """
 
     def __init__(self) -> None:
@@ -97,8 +96,24 @@ class Chain:
             if id(leaf) in returned
         ]
         if found:
-            self._first, self._last = found[0], found[-1]
+            first = found[0].taken.path
+            holder = first[: _length_of_holder(first)]
+            self._first = found[0]
+            self._last = [link for link in found if link.taken.path[: len(holder)] == holder][-1]
             self._results = []
+
+
+def _length_of_holder(path: Sequence[Any]) -> int:
+    """Return how much of the path of a parameter leads to what holds the parameters, and not the optimizer's state.
+
+    That is an argument, of those by position or by name, or what is named in it: ``params`` of a train state.
+    """
+    length = 2
+    for key in path[2:]:
+        if not (hasattr(key, "name") or getattr(key, "key", None) == "params"):
+            break
+        length += 1
+    return min(length, len(path) - 1)
 
 
 def _arrays(tree: Any) -> Sequence[tuple[LossPlace, Any]]:

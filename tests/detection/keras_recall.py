@@ -21,7 +21,8 @@ _HEAD = """
 {mistakes} programs with Keras as people ask about them, each with its repaired twin (`tests/detection/keras_mistakes`),
 and {healthy} healthy trainings (`tests/detection/keras_healthy`), were run on two backends as above; *found* means what
 it means there. With labels outside of [0, 1] (`class_indices_bce`, `labels_minus_one`) PyTorch raises an error of its
-own. `python tests/detection/keras_recall.py` regenerates this section.
+own, and on TensorFlow Keras takes the softmax of `softmax_of_logits_loss` back, so that nothing is wrong.
+`python tests/detection/keras_recall.py` regenerates this section.
 
 """
 _HEALTHY_HEAD = """

@@ -56,8 +56,8 @@ _HEAD = """
 run as users would, by `leadline run --on '*=stop_training'`: about {steps} steps each, on a quiet machine and beside
 as many busy loops as it has processors. *Learned* counts those whose loss became clearly smaller, or whose reward or
 accuracy clearly larger. Seven trainings had a problem in the first runs of their programs, which led to changes of five
-rules and of what begins another training in JAX; the table is of the rules as they are. Keras' trainings were run on two
-backends. `python tests/detection/untuned.py FOLDER` regenerates this section.
+rules and of what begins another training in JAX; the table is of the rules as they are. Keras' trainings were run on
+two backends. `python tests/detection/untuned.py FOLDER` regenerates this section.
 
 """
 _LEARNED = re.compile(r"^.*(fell|rose) from (\S+) to (\S+)$", re.MULTILINE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,17 @@ print(json.dumps({tag: [(e.step, e.value) for e in events.Scalars(tag)] for tag 
 """
 pytestmark = pytest.mark.slow
 TENSORFLOW = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
+PRINT_NAMES = """
+import importlib, json, pkgutil, sys
+
+module = importlib.import_module(sys.argv[1])
+names = {name: getattr(module, name) for name in module.__all__}
+places = {
+    place: pkgutil.resolve_name(f"{sys.argv[1]}.{place}") is names[place.rpartition(".")[2]]
+    for place in ("singleton_utils.get_hook", "collection.Collection", "collection.CollectionKeys")
+}
+print(json.dumps([sorted(names), places]))
+"""
 WITHOUT_LAUNCHER = "import runpy, sys; import leadline.compat.smdebug as s; s.install(); sys.argv = sys.argv[1:]; "
 
 
@@ -204,3 +216,22 @@ def test_a_script_for_mxnet_saves_what_its_blocks_computed(tmp_path: Path) -> No
     assert trial.tensor_names(collection="first") == ["dense0_input_0"]
     assert trial.tensor_names(collection="outputs_of_relu") == ["dense0_relu_output_0"]
     assert all(name.startswith("gradient/") for name in trial.tensor_names(regex="^gradient"))
+
+
+@pytest.mark.parametrize(
+    ("python", "framework", "hook"),
+    [
+        (sys.executable, "pytorch", "Hook"),
+        (TREES, "xgboost", "Hook"),
+        (TENSORFLOW, "tensorflow", "KerasHook"),
+        pytest.param(MXNET, "mxnet", "Hook", marks=needs_mxnet),
+    ],
+)
+def test_each_framework_has_the_names_of_smdebug(tmp_path: Path, python: str, framework: str, hook: str) -> None:
+    module = f"leadline.compat.smdebug.{framework}"
+    ended = finish([python, "-c", PRINT_NAMES, module], tmp_path, env=environment(TF_CPP_MIN_LOG_LEVEL="3"))
+    assert ended.status == 0, ended.err
+    names, places = json.loads(ended.lines[-1])
+    common = {"CollectionKeys", "ReductionConfig", "SaveConfig", "SaveConfigMode", "create_trial", "modes"}
+    assert set(names) == {hook, "Collection", "del_hook", "get_hook", "set_hook", *common}
+    assert places == dict.fromkeys(places, True)

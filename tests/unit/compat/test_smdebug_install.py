@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import inspect
 import pkgutil
 import subprocess
@@ -81,21 +79,3 @@ def test_places_and_names_of_arguments_are_smdebugs(place: str, method: str, nam
     owner = pkgutil.resolve_name(f"leadline.compat.smdebug.{place}")
     parameters = [name for name in inspect.signature(getattr(owner, method)).parameters if name != "self"]
     assert parameters[: len(names)] == names
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of MXNet's import
-@pytest.mark.parametrize(
-    ("framework", "hook"),
-    [("torch", "Hook"), ("mxnet", "Hook"), ("tensorflow", "KerasHook"), ("xgboost", "Hook")],
-)
-def test_each_framework_has_the_names_of_smdebug(framework: str, hook: str) -> None:
-    if importlib.util.find_spec(framework) is None:
-        pytest.skip(f"{framework} is not installed here")
-    name = "pytorch" if framework == "torch" else framework
-    module = importlib.import_module(f"leadline.compat.smdebug.{name}")
-    common = {"CollectionKeys", "ReductionConfig", "SaveConfig", "SaveConfigMode", "create_trial", "modes"}
-    assert set(module.__all__) == {hook, "Collection", "del_hook", "get_hook", "set_hook", *common}
-    assert all(hasattr(module, name) for name in module.__all__)
-    places = [f"{name}.singleton_utils.get_hook", f"{name}.collection.Collection", f"{name}.collection.CollectionKeys"]
-    for place in places:
-        assert pkgutil.resolve_name(f"leadline.compat.smdebug.{place}") is getattr(module, place.rpartition(".")[2])

@@ -52,7 +52,7 @@ class Chain:
         self._last: _Link | None = None
         """None: not known, or not passed on at every step."""
         self._results: list[tuple[LossPlace, weakref.ref[Any]]] = []
-        """All arrays that the last step has returned, until two are known that the next one is given."""
+        """All arrays that the last step has returned, until it is known which of them are passed on."""
         self._links = 0
 
     def is_linked(self, arguments: Any) -> bool:
@@ -106,7 +106,7 @@ class Chain:
 def _length_of_holder(path: Sequence[Any]) -> int:
     """Return how much of the path of a parameter leads to what holds the parameters, and not the optimizer's state.
 
-    That is an argument, of those by position or by name, or what is named in it: ``params`` of a train state.
+    The path begins with the kind of argument, positional or by name, and the argument; a train state has ``params``.
     """
     length = 2
     for key in path[2:]:

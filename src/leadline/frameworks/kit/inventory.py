@@ -1,4 +1,4 @@
-"""What ``leadline doctor`` is told of models and optimizers, the same from every framework."""
+"""Entries of models and optimizers for ``leadline doctor``, in one form for every framework."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def model_entry(name: str, parameters: Iterable[HeldParameter], wrapper: str | N
         "name": name,
         "wrapper": wrapper,
         "parameters": _elements(held),
-        "trainable": _elements(each for each in held if each.is_trained),
+        "trainable": _elements(parameter for parameter in held if parameter.is_trained),
         "tensors": len(held),
-        "dtypes": sorted({each.dtype for each in held}),
-        "devices": sorted({device for each in held for device in each.devices}),
+        "dtypes": sorted({parameter.dtype for parameter in held}),
+        "devices": sorted({device for parameter in held for device in parameter.devices}),
     }
 
 
@@ -57,4 +57,4 @@ def gap_entries(gaps: Mapping[str, str]) -> list[dict[str, str]]:
 
 
 def _elements(parameters: Iterable[HeldParameter]) -> int:
-    return sum(math.prod(each.shape) for each in parameters)
+    return sum(math.prod(parameter.shape) for parameter in parameters)

@@ -1,4 +1,4 @@
-"""The facts about loss calls that each adapter records, where what a loss is given shows them."""
+"""The facts about loss calls that each adapter records, if the inputs of a loss show them."""
 
 from __future__ import annotations
 

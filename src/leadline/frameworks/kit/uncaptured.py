@@ -38,7 +38,7 @@ class Uncaptured:
 
         Args:
             calls: A class, the name of a method, and what the script uses with a call of it.
-            modules: Modules of which the import tells that the script uses them.
+            modules: Modules that the script uses if it imports them.
         """
 
         def notice_before(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -129,7 +129,7 @@ class MXNetAdapter:
         self._blocks = self._callbacks = None
 
     def subject(self, optimizer: Any) -> MXNetSubject:
-        parameters = [parameter_of(optimizer, each) for each in trained_by(optimizer)]
+        parameters = [parameter_of(optimizer, tensor) for tensor in trained_by(optimizer)]
         model = None
         if self._blocks is not None:
             self._blocks.add_trained(parameters)

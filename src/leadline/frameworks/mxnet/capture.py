@@ -56,9 +56,9 @@ def trained_by(trainer: Any) -> list[NamedTensor]:
     ]
 
 
-def parameter_of(trainer: Any, named: NamedTensor) -> Any:
+def parameter_of(trainer: Any, tensor: NamedTensor) -> Any:
     """Return a parameter that a trainer updates."""
-    return trainer._params[named.source]
+    return trainer._params[tensor.source]
 
 
 def is_updated_on_kvstore(trainer: Any) -> bool:
@@ -83,7 +83,7 @@ class MXNetSubject:
         self._trained = trained_by(trainer)
         self.model, self.optimizer = model, type(trainer._optimizer).__name__
         self.parameters = len(self._trained)
-        names = frozenset(each.name for each in self._trained)
+        names = frozenset(tensor.name for tensor in self._trained)
         self.label, self.prefix = labels.of(trainer, self.optimizer, names)
         self._clipping, self._note = clipping, note
 
@@ -109,7 +109,7 @@ class MXNetSubject:
         trainer = self._trainer()
         if trainer is None or not self._clipping.has_clips:
             return {}
-        arrays = {id(grad) for each in self._trained for grad in parameter_of(trainer, each).list_grad()[:1]}
+        arrays = {id(grad) for tensor in self._trained for grad in parameter_of(trainer, tensor).list_grad()[:1]}
         clip = self._clipping.take(arrays)
         if clip is None:
             return {}
@@ -142,11 +142,13 @@ class MXNetProgram:
         self._trainer, self._items, self._label = weakref.ref(trainer), items, label
         self._captured = CapturedArrays(note)
         self._captured.begin(items, "train")
-        self._weights = [each for each in trained if self._is_requested(each.name, each.collections)]
-        self._updated = [each for each in trained if self._has_update_ratio(each)]
+        self._weights = [tensor for tensor in trained if self._is_requested(tensor.name, tensor.collections)]
+        self._updated = [tensor for tensor in trained if self._has_update_ratio(tensor)]
         self._wants_norm = wants_norm(items, prefix)
         self._gradients = [
-            each for each in trained if self._wants_norm or self._is_requested(gradient_name(each.name), GRADIENTS)
+            tensor
+            for tensor in trained
+            if self._wants_norm or self._is_requested(gradient_name(tensor.name), GRADIENTS)
         ]
         self._wants_states = may_select(items, OPTIMIZER_VARIABLES)
         self._trained = trained
@@ -154,7 +156,7 @@ class MXNetProgram:
         self._before: dict[str, Array] = {}
         self.update_layout: SeriesLayout | None = None
         if self._updated:
-            infos = tuple(self._info(trainer, each) for each in self._updated)
+            infos = tuple(self._info(trainer, tensor) for tensor in self._updated)
             self.update_layout = SeriesLayout(infos, tuple((at, "update_ratio") for at in range(len(infos))))
 
     @property
@@ -167,12 +169,12 @@ class MXNetProgram:
         self._captured.begin(self._items, "train")
         if trainer is None:
             return None
-        updated = {each.name for each in self._updated}
-        for each in self._weights:
-            values = read(parameter_of(trainer, each).list_data()[0])
-            self._captured.keep(each.name, each.collections, values)
-            if each.name in updated:
-                self._before[each.name] = values
+        updated = {tensor.name for tensor in self._updated}
+        for tensor in self._weights:
+            values = read(parameter_of(trainer, tensor).list_data()[0])
+            self._captured.keep(tensor.name, tensor.collections, values)
+            if tensor.name in updated:
+                self._before[tensor.name] = values
         self._keep_gradients(trainer)
         if self._wants_states:
             for name, array in self._states(trainer):
@@ -185,7 +187,8 @@ class MXNetProgram:
         if not before or trainer is None:
             return None
         ratios = [
-            update_ratio(before[each.name], read(parameter_of(trainer, each).list_data()[0])) for each in self._updated
+            update_ratio(before[tensor.name], read(parameter_of(trainer, tensor).list_data()[0]))
+            for tensor in self._updated
         ]
         return np.array(ratios, "<f8").tobytes()
 
@@ -197,9 +200,9 @@ class MXNetProgram:
 
     def _keep_gradients(self, trainer: Any) -> None:
         norms = []
-        for each in self._gradients:
-            gradient = gradient_of(trainer, each)
-            self._captured.keep(gradient_name(each.name), GRADIENTS, gradient)
+        for tensor in self._gradients:
+            gradient = gradient_of(trainer, tensor)
+            self._captured.keep(gradient_name(tensor.name), GRADIENTS, gradient)
             if self._wants_norm:
                 norms.append(l2_of(gradient))
         if norms:
@@ -211,32 +214,32 @@ class MXNetProgram:
         """Yield the arrays that the optimizer keeps for each parameter, with their names."""
         updater = trainer._kvstore._updater if is_updated_on_kvstore(trainer) else trainer._updaters[0]
         kind = type(trainer._optimizer).__name__
-        for each in self._trained:
-            state = getattr(updater, "states", {}).get(each.source)
+        for tensor in self._trained:
+            state = getattr(updater, "states", {}).get(tensor.source)
             names = _STATES.get(kind, ())
             for at, array in enumerate(arrays_in(state)):
-                yield f"{self._label}/{names[at] if at < len(names) else at}/{each.name}", array
+                yield f"{self._label}/{names[at] if at < len(names) else at}/{tensor.name}", array
 
     def _is_requested(self, name: str, collections: tuple[str, ...]) -> bool:
         statistics, is_raw = self._captured.requested(name, collections)
         return bool(statistics) or is_raw
 
-    def _has_update_ratio(self, each: NamedTensor) -> bool:
-        return "update_ratio" in self._captured.requested(each.name, each.collections)[0]
+    def _has_update_ratio(self, tensor: NamedTensor) -> bool:
+        return "update_ratio" in self._captured.requested(tensor.name, tensor.collections)[0]
 
-    def _info(self, trainer: Any, each: NamedTensor) -> TensorInfo:
-        array = parameter_of(trainer, each).list_data()[0]
-        return each.info(self._items, array.shape, np.dtype(array.dtype).name)
+    def _info(self, trainer: Any, tensor: NamedTensor) -> TensorInfo:
+        array = parameter_of(trainer, tensor).list_data()[0]
+        return tensor.info(self._items, array.shape, np.dtype(array.dtype).name)
 
 
-def gradient_of(trainer: Any, each: NamedTensor) -> Array:
+def gradient_of(trainer: Any, tensor: NamedTensor) -> Array:
     """Return a gradient as the optimizer uses it: summed over the contexts, rescaled, and clipped by element.
 
     Shape:
         result: that of the parameter.
     """
     optimizer = trainer._optimizer
-    gradients = parameter_of(trainer, each).list_grad()
+    gradients = parameter_of(trainer, tensor).list_grad()
     values: Array = read(gradients[0])
     if is_updated_on_kvstore(trainer):  # the store adds them up later
         for gradient in gradients[1:]:

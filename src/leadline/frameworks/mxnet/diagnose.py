@@ -77,7 +77,7 @@ def _model(root: Any) -> dict[str, Any]:
 
 
 def _optimizer(trainer: Any) -> dict[str, Any]:
-    trained = [parameter_of(trainer, each) for each in trained_by(trainer)]
+    trained = [parameter_of(trainer, tensor) for tensor in trained_by(trainer)]
     return optimizer_entry(type(trainer._optimizer).__name__, map(_held, trained))
 
 

@@ -62,7 +62,10 @@ def _optimizer(optimized: Optimized) -> dict[str, Any]:
 def _held(optimized: Optimized) -> list[HeldParameter]:
     devices = ("gpu" if tf.config.list_physical_devices("GPU") else "cpu",)
     variables = [named.source for named in optimized.parameters]
-    return [HeldParameter(each.shape, getattr(each.dtype, "name", str(each.dtype)), devices) for each in variables]
+    return [
+        HeldParameter(variable.shape, getattr(variable.dtype, "name", str(variable.dtype)), devices)
+        for variable in variables
+    ]
 
 
 def layer_paths() -> list[str]:

@@ -46,7 +46,7 @@ def _read(tensor: Any) -> tuple[str, Sequence[Any]]:
     kind = tensor.op.type
     if kind not in _ARITHMETIC:
         return kind, tensor.op.inputs
-    data = [each for each in tensor.op.inputs if not _is_fixed(each)]
+    data = [operand for operand in tensor.op.inputs if not _is_fixed(operand)]
     return kind, data if len(data) == 1 else []
 
 

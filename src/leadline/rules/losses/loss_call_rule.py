@@ -47,12 +47,12 @@ class LossCallRule(Rule, frozen=True, kw_only=True):
         ]
         if not found:
             return suspected(1, FACT_STEPS, "steps") if mistakes else Clear()
-        loss, mistake = min(found, key=lambda each: not each[1].is_certain)
-        others = len({each.name for each, _ in found}) - 1
+        loss, mistake = min(found, key=lambda finding: not finding[1].is_certain)
+        others = len({given.name for given, _ in found}) - 1
         place = f"{loss.name}: " if len(losses) > 1 else ""
         return fired(
             f"{place}{mistake.what}{and_more(others, 'loss call')}",
-            *(each.tensor(other.fact) for each, other in [(loss, mistake), *found]),
+            *(given.tensor(wrong.fact) for given, wrong in [(loss, mistake), *found]),
             advice=mistake.suggestion,
             evidence={"mistake": mistake.name, **loss.numbers},
             worker=loss.worker,

@@ -221,10 +221,10 @@ def test_a_script_for_mxnet_saves_what_its_blocks_computed(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("python", "framework", "hook"),
     [
-        (sys.executable, "pytorch", "Hook"),
-        (TREES, "xgboost", "Hook"),
-        (TENSORFLOW, "tensorflow", "KerasHook"),
-        pytest.param(MXNET, "mxnet", "Hook", marks=needs_mxnet),
+        pytest.param(sys.executable, "pytorch", "Hook", id="pytorch"),
+        pytest.param(TREES, "xgboost", "Hook", id="xgboost"),
+        pytest.param(TENSORFLOW, "tensorflow", "KerasHook", id="tensorflow"),
+        pytest.param(MXNET, "mxnet", "Hook", id="mxnet", marks=needs_mxnet),
     ],
 )
 def test_each_framework_has_the_names_of_smdebug(tmp_path: Path, python: str, framework: str, hook: str) -> None:

@@ -21,8 +21,8 @@ from leadline.rules.rule import Rule
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 FOLDER: Final = ROOT / "docs" / "reference" / "rules"
-MEASURED: Final = {"false-alarms.md", "recall.md"}
-"""The pages that tests/process/false_alarms.py and tests/detection/recall.py write."""
+WITHOUT_RULE: Final = {"asks.md", "false-alarms.md", "recall.md"}
+"""The pages that are not made from docstrings."""
 TRAININGS: Final = ROOT / "tests" / "process" / "scripts"
 _EXAMPLE: Final = (
     "A small training in which the rule fires; with `healthy=True` it does not. The tests run both with the command\n"
@@ -160,7 +160,7 @@ def main() -> None:
     """Write the pages, and remove those of rules that no longer exist."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     texts = pages()
-    for obsolete in {path.name for path in FOLDER.glob("*.md")} - set(texts) - MEASURED:
+    for obsolete in {path.name for path in FOLDER.glob("*.md")} - set(texts) - WITHOUT_RULE:
         (FOLDER / obsolete).unlink()
     for name, text in texts.items():
         (FOLDER / name).write_text(text)

@@ -31,7 +31,10 @@ class UnknownNameError(ConfigurationError, LookupError):
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], hint: str = "") -> None:
-        self.kind, self.name, self.known, self.hint = kind, name, tuple(known), hint
+        self.kind = kind
+        self.name = name
+        self.known = tuple(known)
+        self.hint = hint
         super().__init__(kind, name, self.known, hint)
 
     def __str__(self) -> str:

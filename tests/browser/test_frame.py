@@ -18,8 +18,8 @@ def test_every_page_of_a_run_opens(tmp_path: Path, dashboard: Callable[..., str]
     page.goto(dashboard(tmp_path))
     page.get_by_role("link", name="first", exact=True).click()
     navigation = page.get_by_role("navigation", name="Pages of the run")
-    expect(navigation.get_by_role("link")).to_have_count(len(RUN_PAGES) - 2)  # neither boosted trees nor several ranks
-    for title in (title for key, title in RUN_PAGES.items() if key not in ("model", "ranks")):
+    expect(navigation.get_by_role("link")).to_have_count(len(RUN_PAGES) - 3)  # no trees, ranks, checks
+    for title in (title for key, title in RUN_PAGES.items() if key not in ("model", "ranks", "checks")):
         navigation.get_by_role("link", name=title, exact=True).click()
         expect(page).to_have_title(re.compile(title))
         expect(page.get_by_role("heading", level=1)).to_be_visible()

@@ -46,6 +46,12 @@ def test_a_deep_link_opens_a_rule(tmp_path: Path, dashboard: Callable[..., str],
     expect(rule.locator("summary")).to_be_in_viewport()
 
 
+_BEYOND = """[...document.querySelectorAll("body *")]
+  .filter((shown) => shown.getBoundingClientRect().right > innerWidth && !shown.closest(".table-wrap, nav"))
+  .map((shown) => `${shown.tagName} ${shown.className} ${shown.textContent.trim().slice(0, 40)}`)"""
+"""What is beyond the right edge of the page, but for tables and tabs, which scroll."""
+
+
 def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:
     end(write_live_run(tmp_path, "first", training_parts(60)), 60)
     page.goto(f"{dashboard(tmp_path)}/runs/first/overview")
@@ -61,7 +67,12 @@ def test_all_sections_of_a_job_are_shown(tmp_path: Path, dashboard: Callable[...
         place = page.locator(f'.chart[data-chart="{name}"]').first
         place.scroll_into_view_if_needed()
         expect(place.locator(".plot-container")).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for width in (1280, 1024, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.reload()
+        expect(page.get_by_label("Step phases", exact=True)).to_contain_text("backward")
+        beyond = page.evaluate(_BEYOND)
+        assert beyond == [], (width, beyond)
 
 
 def test_a_run_without_steps_shows_a_message(tmp_path: Path, dashboard: Callable[..., str], page: Page) -> None:

@@ -11,9 +11,14 @@ from playwright.sync_api import Page, expect
 
 from leadline.store import layout
 from leadline.store.documents import write_document
+from leadline.store.presence import node_name
 from leadline.testing.runs import START_NS, Capture, RunWriter
 
 SECOND_NS = 1_000_000_000
+_BEYOND = """[document.documentElement, ...document.querySelectorAll(".table-wrap")].map(
+  (shown) => shown.scrollWidth - shown.clientWidth
+)"""
+"""How much of the page, and of its table, is beyond the right edge, in px."""
 
 
 def write_run(root: Path, name: str, *, started_ns: int = START_NS) -> RunWriter:
@@ -48,11 +53,19 @@ def test_runs_are_filtered_compared_and_added_live(tmp_path: Path, dashboard: Ca
     expect(compare).to_have_attribute("href", "/compare?run=lr-0.1&run=lr-0.01")
 
     live = write_run(tmp_path, "lr-0.001", started_ns=START_NS + 3 * SECOND_NS)
+    live.set_status("InProgress", node=node_name())  # of this machine: alive however late the page reads it
     expect(rows).to_have_count(3)
     expect(rows.first).to_contain_text("InProgress")
     expect(page.get_by_role("checkbox", name="Compare lr-0.1", exact=True)).to_be_checked()
     live.end()
     expect(rows.first).to_contain_text("Completed")
+
+    for width in (1280, 1024, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        shown = page.evaluate(_BEYOND)
+        assert max(shown) <= 0, (width, shown)
+        expect(rows.first.locator("td.outcome")).to_be_in_viewport()
+    page.set_viewport_size({"width": 1280, "height": 800})
 
     page.get_by_role("link", name="Run", exact=True).click()
     expect(rows.first).to_contain_text("lr-0.001")

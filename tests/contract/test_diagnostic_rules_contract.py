@@ -10,6 +10,7 @@ from rule_scenarios import INFOS, captured, given_loss, skipped
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
+from leadline.records.series import TensorInfo
 from leadline.rules.losses.closing_remarks import ClosingRemarks
 from leadline.rules.losses.diverging_loss import DivergingLoss
 from leadline.rules.losses.learning_rate import LearningRate
@@ -20,19 +21,25 @@ from leadline.rules.losses.loss_spike import LossSpike
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
 from leadline.rules.losses.sorted_batches import SortedBatches
 from leadline.rules.registry import BUILT_IN, DEFAULT
+from leadline.rules.tensors.broken_averages import BrokenAverages
 from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
+from leadline.rules.tensors.duplicate_batches import DuplicateBatches
 from leadline.rules.tensors.eval_in_train_mode import EvalInTrainMode
+from leadline.rules.tensors.expert_balance import ExpertBalance
 from leadline.rules.tensors.exploding_gradient import ExplodingGradient
 from leadline.rules.tensors.identical_units import IdenticalUnits
+from leadline.rules.tensors.lost_progress import LostProgress
 from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
 from leadline.rules.tensors.no_gradient import NoGradient
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.tensors.output_collapse import OutputCollapse
 from leadline.rules.tensors.replica_divergence import ReplicaDivergence
+from leadline.rules.tensors.shared_samples import SharedSamples
 from leadline.rules.tensors.skipped_steps import SkippedSteps
 from leadline.rules.tensors.unscaled_input import UnscaledInput
 from leadline.rules.tensors.unused_parameter import UnusedParameter
+from leadline.rules.tensors.validation_mismatch import ValidationMismatch
 from leadline.rules.tensors.weight_saturation import WeightSaturation
 from leadline.testing.contracts import RuleContract, TableRuleContract
 from leadline.testing.runs import ArrayStatistics, Capture, Part
@@ -176,6 +183,12 @@ class TestMissingZeroGrad(RuleContract):
     silent_on = numbers("SGD/steps_without_zero_grad", [0.0, 0.0])
 
 
+class TestLostProgress(RuleContract):
+    rule = LostProgress
+    fires_on = numbers("Adam/made_anew", [0.0, 3.0])
+    silent_on = numbers("Adam/made_anew", [0.0, 0.0])
+
+
 class TestUnusedParameter(RuleContract):
     rule = UnusedParameter
     fires_on = parameters({"a.weight": {"checksum": 7.0, "update_ratio": 0.0}})
@@ -214,6 +227,33 @@ class TestEvalInTrainMode(RuleContract):
     silent_on = numbers("Net/train_steps_in_eval_mode", [9.0, 0.0])
 
 
+class TestBrokenAverages(RuleContract):
+    rule = BrokenAverages
+    fires_on = tuple(
+        captured(step, {"SGD/nonfinite_averages": {"value": 0.0}, "SGD/initial_averages": {"value": 1.0}})
+        for step in range(3)
+    )
+    silent_on = numbers("SGD/nonfinite_averages", [0.0] * 3)
+
+
+def of_router(counts: list[float]) -> tuple[Part, ...]:
+    infos = {"router_output_0": TensorInfo("router_output_0", ("layers",), (200, 2), "int64")}
+    return tuple(
+        part
+        for step in range(100, 300, 10)
+        for part in (
+            Capture(step, {"router_output_0": {"max": 3.0}}, infos=infos),
+            ArrayStatistics(step, {"router_output_0": {"class_counts": counts}}, infos=infos),
+        )
+    )
+
+
+class TestExpertBalance(RuleContract):
+    rule = ExpertBalance
+    fires_on = of_router([300.0, 0.0, 0.0, 100.0])
+    silent_on = of_router([200.0, 0.0, 100.0, 100.0])
+
+
 def updates(ratio: float) -> tuple[Capture, ...]:
     return parameters({"a.weight": {"update_ratio": ratio}, "b.bias": {"update_ratio": math.inf}}, count=12)
 
@@ -247,6 +287,61 @@ class TestSortedBatches(RuleContract):
         ArrayStatistics(step, {"CrossEntropyLoss_input_1": {"class_counts": [4.0, 4.0]}}, infos=INFOS)
         for step in SORTED_STEPS
     )
+
+
+def given_samples(*, evaluated: int) -> tuple[Part, ...]:
+    """Return batches of the training samples 0 to 239, an evaluation of 240 from a number on, and a train step."""
+    parts: list[Part] = []
+    for step in [*range(24), 50]:
+        mode, batch = "train" if step < 12 or step == 50 else "eval", step % 12
+        first, stride = (20 * batch, 1) if mode == "train" else (evaluated + batch, 12)
+        rows = [[float(first + stride * row), 0.0] for row in range(20)]
+        parts.append(Capture(step, {"loss": {"value": 1.0}}, mode=mode, infos=INFOS))
+        parts.append(ArrayStatistics(step, {"Net_input_0": {"fingerprints": rows}}, mode=mode, infos=INFOS))
+    return tuple(parts)
+
+
+class TestSharedSamples(RuleContract):
+    rule = SharedSamples
+    fires_on = given_samples(evaluated=60)
+    silent_on = given_samples(evaluated=231)
+
+
+def validated(*, scale: float) -> tuple[Part, ...]:
+    """Return train steps with features of size 1, an evaluation with others, and one more train step."""
+    parts: list[Part] = []
+    for step in range(8):
+        mode = "eval" if 4 <= step < 7 else "train"
+        size = scale if mode == "eval" else 1.0
+        vectors = {"unit_mean": [0.0, 0.0], "unit_std": [size, size]}
+        parts.append(captured(step, {"loss": {"value": 1.0}, "Net_input_0": {"abs_max": 3 * size}}, mode=mode))
+        parts.append(ArrayStatistics(step, {"Net_input_0": vectors}, mode=mode, infos=INFOS))
+    return tuple(parts)
+
+
+class TestValidationMismatch(RuleContract):
+    rule = ValidationMismatch
+    fires_on = validated(scale=10.5)
+    silent_on = validated(scale=9.5)
+
+
+def given_to_ranks(*, are_equal: bool) -> tuple[Part, ...]:
+    """Return the batches of two ranks."""
+    parts: list[Part] = []
+    infos = {**INFOS, "Net/replicas": TensorInfo("Net/replicas", ("checks",), ())}
+    for step in range(8):
+        for rank in range(2):
+            worker = f"rank{rank}-{rank}"
+            rows = [[float(step), float(row if are_equal else row + rank)] for row in range(20)]
+            parts.append(Capture(step, {"Net/replicas": {"value": 2.0}}, worker=worker, infos=infos))
+            parts.append(ArrayStatistics(step, {"Net_input_0": {"fingerprints": rows}}, worker=worker, infos=infos))
+    return tuple(parts)
+
+
+class TestDuplicateBatches(RuleContract):
+    rule = DuplicateBatches
+    fires_on = given_to_ranks(are_equal=True)
+    silent_on = given_to_ranks(are_equal=False)
 
 
 SKIPS = tuple(skipped(step) for step in range(10, 30))

@@ -9,6 +9,7 @@ from generated_runs import arrays_of
 from leadline.records.series import TensorInfo
 from leadline.rules.losses.class_imbalance import ClassImbalance
 from leadline.rules.losses.confusion import Confusion
+from leadline.rules.losses.generalization_gap import GeneralizationGap
 from leadline.rules.losses.overfit import Overfit
 from leadline.rules.losses.overtraining import Overtraining
 from leadline.rules.losses.rising_validation_loss import RisingValidationLoss
@@ -88,6 +89,12 @@ class TestOvertraining(RuleContract):
 class TestRisingValidationLoss(RuleContract):
     rule = RisingValidationLoss
     fires_on = tuple(epochs(1.0, 0.5, 0.5, 0.5, *(0.6 + 0.1 * epoch for epoch in range(8))))
+    silent_on = tuple(epochs(1.0, *(0.5 + 0.01 * (epoch % 2) for epoch in range(11))))
+
+
+class TestGeneralizationGap(RuleContract):
+    rule = GeneralizationGap
+    fires_on = tuple(epochs(1.0, *[0.9] * 11))
     silent_on = tuple(epochs(1.0, *(0.5 + 0.01 * (epoch % 2) for epoch in range(11))))
 
 

@@ -104,7 +104,7 @@ def run(
 
 
 def _run_in_a_process(programs: Sequence[Program], folder: Path, backend: str) -> dict[str, Result]:
-    path = os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent)])
+    path = os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent), str(HERE.parents[1] / "src")])
     of_keras = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"} if backend else {}
     ended = subprocess.run(
         [KERAS_PYTHON if backend else sys.executable, str(HERE / "run_programs.py"), str(folder)],

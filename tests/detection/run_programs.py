@@ -33,7 +33,7 @@ def run(program: dict[str, Any], folder: str) -> dict[str, Any]:
     sys.argv = [file, *program["arguments"]]
     seed(program["seed"])
     error = None
-    with watched(folder, name, is_default=True, rules=program["rules"]), contextlib.redirect_stdout(io.StringIO()):
+    with contextlib.redirect_stdout(io.StringIO()), watched(folder, name, is_default=True, rules=program["rules"]):
         try:
             exec(compile(program["source"], file, "exec"), {"__name__": "__main__", "__file__": file})
         except Exception:  # noqa: BLE001 - a program may end as it likes; the caller decides what that means

@@ -25,9 +25,7 @@ SAMPLE = {
         "root_at_zero",
     ),
     "torch": (
-        "linear_output_categorical",
         "one_unit_categorical",
-        "prices_as_labels",
         "sequences_returned",
         "softmax_of_logits_loss",
     ),

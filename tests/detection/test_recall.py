@@ -16,12 +16,15 @@ SAMPLE = (
     "diverges_by_hand",
     "encoder_forgotten",
     "every_weight_a_half",
+    "file_numbers_as_features",
     "pixels_in_mlp",
     "relu_never_called",
+    "rewards_without_levels",
     "root_at_zero",
     "rounded_predictions",
     "softmax_after_a_look_at_the_shape",
     "softmax_one_unit_bce",
+    "weights_by_hand_without_zero",
     "wide_initialization",
 )
 """A mistake of each class."""

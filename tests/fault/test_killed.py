@@ -30,8 +30,27 @@ pytestmark = pytest.mark.slow
 PAUSED = ("--pause-at", "50")
 RAW = ("--capture", "all:every=1", "--capture", "all:every=1,raw=true")
 
-NOT_CLEAR = {"straggler", "replica_divergence", "gpu_throttling", "no_split", "rising_validation_loss"}
-"""Default rules that need several ranks, a GPU, boosted trees or a validation."""
+NOT_CLEAR = {
+    "straggler",
+    "duplicate_batches",
+    "replica_divergence",
+    "gpu_throttling",
+    "no_split",
+    "rising_validation_loss",
+    "generalization_gap",
+    "shared_samples",
+    "validation_mismatch",
+    "broken_metric",
+    "dead_groups",
+    "entropy_collapse",
+    "rising_entropy",
+    "reward_fall",
+    "truncated_completions",
+    "broken_averages",
+    "kl_divergence",
+    "policy_mismatch",
+}
+"""Default rules that need several ranks, a GPU, boosted trees, a validation or batch normalization."""
 
 
 @pytest.fixture(scope="module")

@@ -465,6 +465,12 @@ def replicas(scenario: Sequence[Part]) -> Judged:
     agreed: dict[str, list[float]] = {}
     workers: set[str] = set()
     for step in trained(scenario):
+        if step.step < 6:
+            of_gradients = step.of("checksum", "gradients")
+            for name in {name for _, name in of_gradients}:
+                values = [value for (_, other), value in of_gradients.items() if other == name]
+                if len(values) > 1 and len(set(values)) == 1:
+                    agreed.setdefault(name, []).append(values[0])
         sums = step.of("checksum", "weights", "biases")
         if not sums:
             continue
@@ -477,8 +483,9 @@ def replicas(scenario: Sequence[Part]) -> Judged:
             if len(set(values)) == 1:
                 agreed.setdefault(tensor, []).append(values[0])
             is_replica = len(set(agreed.get(tensor, ()))) > 1
+            is_averaged = len(set(agreed.get(f"gradient/{tensor}", ()))) > 1 and tensor not in agreed
             judged |= is_replica
-            fired |= is_replica and len(set(values)) > 1
+            fired |= (is_replica and len(set(values)) > 1) or is_averaged
         results.append((step.step, "notapplicable" if len(workers) < 2 else verdict_name(fired, judged)))
     return results
 
@@ -538,6 +545,7 @@ CASES: dict[str, tuple[Callable[[Sequence[Part]], Judged], dict[str, object], tu
     "identical_units": (noted, {}, ("/identical_units", 1)),
     "sorted_batches": (sorted_by_class, {"batches": 2}, (2,)),
     "missing_zero_grad": (counted, {}, (5, ("/steps_without_zero_grad",), ("train",))),
+    "lost_progress": (counted, {}, (3, ("/made_anew", "/initialized_again"), ("train",))),
     "eval_in_train_mode": (evaluated, {}, (10,)),
     "no_learning": (learning, {"steps": 4}, (4,)),
     "unused_parameter": (unused, {"steps": 5}, (5,)),

@@ -22,6 +22,7 @@ NAMES = (
     "unit_within_-0.5_0.5",
     "unit_within_0_inf",
     "class_counts",
+    "fingerprints",
 )
 
 

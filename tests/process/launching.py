@@ -6,12 +6,13 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -105,28 +106,35 @@ def finish(
 @contextmanager
 def started(options: tuple[str, ...] | list[str], *job: str, folder: Path, **changes: str) -> Iterator[Running]:
     """Start a command under ``leadline run``; it is killed if it still runs at the end of the block."""
-    process = subprocess.Popen(
-        command(options, *job, root=folder),
-        cwd=folder,
-        env=environment(**changes),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    running = Running(process, folder)
-    try:
-        yield running
-    finally:
-        if process.poll() is None:
-            end_all(process)
+    with tempfile.TemporaryFile("w+") as messages:
+        process = subprocess.Popen(
+            command(options, *job, root=folder),
+            cwd=folder,
+            env=environment(**changes),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=messages,
+            text=True,
+        )
+        running = Running(process, folder, messages)
+        try:
+            yield running
+        finally:
+            if process.poll() is None:
+                end_all(process)
 
 
 class Running:
     """A running command; the started process is its agent."""
 
-    def __init__(self, process: subprocess.Popen[str], folder: Path) -> None:
-        self.process, self.folder = process, folder
+    def __init__(self, process: subprocess.Popen[str], folder: Path, messages: IO[str]) -> None:
+        self.process, self.folder, self._messages = process, folder, messages
+
+    @property
+    def err(self) -> str:
+        """What was written to the standard error so far."""
+        size = os.fstat(self._messages.fileno()).st_size
+        return os.pread(self._messages.fileno(), size, 0).decode()
 
     @property
     def agent(self) -> int:
@@ -161,8 +169,8 @@ class Running:
         return all(wanted <= set(losses(run, name)) for name in named)  # a raw tensor may be there before its row
 
     def wait(self) -> Ended:
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return Ended(self.process.returncode, out, err, self.folder / "runs")
+        out, _ = self.process.communicate(timeout=PATIENCE)
+        return Ended(self.process.returncode, out, self.err, self.folder / "runs")
 
     def _running(self, module: str) -> list[int]:
         return [pid for pid in descendants(self.agent) if module in arguments(pid)]

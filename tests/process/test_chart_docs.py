@@ -28,8 +28,9 @@ EMPTY = {
     "charts.rank_step_times(run)": "single rank: nothing to compare",
     'charts.scalar_group(run, "metrics")': "no metric was logged",
     "charts.tensor_image(run, gradient, 0)": "there is no matrix to draw",
+    'charts.check_evidence(run, probe="unlearnable_batch")': "nothing to draw",
 }
-"""Start of the messages of the charts that have no data with one process on a machine without a GPU."""
+"""Start of the messages of the charts that have no data with one process on a machine without a GPU, unchecked."""
 
 
 def evaluate(code: str) -> dict[str, Any]:

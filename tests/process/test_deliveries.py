@@ -30,12 +30,17 @@ def final_lines(root: Path) -> list[dict[str, Any]]:
 
 
 def trained_until(
-    done: Callable[[Running], object], *options: str, folder: Path, what: str = "the delivery", **changes: str
+    done: Callable[[Running], object], *options: str, folder: Path, held: Path | None = None, **changes: str
 ) -> Ended:
-    """Train until a condition holds, then let the training finish."""
+    """Train until a condition holds, then let the training finish.
+
+    Args:
+        held: The training is fine until this file exists.
+    """
     end = folder / "end"
-    with started([*ONLY, *options], script("until.py"), str(end), folder=folder, **changes) as running:
-        wait_for(lambda: done(running) or running.process.poll() is not None, what)
+    files = [str(path) for path in (end, held) if path is not None]
+    with started([*ONLY, *options], script("until.py"), *files, folder=folder, **changes) as running:
+        wait_for(lambda: done(running) or running.process.poll() is not None, "the delivery")
         end.touch()
         ended = running.wait()
     assert (ended.status, ended.out) == (0, "came to its end\n"), ended.err
@@ -47,10 +52,15 @@ def ids(server: HttpEndpoint) -> list[str]:
 
 
 def test_a_server_that_fails_twice_receives_every_notification_once_and_in_order(tmp_path: Path) -> None:
+    clear, held = "exploding_tensor/status/InProgress/clear", tmp_path / "held"
+
+    def has_come(_: Running) -> bool:
+        if clear in ids(server):
+            held.touch()
+        return FOUND in ids(server)
+
     with http_endpoint(Reply(500), Reply(503), Reply(200)) as server:
-        trained_until(
-            lambda _: FOUND in ids(server), "--on", f"*@*=webhook:{server.url}/hook,backoff=0.1", folder=tmp_path
-        )
+        trained_until(has_come, "--on", f"*@*=webhook:{server.url}/hook,backoff=0.1", folder=tmp_path, held=held)
         first, *_ = got = ids(server)
     assert got[:3] == [first] * 3
     taken = got[2:]
@@ -60,7 +70,7 @@ def test_a_server_that_fails_twice_receives_every_notification_once_and_in_order
         "job/InProgress",
         "job/Completed",
     ]
-    assert taken.index("exploding_tensor/status/InProgress/clear") < taken.index(FOUND) < taken.index("job/Completed")
+    assert taken.index(clear) < taken.index(FOUND) < taken.index("job/Completed")
     lines = final_lines(tmp_path)
     assert {line["notice"]: line["attempts"] for line in lines}[first] == 3
     assert {entry["state"] for entry in lines} == {"done"}

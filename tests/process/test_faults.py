@@ -53,6 +53,7 @@ CLASSIFIER = (
 IMAGES = ("check_input_images", "tensor_variance")
 FOUND_LIVE = (
     "check_input_images",
+    "duplicate_batches",
     "exploding_gradient",
     "loss_choice",
     "metric_not_improving",
@@ -65,7 +66,8 @@ FOUND_LIVE = (
 )
 """Rules whose faults are launched, one of each kind of data; all others are trained in one process and judged then."""
 FOUND_LATER = tuple(name for name in EXAMPLES if name not in (*FOUND_LIVE, "similar_across_runs"))
-LAUNCHED = (*CLASSIFIER, *IMAGES, "replica_divergence", "similar_across_runs")
+OF_RANKS = ("duplicate_batches", "replica_divergence")
+LAUNCHED = (*CLASSIFIER, *IMAGES, *OF_RANKS, "similar_across_runs")
 """Rules whose healthy twins are launched; all others are trained in one process, each in a run of its own."""
 
 
@@ -97,13 +99,16 @@ produce them; rules that need a GPU are compared with plain loops only (tests/or
 OF_OTHER_RULES = frozenset({"closing_remarks", "profiler_report"})
 """The first never fires: see test_first_steps. The second fires when one of the twelve hardware rules fires: see
 test_reports_of_jobs."""
+OF_COPIES = set(registry.GROUPS["Checks on a copy"])
+"""Rules on what ``leadline check`` has found: their programs are in ``tests/detection/check_mistakes``."""
 OF_TREES = frozenset({"create_xgboost_report", "feature_importance_overweight", "no_split", "tree_depth"})
 """Their faults are planted in test_tree_faults."""
 
 
 def test_every_rule_has_a_fault_example() -> None:
-    assert set(EXAMPLES) == set(registry.BUILT_IN) - OF_THE_MACHINE - OF_OTHER_RULES - OF_TREES
-    assert set(registry.BUILT_IN) >= OF_THE_MACHINE | OF_OTHER_RULES | OF_TREES
+    others = OF_THE_MACHINE | OF_OTHER_RULES | OF_TREES | OF_COPIES
+    assert set(EXAMPLES) == set(registry.BUILT_IN) - others
+    assert set(registry.BUILT_IN) >= others
 
 
 @pytest.mark.parametrize("name", FOUND_LIVE)
@@ -164,8 +169,8 @@ def test_the_healthy_twin_is_clear(twins: Path, name: str) -> None:
     assert (told[name].verdict, told[name].why) == ("clear", "")
 
 
-def test_the_healthy_twin_of_diverging_replicas_is_clear(tmp_path: Path) -> None:
-    name = "replica_divergence"
+@pytest.mark.parametrize("name", OF_RANKS)
+def test_the_healthy_twin_of_two_ranks_is_clear(tmp_path: Path, name: str) -> None:
     ended = watched(EXAMPLES[name].options_with_defaults, *training(name, healthy=True), folder=tmp_path)
     check_silent(ended.show(), [name])
 

@@ -15,15 +15,30 @@ GROUPS = [KINDS[at : at + 2] for at in range(0, len(KINDS), 2)]
 NOT_CLEAR = {
     "straggler": ("not_applicable", set(KINDS)),
     "replica_divergence": ("not_applicable", set(KINDS)),
+    "duplicate_batches": ("not_applicable", set(KINDS)),
     "gpu_throttling": ("undecided", set(KINDS)),  # no agent samples the machine
     "no_split": ("not_applicable", set(KINDS)),
+    "broken_metric": ("not_applicable", set(KINDS)),
+    "dead_groups": ("not_applicable", set(KINDS)),  # they log no rewards
+    "entropy_collapse": ("not_applicable", set(KINDS)),
+    "rising_entropy": ("not_applicable", set(KINDS)),
+    "reward_fall": ("not_applicable", set(KINDS)),
+    "truncated_completions": ("not_applicable", set(KINDS)),
+    "kl_divergence": ("not_applicable", set(KINDS)),
+    "policy_mismatch": ("not_applicable", set(KINDS)),
     "rising_validation_loss": ("undecided", set(KINDS)),  # they have no validation, or few evaluations
+    "generalization_gap": ("undecided", set(KINDS)),
+    "shared_samples": ("undecided", set(KINDS) - {"mlp", "cnn", "transformer"}),  # these are evaluated
+    "validation_mismatch": ("undecided", set(KINDS) - {"mlp", "cnn", "transformer"}),
     "unscaled_input": ("not_applicable", {"rnn", "transformer"}),  # they are given token numbers
     "diverging_loss": ("not_applicable", {"gan", "vae", "policy_gradient"}),  # guessing has no loss there
     "sorted_batches": ("not_applicable", {"vae", "policy_gradient", "regression"}),  # their labels are no classes
     "eval_in_train_mode": ("not_applicable", {"rnn", "gan", "vae", "policy_gradient", "regression", "amp"}),
+    "broken_averages": ("not_applicable", set(KINDS) - {"cnn", "fine_tuning"}),  # they have no batch normalization
 }
 """The verdict of rules that are not clear, and the kinds of trainings where."""
+OF_THE_LOAD = frozenset({"input_bound"})
+"""Rules on times, which a busy machine may leave undecided."""
 
 
 @pytest.mark.parametrize("kinds", GROUPS, ids="-".join)
@@ -46,7 +61,8 @@ def test_a_healthy_training_raises_no_alarm(tmp_path: Path, kinds: tuple[str, ..
         for name in silent:
             verdict, where = NOT_CLEAR.get(name, ("clear", set(KINDS)))
             expected = verdict if run.rpartition("-")[0] in where else "clear"
-            if rules[name].verdict != expected:
+            allowed = {expected, "undecided"} if name in OF_THE_LOAD else {expected}
+            if rules[name].verdict not in allowed:
                 unexpected[run, name] = (rules[name].verdict, rules[name].why)
     assert unexpected == {}
 

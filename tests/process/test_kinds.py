@@ -16,6 +16,7 @@ from launching import environment, finish, script
 from recorded import recorded, recorded_run
 from safetensors.torch import load_file
 
+from leadline.reader.checks import read_checks
 from leadline.reader.run import Run
 from leadline.records.documents import WatchedModel, WorkerDocument
 
@@ -26,6 +27,7 @@ GROUPS = (
         "layered",
         "phases",
         "swept",
+        "federated",
         "engines",
         "together",
         "sharpened",
@@ -125,7 +127,9 @@ class Watched:
 
     def stored(self, kind: str) -> dict[str, torch.Tensor]:
         """Return all raw tensors of a kind by ``train/<step>/<name>``."""
-        files = (path for run in self.runs for path in Path(run.path, "tensors", self.worker(kind)).glob("*"))
+        files = (
+            path for run in self.runs for path in Path(run.path, "tensors", self.worker(kind)).glob("*.safetensors")
+        )
         return {key: value for file in files for key, value in load_file(file).items()}
 
     def events(self, kind: str, name: str) -> list[int]:
@@ -166,6 +170,21 @@ def test_all_kinds_are_listed(watch: Watched) -> None:
     assert sorted(done.out.split()) == sorted(KINDS)
 
 
+CHECKED = (
+    "accumulation",
+    "scaled_bfloat16",
+    "loading",
+    "threaded",
+    "sparse",
+    "tied",
+    "checkpointed",
+    "nested",
+    "fast_path",
+    "modes",
+    "counted",
+    "collected",
+)
+"""Kinds that differ in how a step is recorded for its copy."""
 MODE_LEFT = frozenset({"fast_path", "within_backward"})
 """Kinds that end while Leadline's function mode is inactive but still on the stack until the next forward pass."""
 
@@ -177,9 +196,25 @@ def test_weights_are_bit_identical_and_the_process_state_is_unchanged(
     without, found = read_diary(unwatched, kind), watch.diary(kind)
     for what in ("digest", "facts"):
         assert found[what] == without[what]
-    left = {"modes": 1} if kind in MODE_LEFT else {}
-    assert found["settings"] == without["settings"] | left
+    assert found["settings"] == without["settings"] | left_by(kind)
     assert found["losses"] == without["losses"]
+
+
+def left_by(kind: str) -> dict[str, int]:
+    """Return the settings that a watched process of this kind has left."""
+    return {"modes": 1} if kind in MODE_LEFT else {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", CHECKED)
+def test_a_training_that_is_checked_has_the_same_weights_and_process_state(unwatched: Path, kind: str) -> None:
+    ended, folder = recorded_run(("--check", "--no-default-rules"), script("kinds.py"), ".", kind)
+    assert ended.status == 0, ended.err
+    without, found = read_diary(unwatched, kind), read_diary(folder, kind)
+    for what in ("digest", "facts", "losses"):
+        assert found[what] == without[what]
+    assert found["settings"] == without["settings"] | left_by(kind)
+    assert {result.step for results in read_checks(ended.run.path).values() for result in results} == {2}
 
 
 @pytest.mark.parametrize("kind", DIARIES)
@@ -292,7 +327,7 @@ def test_micro_batches_are_counted(watch: Watched) -> None:
 def test_the_step_clock_changes_its_owner_when_a_model_is_rebuilt(watch: Watched) -> None:
     assert watch.events("rebuilt", "clock_owner") == watch.events("collected", "clock_owner") == [4, 8]
     assert watch.events("phases", "clock_owner") == [4]
-    assert watch.events("swept", "clock_owner") == [12, 23]
+    assert watch.events("swept", "clock_owner") == [12, 24]
 
 
 def test_a_sparse_gradient_is_reported_as_not_stored(watch: Watched) -> None:

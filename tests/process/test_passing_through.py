@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import Ended, bare, rule, script, started, watched
+from launching import Ended, bare, environment, finish, rule, script, started, watched
+
+from leadline.reader.checks import read_checks
 
 pytestmark = pytest.mark.real_starts
 
@@ -141,8 +143,8 @@ def test_all_ranks_stop_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_healthy_distributed_training_stays_bit_identical(tmp_path: Path) -> None:
-    ended = watched((), *TORCHRUN, script("distributed.py"), "-1", folder=tmp_path)
+def test_a_healthy_distributed_training_that_is_checked_stays_bit_identical(tmp_path: Path) -> None:
+    ended = watched(("--check",), *TORCHRUN, script("distributed.py"), "-1", folder=tmp_path)
     assert ended.status == 0, ended.err
     run = ended.run
     digests = {(tmp_path / f"digest-{rank}").read_text() for rank in (0, 1)}
@@ -153,3 +155,53 @@ def test_a_healthy_distributed_training_stays_bit_identical(tmp_path: Path) -> N
     assert len(run.workers()) == 2
     first, second = (run.tensor("gradient/0.weight").statistic("l2", 50, worker=worker) for worker in run.workers())
     assert first == second
+    checked = read_checks(run.path)
+    assert set(checked) == set(run.workers())
+    outcomes = {result.probe: result.outcome for results in checked.values() for result in results}
+    assert (outcomes["mixed_samples"], outcomes["unlearnable_batch"]) == ("passed", "passed")
+    assert "failed" not in outcomes.values()
+
+
+def test_a_module_is_run_as_python_runs_it(tmp_path: Path) -> None:
+    package = tmp_path / "birdcall"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "data.py").write_text("import torch\nX = torch.ones(4, 3)\n")
+    (package / "train.py").write_text(
+        "import sys\nimport torch\nfrom .data import X\nmodel = torch.nn.Linear(3, 1)\n"
+        "optimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        "for _ in range(5):\n    model(X).sum().backward()\n    optimizer.step()\n"
+        "print(__name__, __package__, sys.argv[1:], sys.path[0] == sys.argv[2])\n"
+    )
+    words = ("birdcall.train", "--config", str(tmp_path))
+    without = finish([sys.executable, "-m", *words], tmp_path, env=environment())
+    ended = watched(("-m",), *words, folder=tmp_path)
+    assert (ended.status, ended.out) == (0, without.out) == (0, f"__main__ birdcall {list(words[1:])} True\n")
+    assert ended.run.name.startswith("birdcall.train-")
+    assert ended.show()["steps"] == {"train": 5}
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "steps"),
+    [
+        ("raise ValueError('no such bird')", "ValueError: no such bird", 5),
+        ("sys.exit('no such bird')", "", 0),
+        (
+            "import atexit, json; atexit.register(json.dumps, {'loss': 1}); 1 / 0",
+            "ZeroDivisionError: division by zero",
+            0,
+        ),
+    ],
+)
+def test_how_a_script_fails_is_printed_as_without_leadline(tmp_path: Path, end: str, said: str, steps: int) -> None:
+    """The interpreter writes a traceback without a frame of Python, which a forked process would have."""
+    (tmp_path / "train.py").write_text(
+        "import sys, torch\nmodel = torch.nn.Linear(3, 1)\noptimizer = torch.optim.SGD(model.parameters(), 0.1)\n"
+        f"for _ in range({steps}):\n    model(torch.ones(4, 3)).sum().backward()\n    optimizer.step()\n{end}\n"
+    )
+    without = finish([sys.executable, "train.py"], tmp_path, env=environment())
+    ended = watched((), sys.executable, "train.py", folder=tmp_path)
+    assert (ended.status, without.status) == (1, 1)
+    assert without.err in ended.err
+    place = f"at step {steps}" if steps else "before the first step"
+    assert f"Failed with exit status 1 {place}" + (f": {said}" if said else "") in ended.show()["outcome"]["text"]

@@ -29,12 +29,23 @@ def test_a_rank_that_changes_a_weight_alone_is_found_at_the_next_capture(tmp_pat
     assert finding["worker"].startswith("rank1-")
 
 
+def test_averaged_gradients_of_other_weights_are_found_at_the_second_step(tmp_path: Path) -> None:
+    told = judged(tmp_path, "unequal")
+    (finding,) = told["findings"]
+    assert (finding["step"], finding["message"]) == (
+        1,
+        "0.weight (linear), and 3 more parameters: the gradients are equal on 2 workers, and the weights have never "
+        "been",
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "verdict", "why"),
     [
         ("healthy", "clear", ""),
+        ("averaged", "clear", ""),
         ("sharded", "not_applicable", "the parameters are sharded: no process holds a replica"),
-        ("bare", "undecided", "no parameter was equal on all processes at two captures so far"),
+        ("bare", "undecided", "no parameter was equal on all processes at two captures"),
     ],
 )
 def test_only_equal_replicas_are_clear(tmp_path: Path, kind: str, verdict: str, why: str) -> None:

@@ -126,6 +126,9 @@ def test_interruptions_are_shown(trainings: Trainings) -> None:
     assert trainings.whole.interruptions() == []
     assert "at step 17; resumed at step 15" in trainings.shown.out
     assert "at step 30; resumed at step 30" in trainings.shown.out
+    assert "started over" not in trainings.shown.out
+    data = "Sequential_input_0"
+    assert all(len(run.tensor(data).statistic_array("fingerprints", step)) for step in FIRST_STEPS), "of first batches"
     told = show(run.path)
     assert [what["resumed_step"] for what in told["interruptions"]] == [*FIRST_STEPS]
     assert told["steps"] == {"train": int(STEPS), "eval": 7}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +134,7 @@ def test_a_run_that_is_removed_before_the_first_step(tmp_path: Path) -> None:
     with started((), "train.py", folder=tmp_path) as running:
         wait_for((tmp_path / "paused").exists, "the pause")
         shutil.rmtree(tmp_path / "runs")
-        time.sleep(1)  # the agent notices
+        wait_for(lambda: "the run directory was removed" in running.err, "the notice of the agent")
         (tmp_path / "go").touch()
         ended = running.wait()
     assert ended.status == 0

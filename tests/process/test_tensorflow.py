@@ -135,7 +135,7 @@ def test_a_kind_of_training(kind: str, trainings: Trainings) -> None:
             assert captured(run, worker, names, expected, step) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
-@pytest.mark.parametrize("preset", ["light", "standard", "full"])
+@pytest.mark.parametrize("preset", ["standard", "full"])
 def test_presets_leave_every_bit(preset: str, trainings: Trainings) -> None:
     kinds = ("convolution", "convolution_xla", "long")
     trained = watch(kinds, ("--preset", preset))

@@ -15,12 +15,14 @@ from leadline.records.loss_facts import (
     KIND,
     OUT_OF_REACH_SHARE,
 )
+from leadline.records.metric_roles import KNOWN, role_collection
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import ArrayStatistics, Capture, Part
 
 INFOS: Final = {
     info.name: info
     for info in (
+        *(TensorInfo(name, ("metrics", role_collection(role)), (), "float64") for name, role in KNOWN.items()),
         TensorInfo("loss", ("losses",), (), "float64"),
         TensorInfo("CrossEntropyLoss_output_0", ("losses",), (), "float64"),
         TensorInfo("accuracy", ("metrics",), (), "float64"),
@@ -33,6 +35,18 @@ INFOS: Final = {
         TensorInfo("Net/train_steps_in_eval_mode", ("checks",), (), "float64"),
         TensorInfo("Net/eval_calls_in_train_mode", ("checks",), (), "float64"),
         TensorInfo("Net/other_calls_with_dropout", ("checks",), (), "float64"),
+        TensorInfo("Net/frozen_batch_norms", ("checks",), (), "float64"),
+        TensorInfo("SGD/nonfinite_averages", ("checks",), (), "float64"),
+        TensorInfo("SGD/initial_averages", ("checks",), (), "float64"),
+        TensorInfo("1.running_var/nonfinite_average", ("checks",), (), "float64"),
+        TensorInfo("1/initial_average", ("checks",), (), "float64"),
+        TensorInfo("Adam/made_anew", ("checks",), (), "float64"),
+        TensorInfo("Adam/state_not_loaded", ("checks",), (), "float64"),
+        TensorInfo("Adam/rate_share", ("checks",), (), "float64"),
+        TensorInfo("Adam/schedule_steps", ("checks",), (), "float64"),
+        TensorInfo("Adam/cosine_progress", ("checks",), (), "float64"),
+        TensorInfo("a.weight/initialized_again", ("checks",), (), "float64"),
+        TensorInfo("b.bias/initialized_again", ("checks",), (), "float64"),
         TensorInfo("lost.weight/outside_optimizers", ("checks",), (), "float64"),
         *(TensorInfo(f"cross_entropy/{fact}", ("checks",), (), "float64") for fact in FACTS),
         *(TensorInfo(f"squared_error/{fact}", ("checks",), (), "float64") for fact in FACTS),
@@ -128,6 +142,13 @@ def _numbers(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
         if draw(st.booleans()):
             values |= {"SGD/lr": draw(_RATES), "GradScaler/scale": draw(_SCALES)}
             values |= {"SGD/steps_without_zero_grad": draw(_COUNTS), "Net/train_steps_in_eval_mode": draw(_COUNTS)}
+            values |= {"Adam/made_anew": draw(_COUNTS), "Adam/state_not_loaded": draw(_BAD)}
+            values |= {"Adam/rate_share": draw(_SHARES), "Adam/cosine_progress": draw(_COUNTS)}
+            values |= {"SGD/nonfinite_averages": draw(_COUNTS), "SGD/initial_averages": draw(_COUNTS)}
+            if draw(st.booleans()):
+                values |= {"1.running_var/nonfinite_average": 1.0, "1/initial_average": 1.0}
+            if draw(st.booleans()):
+                values["a.weight/initialized_again"] = draw(_COUNTS)
             values["lost.weight/outside_optimizers"] = draw(st.sampled_from([0.0, 1.0, 1.0]))
         if draw(st.booleans()):
             values |= _facts(draw)
@@ -171,7 +192,7 @@ def _tensors(draw: Any, step: int, stamp: Mapping[str, Any]) -> list[Part]:
     }
     updates = {name: {"update_ratio": draw(_RATIOS)} for name in weights if draw(st.booleans())}
     gradients = {
-        f"gradient/{name}": {"nonfinite_count": draw(_BAD), "abs_max": draw(_NORMS)}
+        f"gradient/{name}": {"nonfinite_count": draw(_BAD), "abs_max": draw(_NORMS), "checksum": draw(_SUMS)}
         for name in weights
         if draw(st.integers(0, 2)) == 0
     }

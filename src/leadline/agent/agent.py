@@ -71,7 +71,10 @@ class Agent:
             terminal=terminal or Terminal(),
             clock=clock,
         )
-        self._documents, self._job, self._gate, self._clock = documents, job, gate, clock
+        self._documents = documents
+        self._job = job
+        self._gate = gate
+        self._clock = clock
         self._election, self._left_out = election, manifest.left_out
         self._started = clock()
         self._end_signals, self._witness = EndSignals(), GroupWitness(gate)
@@ -184,7 +187,7 @@ class Agent:
         """
         parts, election = self._parts, self._election
         if self._ended_at is None:
-            election.others.poll(now)  # what has been a sign before now says nothing about later
+            election.others.poll(now)  # earlier signs of life do not count
             self._ended_at = now
         parts.workers.poll()
         if self._documents.is_secondary:

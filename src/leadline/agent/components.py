@@ -46,7 +46,11 @@ class AgentComponents:
         terminal: Terminal,
         clock: Callable[[], float],
     ) -> None:
-        self.documents, self.job, self.gate, self.terminal, self.clock = documents, job, gate, terminal, clock
+        self.documents = documents
+        self.job = job
+        self.gate = gate
+        self.terminal = terminal
+        self.clock = clock
         self.unwatched, self.election = unwatched, election
         self._incarnations = read_incarnations(documents.run)
         self.manifest = manifest.document

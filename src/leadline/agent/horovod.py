@@ -33,7 +33,10 @@ class HorovodTimelines:
     """
 
     def __init__(self, run: str, node: str, started_ns: int, proc: str = "/proc") -> None:
-        self._run, self._node, self._started_ns, self._proc = run, node, started_ns, proc
+        self._run = run
+        self._node = node
+        self._started_ns = started_ns
+        self._proc = proc
         self._known_workers: set[str] = set()
         self._owners: dict[str, str] = {}
         """The worker whose timeline a file is, by the path of the file."""

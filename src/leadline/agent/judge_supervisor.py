@@ -63,7 +63,10 @@ class JudgeSupervisor:
         """The latest rule summary; None: none was read yet."""
         self._has_rules_or_actions = bool(manifest.rules or manifest.actions)
         self.is_needed = self._has_rules_or_actions and not documents.is_secondary
-        self._command, self._gate, self._terminal, self._clock = command, gate, terminal, clock
+        self._command = command
+        self._gate = gate
+        self._terminal = terminal
+        self._clock = clock
         self._child: Child | None = None
         self._ends: list[float] = []
         """When it exited early, within the last hour."""

@@ -115,7 +115,10 @@ class RequestHandler:
     ) -> None:
         self.accepts_stop = True
         """Whether a stop request still makes sense; False once the job has ended."""
-        self._documents, self._workers, self._judge, self._monitor = documents, workers, judge, monitor
+        self._documents = documents
+        self._workers = workers
+        self._judge = judge
+        self._monitor = monitor
         self._can_notice_stop, self._terminal = can_notice_stop, terminal
         self._reported: set[str] = set()
         self._inbox = RequestReader(

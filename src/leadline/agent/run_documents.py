@@ -12,10 +12,11 @@ from typing import Any, Final
 from leadline.records import describe
 from leadline.records.documents import NodeDocument, RuleDocument, RunStatus, Transition
 from leadline.store import layout
-from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_folder, read_document, write_document
+from leadline.store.documents import PRIVATE_FILE, InPlaceDocument, make_subfolder, read_document, write_document
 from leadline.store.run_state import read_rule, read_rule_summary, read_status
 
-_RESERVE_BYTES: Final = 64 << 10
+_RESERVE_BYTES: Final = 256 << 10
+"""What the last documents of a run take: a manifest with its workers has some 80 kB, more with many ranks."""
 
 
 class RunDocuments:
@@ -104,7 +105,7 @@ class RunDocuments:
             return
         try:
             if self._node is None:
-                make_folder(self.path(layout.NODES))
+                make_subfolder(self.path(layout.NODES))
                 self._node = InPlaceDocument(self.path(layout.node_document(self.node)), document)
             else:
                 self._node.write(document)

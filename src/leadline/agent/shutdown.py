@@ -20,7 +20,9 @@ from leadline.records.documents import RuleSummary, WorkerDocument
 from leadline.records.formatting import counted, listed
 from leadline.records.outcome import run_outcome
 from leadline.records.totals import steps_behind
+from leadline.store import layout
 from leadline.store.control import read_actions
+from leadline.store.documents import read_document
 from leadline.store.run_state import read_nodes, recorded_bytes, recorded_end
 
 _JUDGE_POLL_SECONDS: Final = 0.01
@@ -202,8 +204,16 @@ class Shutdown:
             exit_status=exit_status,
             stopped_by=parts.documents.status.stopped_by if status == "Stopped" else None,
             ended_ns=time.time_ns(),
+            error=self._early_error() if status == "Failed" else "",
         )
         return status, final
+
+    def _early_error(self) -> str:
+        """Return the exception that ended a job before its first step; empty: none is known."""
+        if any(worker.steps for worker in self._parts.workers.documents.values()):
+            return ""
+        document = read_document(os.path.join(self._parts.documents.run, layout.UNCAUGHT))
+        return str(document.get("error", "")) if isinstance(document, dict) else ""
 
     def _was_stopped(self, code: int | None) -> bool:
         stop = self._parts.requests.stop

@@ -14,7 +14,15 @@ from leadline.records import describe
 from leadline.records.documents import LoggedAction, RuleSummary, SummarizedRule, TimeSummary, WorkerDocument
 from leadline.records.formatting import counted, duration, number, phase_label, share, short_path, signal_name
 from leadline.records.outcome import Problem, RunOutcome
-from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_behind, steps_by_mode
+from leadline.records.totals import (
+    compile_seconds,
+    own_seconds,
+    sampled,
+    start_and_rest,
+    step_share,
+    steps_behind,
+    steps_by_mode,
+)
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -128,6 +136,7 @@ def _facts(end: JobEnd) -> str:
     overhead = describe.overhead(
         own_seconds(end.workers),
         step_share(end.workers),
+        start=start_and_rest(end.workers),
         compile_seconds=compile_seconds(end.workers),
         written_bytes=end.run_bytes,
     )

@@ -48,10 +48,13 @@ class Terminal:
         """Return the characters that move the cursor to the start of a line without erasing the script's output.
 
         The script may have left the cursor behind a prompt or a progress bar. One blank less than the terminal has
-        columns wraps to the next line from any column but the first; from the first it stays in the same line.
+        columns wraps to the next line from any column but the first; from the first it stays in the same line. In a
+        file a line is ended that was not.
         """
         columns = self._columns()
-        return " " * (columns - 1) + "\r" + _CLEAR_TO_END if columns else ""
+        if columns:
+            return " " * (columns - 1) + "\r" + _CLEAR_TO_END
+        return "" if _last_byte(self._descriptor) in (b"", b"\n") else "\n"
 
     def message(self, text: str, style: str = "plain") -> None:
         """Write one line with the prefix ``leadline``."""
@@ -80,6 +83,23 @@ class Terminal:
             return
 
 
+def _last_byte(descriptor: int) -> bytes:
+    """Return the last byte of a file that is open for writing; nothing: it is empty, or not a file, such as a pipe."""
+    try:
+        size = os.fstat(descriptor).st_size  # 0 of a pipe
+        if not size:
+            return b""
+        reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.pread(reading, 1, size - 1)
+    except OSError:
+        return b""
+    finally:
+        os.close(reading)
+
+
 def is_terminal(descriptor: int) -> bool:
     """Return whether a descriptor is a terminal; a closed one is not."""
     try:
@@ -102,7 +122,10 @@ class StartMessages:
         """Whether the commands to follow and stop the run were shown."""
         self.has_announced = False
         """Whether it was shown what the first worker captures."""
-        self._terminal, self._documents, self._manifest, self._unwatched = terminal, documents, manifest, unwatched
+        self._terminal = terminal
+        self._documents = documents
+        self._manifest = manifest
+        self._unwatched = unwatched
 
     def announce_run(self) -> None:
         """Show the name, the directory and the configuration of the run."""

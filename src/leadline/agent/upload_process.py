@@ -41,7 +41,10 @@ class UploadProcess:
         warn: Warn,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._run, self._gate, self._warn, self._clock = run, gate, warn, clock
+        self._run = run
+        self._gate = gate
+        self._warn = warn
+        self._clock = clock
         self._environment = own_environment(environment) | {"LEADLINE_DISABLED": "1"}
         self._child: Child | None = None
         self._start_at = self._look_at = 0.0

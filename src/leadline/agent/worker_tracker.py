@@ -40,7 +40,10 @@ class WorkerTracker:
         """Workers whose process is gone though they never reported their end: those of this node, and of nodes without
         an agent that have written nothing for a while."""
         self._others = others
-        self._node, self._messages, self._terminal, self._clock = node, messages, terminal, clock
+        self._node = node
+        self._messages = messages
+        self._terminal = terminal
+        self._clock = clock
         self._run, self._workers = run, Workers(run)
         self._changed_at: dict[str, float] = {}
         self._reported: set[tuple[str, str]] = set()

@@ -194,7 +194,7 @@ _GRADIENTS: Final = {
     ),
     "cuts": _term(
         "a cut of the graph",
-        torch="detach(), .data, no_grad()",
+        torch="detach(), .data, no_grad(), checkpoint(use_reentrant=True)",
         keras="stop_gradient(), numpy()",
         jax="stop_gradient()",
         mxnet="detach(), asnumpy()",
@@ -231,10 +231,15 @@ _SCHEDULES_AND_DATA: Final = {
         torch="scheduler.step() is called after each batch, though the schedule counts epochs",
     ),
     "more_loader_workers": _term(
-        "loading in threads or processes of their own",
-        torch="more num_workers (0 loads in the training process itself), persistent_workers",
+        "loading in more threads or processes of their own",
+        torch="more num_workers",
         keras="prefetch() of the data set, num_parallel_calls in its map()",
-        mxnet="more num_workers (0 loads in the training process itself)",
+        mxnet="more num_workers",
+    ),
+    "first_loader_workers": _term(
+        "loading in threads or processes of their own",
+        torch="a num_workers of the DataLoader above 0, which loads in the training process itself",
+        mxnet="a num_workers of gluon.data.DataLoader above 0, which loads in the training process itself",
     ),
     "loader_workers": _term(
         "a number of loader processes such",
@@ -264,7 +269,7 @@ _CALLBACKS: Final = "cheaper or less frequent metrics and callbacks: they run af
 _BOTTLENECKS: Final = {
     "faster_input": _term(
         "reading the next batches in threads or processes of their own, then cheaper or cached preprocessing",
-        torch="more num_workers and persistent_workers=True in the DataLoader, then cheaper or cached preprocessing",
+        torch="more num_workers in the DataLoader, then cheaper or cached preprocessing",
         tensorflow="prefetch(tf.data.AUTOTUNE) and map(…, num_parallel_calls=tf.data.AUTOTUNE), then cache()",
         jax="a loader with workers that prefetches batches (grain, torch.utils.data), then cached preprocessing",
         mxnet="more num_workers in gluon.data.DataLoader, then cheaper or cached preprocessing",

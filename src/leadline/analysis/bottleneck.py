@@ -83,6 +83,7 @@ def find_bottleneck(
     verdicts: Mapping[str, str] | None = None,
     *,
     framework: str = "",
+    loader: tuple[int, int] | None = None,
 ) -> Bottleneck | None:
     """Find the bottleneck of the training steps of a run.
 
@@ -99,6 +100,7 @@ def find_bottleneck(
     Args:
         verdicts: The state of each rule, as ``describe.rule_state``.
         framework: What trains, which changes the suggestions: ``tensorflow 2.21``, …; empty: PyTorch.
+        loader: The worker processes of the data loader, and the processors of its node; None: unknown.
     Returns:
         The bottleneck; None if too few steps were timed, if the machine was so overloaded that times say nothing, or if
         what takes the most time was not measured. Compute is no bottleneck where the rule ``input_bound`` has found
@@ -107,7 +109,7 @@ def find_bottleneck(
     later = steps.only(mode="train").after_first()
     if later.count() < _MIN_STEPS:
         return None
-    tries, is_boosted_run = suggestions(framework), framework.startswith(TREES)
+    tries, is_boosted_run = suggestions(framework, loader), framework.startswith(TREES)
     states: Mapping[str, str] = verdicts or {}
     overload, times = find_overload(steps), _Times.of(steps, later)
     evidence = _long_steps(later) | {"shares": times.shares, "cpu_shares": times.ready}

@@ -15,7 +15,7 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.overload import find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable, read_steps
-from leadline.analysis.time_breakdown import TimeBreakdown, device_names, read_throughput, rule_states
+from leadline.analysis.time_breakdown import TimeBreakdown, device_names, loader_of, read_throughput, rule_states
 from leadline.analysis.trees import framework_of
 from leadline.reader.run import Run
 from leadline.records.names import MODES, PARTS
@@ -52,6 +52,7 @@ def bucketed_time_breakdown(run: Run, digest: Digest, verdicts: Mapping[str, str
             ranks,
             rule_states(run.path) if verdicts is None else verdicts,
             framework=framework_of(run.path),
+            loader=loader_of(run.path),
         ),
         find_overload(steps),
     )

@@ -44,25 +44,27 @@ class ScalarSummary:
     """A loss or metric of one run, of its first worker.
 
     Attributes:
-        last: The last value; NaN if it is not finite.
+        first: The first value: of equal data and weights it is equal. NaN if it is not finite, as ``last``.
         level: The mean of the last tenth of the values, which differs less by chance; NaN if the last one is.
         min: Of the finite values; NaN without any, as ``max``.
     """
 
+    first: float
     last: float
     level: float
     min: float
     max: float
 
     def text(self, other: ScalarSummary | None = None) -> str:
-        """Return ``0.129 (0.118 … 1.74)``: level, minimum and maximum.
+        """Return ``2.31 → 0.129 (0.118 … 2.31)``: first value, level, minimum and maximum.
 
         Args:
-            other: What the level is compared with: ``0.129, -8.5 % (0.118 … 1.74)``.
+            other: What the level is compared with: ``2.31 → 0.129, -8.5 % (0.118 … 2.31)``.
         """
         change = self.change(other)
         percent = f", {_percent(change)}" if change else ""
-        return f"{significant(self.level)}{percent} ({significant(self.min)} … {significant(self.max)})"
+        course = f"{significant(self.first)} → {significant(self.level)}"
+        return f"{course}{percent} ({significant(self.min)} … {significant(self.max)})"
 
     def change(self, other: ScalarSummary | None) -> float | None:
         """Return the difference of the levels, as a share of the other one; None if there is none."""
@@ -226,8 +228,13 @@ def _scalar(digest: Digest, name: str, mode: str) -> ScalarSummary | None:
     first = min((row["worker"] for row in rows), key=natural_sort_key)
     rows = [row for row in rows if row["worker"] == first]
     finite = [row for row in rows if row["nonfinite"] < row["samples"]]
-    last = math.nan if rows[-1]["nonfinite"] == rows[-1]["samples"] else float(rows[-1]["value"])
+    begun = digest.scalar(name, mode, first, end_step=rows[0]["step"] + 1).to_pylist()[
+        0
+    ]  # of a bucket the last is kept
+    before, last = (
+        math.nan if row["nonfinite"] == row["samples"] else float(row["value"]) for row in (begun, rows[-1])
+    )
     late = [float(row["value"]) for row in finite[-max(1, len(finite) // _LATE) :]]
     level = last if math.isnan(last) else math.fsum(late) / len(late)
     low = min((float(row["min"]) for row in finite), default=math.nan)
-    return ScalarSummary(last, level, low, max((float(row["max"]) for row in finite), default=math.nan))
+    return ScalarSummary(before, last, level, low, max((float(row["max"]) for row in finite), default=math.nan))

@@ -18,7 +18,15 @@ from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import RunOutcome, run_outcome
-from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode, trainings
+from leadline.records.totals import (
+    compile_seconds,
+    own_seconds,
+    sampled,
+    start_and_rest,
+    step_share,
+    steps_by_mode,
+    trainings,
+)
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
@@ -93,6 +101,7 @@ def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     return {
         "seconds": own_seconds(workers),
         "step_share": step_share(workers),
+        "start": to_json(start_and_rest(workers)),
         "compile_seconds": compile_seconds(workers),
         "bytes": recorded_bytes(path),
         "sampled": to_json(sampled(workers)),

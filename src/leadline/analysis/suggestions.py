@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from leadline.analysis.advice import Advice, frameworks_of
+from leadline.analysis.loader_advice import loader_advice
 from leadline.records.names import OTHER, OVERHEAD
 
 INPUT, COMPUTE, COMMUNICATION, HOST, MEMORY = "input", "compute", "communication", "host", "memory"
@@ -33,11 +34,13 @@ _ADVICE: Final = {
 }
 
 
-def suggestions(framework: str) -> Mapping[str, str]:
+def suggestions(framework: str, loader: tuple[int, int] | None = None) -> Mapping[str, str]:
     """Return what to try first, by the kind of a bottleneck or a phase.
 
     Args:
         framework: As ``advice.frameworks_of`` takes it.
+        loader: The worker processes of the data loader, and the processors of its node; None: unknown.
     """
     frameworks = frameworks_of(framework)
-    return {kind: advice.in_terms_of(frameworks) for kind, advice in _ADVICE.items()}
+    advices = _ADVICE if loader is None else {**_ADVICE, INPUT: loader_advice(*loader)}
+    return {kind: advice.in_terms_of(frameworks).partition("; usually")[0] for kind, advice in advices.items()}

@@ -190,7 +190,12 @@ def time_breakdown(
         usage(system),
         ranks,
         find_bottleneck(
-            steps, system, ranks, rule_states(run) if verdicts is None else verdicts, framework=framework_of(run)
+            steps,
+            system,
+            ranks,
+            rule_states(run) if verdicts is None else verdicts,
+            framework=framework_of(run),
+            loader=loader_of(run),
         ),
         find_overload(steps),
     )
@@ -209,6 +214,16 @@ def read_time_breakdown(run: str, verdicts: Mapping[str, str] | None = None) -> 
         ended_ns=ended_ns,
         verdicts=verdicts,
     )
+
+
+def loader_of(run: str) -> tuple[int, int] | None:
+    """Return the worker processes of the data loader of a worker, and the processors of its node; None: unknown."""
+    cores = {node.node: node.cpu_count for node in read_nodes(run)}
+    for worker in read_workers(run).values():
+        processes, processors = worker.facts.get("dataloader_workers"), cores.get(worker.node or "")
+        if isinstance(processes, int) and processors:
+            return processes, processors
+    return None
 
 
 def rule_states(run: str) -> dict[str, str]:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from leadline.charts import profile_charts, step_charts, system_charts, tensor_charts
+from leadline.charts import check_charts, profile_charts, step_charts, system_charts, tensor_charts
 from leadline.charts.chart import CatalogChart
 
 CATALOG: Final[dict[str, CatalogChart[Any]]] = {
     name: entry
-    for module in (system_charts, step_charts, tensor_charts, profile_charts)
+    for module in (system_charts, step_charts, tensor_charts, profile_charts, check_charts)
     for name, entry in vars(module).items()
     if isinstance(entry, CatalogChart)
 }

@@ -161,7 +161,11 @@ def layers(
     worker: str | None = None,
 ) -> go.Figure:
     """Draw one statistic of the tensors of a collection, layers over steps."""
-    data = view.digest.layers(collection, statistic, mode, worker, points=min(400, max(50, view.points // 3)))
+    points = min(400, max(50, view.points // 3))
+    data = view.digest.layers(collection, statistic, mode, worker, points=points)
+    if len(data["tensors"]) and statistic != "nonfinite_count":
+        counts = view.digest.layers(collection, "nonfinite_count", mode, worker, points=points)
+        data = values.with_nonfinite(data, counts)
     title = f"{plain_text(statistic, 40)} of {plain_text(collection, 40)}, {plain_text(mode, 20)} steps"
     missing = f"no {statistic} of {collection} was captured in {mode} steps"
     return values.layers(data, statistic=statistic, title=title, missing=missing)

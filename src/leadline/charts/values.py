@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _MAX_RIDGES: Final = 12
 _OVERLAP: Final = 1.8
+_LEAST_CELLS: Final = 200
+"""A cell around a step is at least this part of the axis wide."""
 _MAX_ROWS: Final = 160
 _ROW_PIXELS: Final = 14
 _RATIOS: Final = ("ratio", "share", "fraction")
@@ -153,6 +155,9 @@ def layers(
         bar=colour_bar,
         **({"customdata": theme.float32(values)} if is_log else {}),
     )
+    more = data.get("nonfinite")
+    if more is not None:
+        is_nonfinite &= ~np.isin(steps, more["steps"])  # which are drawn from where they begin
     if is_nonfinite.any():
         theme.add_heat_map(
             fig,
@@ -164,15 +169,49 @@ def layers(
             title="",
             showscale=False,
         )
+    if more is not None:
+        bad, _, _ = _merge_rows(more["values"], tensors)
+        width = max(1.0, (max(steps[-1], more["steps"][-1]) - steps[0]) / _LEAST_CELLS)
+        _add_nonfinite(fig, more["steps"], names, bad, width)
     notes = [f"{rows_merged} tensors per row (median)"] if rows_merged > 1 else []
-    notes += ["red: not finite"] if is_nonfinite.any() else []
-    notes += ["grey: not captured"] if is_missing.any() else []
+    notes += ["red: not finite"] if is_nonfinite.any() or more is not None else []
+    notes += ["grey: not captured"] if is_missing.any() or more is not None else []
     if notes:
         theme.add_note(fig, " · ".join(notes))
     fig.update_layout(plot_bgcolor=theme.NOT_CAPTURED)
     fig.update_yaxes(autorange="reversed", type="category", showgrid=False, nticks=40)
     fig.update_layout(height=min(1000, max(260, 110 + _ROW_PIXELS * len(names))))
     return theme.set_step_axis(fig)
+
+
+def with_nonfinite(data: dict[str, Any], counts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a statistic of tensors with the steps at which they had values that were not finite, as ``nonfinite``.
+
+    Those values are counted at more steps than other statistics are captured, and at every step once there is one.
+
+    Args:
+        data: From ``Digest.layers``.
+        counts: The same of ``nonfinite_count``.
+    """
+    found = np.asarray(counts["values"], np.float64)
+    rows = [counts["tensors"].index(tensor) if tensor in counts["tensors"] else -1 for tensor in data["tensors"]]
+    if not found.size or not (found > 0).any():
+        return data
+    is_bad = np.stack([found[row] > 0 if row >= 0 else np.zeros(found.shape[1], bool) for row in rows])
+    columns = np.flatnonzero(is_bad.any(axis=0))
+    steps = np.asarray(counts["steps"])[columns]
+    return {**data, "nonfinite": {"steps": steps, "values": np.where(is_bad[:, columns], np.inf, np.nan)}}
+
+
+def _add_nonfinite(fig: go.Figure, steps: Floats, names: Sequence[str], values: Floats, width: float) -> None:
+    """Draw red cells around steps, and nothing between them; the rows of ``values`` are those of the chart."""
+    edges = np.stack([steps - width / 2, steps + width / 2], axis=1)
+    edges[1:, 0] = np.maximum(edges[1:, 0], edges[:-1, 1])  # they touch, or leave a gap
+    cells = np.full((len(names), 2 * len(steps) - 1), np.nan)
+    cells[:, ::2] = np.where(np.isinf(values), 1.0, np.nan)
+    red = [[0, theme.PALETTE[3]], [1, theme.PALETTE[3]]]
+    hover = "%{y}<br>step %{x:,.0f}: not finite"
+    theme.add_heat_map(fig, edges.ravel(), names, theme.float32(cells), hover, scale=red, title="", showscale=False)
 
 
 def _merge_rows(values: Floats, names: list[str]) -> tuple[Floats, list[str], int]:

@@ -68,6 +68,7 @@ COMMANDS: Final = {
     "prune": _CommandSpec("prune", "prune"),
     "upload": _CommandSpec("upload", "upload", takes_run=True),
     "stop": _CommandSpec("stop", "stop", takes_run=True),
+    "check": _CommandSpec("check", "check", takes_command=True),
     "doctor": _CommandSpec("doctor", "doctor", takes_command=True),
     "demo": _CommandSpec("demo", "demo"),
     "attach": _CommandSpec("attach", "attach", is_hidden=True),

@@ -60,6 +60,7 @@ def completing(names: Iterable[str]) -> Callable[[str], list[str]]:
 complete_collection: Final = completing(sorted(COLLECTIONS))
 complete_preset: Final = completing(PRESETS)
 
+ModuleOption = Annotated[bool, typer.Option("-m", help="The command is a module with its arguments, as of python -m.")]
 RunArgument = Annotated[
     str | None,
     typer.Argument(

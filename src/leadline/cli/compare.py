@@ -35,7 +35,7 @@ def compare(
 ) -> None:
     """Compare runs: outcomes, metrics, hyperparameters, rules and settings.
 
-    Of losses and metrics it shows the mean of the last tenth of the values, and how it differs from the first run's.
+    Of losses and metrics it shows the first value, the mean of the last tenth, and its difference from the first run's.
     """
     if not 2 <= len(runs) <= _MAX_RUNS:
         raise ConfigurationError(f"two to {_MAX_RUNS} runs can be compared, not {len(runs)}")
@@ -55,7 +55,7 @@ def compare(
         outcome = outcome_of(run)
         print_lines(Text(printable(f"{name}  ")).append(printable(outcome.text), LEVEL_STYLES[outcome.level]))
     _print_rows("FACTS", names, [(row.name, *map(_text, row.values)) for row in facts])
-    _print_rows("MEAN OF LAST TENTH (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
+    _print_rows("FIRST → MEAN OF LAST TENTH (MIN … MAX)", names, [_scalar_row(scalar) for scalar in scalars])
     for title, rows in (("HYPERPARAMETERS", hyperparameters), ("RULES", rules), ("SETTINGS", settings)):
         shown = [row for row in rows if row.differs or show_all]
         _print_rows(title, names, [(row.name, *map(_text, row.values)) for row in shown])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -17,25 +16,24 @@ import typer
 
 from leadline.agent.launch import find_interpreter
 from leadline.cli import doctor_report
+from leadline.cli.arguments import ModuleOption
 from leadline.cli.console import console, echo_json
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
+from leadline.cli.short_run import exit_on_signal, run_shortly
 from leadline.config.capture import parse_capture
 from leadline.config.run_config import RunConfig, runs_root
 from leadline.config.secrets import scrub_command
 from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.rule_plan import resolve_rule
 from leadline.launch.resolve import resolve
-from leadline.process.interpreter import own_command, own_environment
 from leadline.reader.run import open_run
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.names import COLLECTIONS, PRESETS
 from leadline.records.plan import CaptureItem, CapturePlan
-from leadline.records.request import Stop
 from leadline.records.version import __version__
 from leadline.rules import registry
 from leadline.store import layout
-from leadline.store.control import new_request_id, write_request
 from leadline.store.documents import make_subfolder, read_document, write_document
 from leadline.store.run_state import create_run
 
@@ -43,8 +41,6 @@ _STEPS: Final = 3
 _MIN_STEPS: Final = 2
 _MOST_STEPS: Final = 50
 _SECONDS: Final = 2.0
-_GRACE_SECONDS: Final = 5.0
-_PATIENCE_SECONDS: Final = 60.0
 _BASE_PRESET: Final = "standard"
 _EVERY_STEP: Final = ("losses", "scalars", "metrics")
 _FORWARD: Final = ("inputs", "outputs", "labels", "predictions", "layers")
@@ -55,6 +51,7 @@ def doctor(
     command: Annotated[
         list[str] | None, typer.Argument(help="Training command to examine; it is stopped after some steps.")
     ] = None,
+    is_module: ModuleOption = False,
     python: Annotated[
         str | None, typer.Option(help="Interpreter to check; default: that of the command, or this one.")
     ] = None,
@@ -74,7 +71,7 @@ def doctor(
         raise ConfigurationError(f"--steps must be at least {_MIN_STEPS}, not {steps}")
     if not limit > 0:
         raise ConfigurationError(f"--limit must be above 0, not {limit:g}")
-    launched = resolve_command(command) if command else []
+    launched = resolve_command(command, is_module=is_module) if command else []
     interpreter = _interpreter(python, launched)
     checks = check_all(interpreter, launched, runs_root(out)) if interpreter else [_unknown(launched)]
     is_blocked = any(check.outcome == "bad" and check.name in ("python", "isolation", "leadline") for check in checks)
@@ -110,19 +107,14 @@ def _unknown(launched: Sequence[str]) -> EnvironmentCheck:
 def _examine(launched: list[str], steps: int | None, limit: float) -> dict[str, Any]:
     """Run some steps of a command in a temporary run, and collect the results."""
     folder = tempfile.mkdtemp(prefix="leadline-doctor-")
-    signal.signal(signal.SIGTERM, _exit_on_signal)
+    signal.signal(signal.SIGTERM, exit_on_signal)
     try:
         run = _make_run(os.path.join(folder, "doctor"), launched, steps)
-        is_late = _run(run, launched, limit)
+        is_late = run_shortly(run, launched, limit, by="doctor")
         budgets = {label: plan.budget for label, plan in candidate_plans(folder).items()}
         return doctor_report.gather(open_run(run), _reports(run), is_late=is_late, limit=limit, budgets=budgets)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _exit_on_signal(number: int, frame: object) -> None:
-    """Raise an exception, so that the training is terminated and the folder removed."""
-    raise SystemExit(128 + number)
 
 
 def _make_run(path: str, launched: Sequence[str], steps: int | None) -> str:
@@ -178,45 +170,6 @@ def _all_rules() -> tuple[RuleSpec, ...]:
             continue
         specs.append(spec)
     return tuple(specs)
-
-
-def _run(run: str, launched: list[str], limit: float) -> bool:
-    """Run the command; return whether it was stopped by the time limit.
-
-    Its standard output goes to standard error, since the report is written to standard output.
-    """
-    agent = subprocess.Popen(
-        own_command("leadline.agent", run, "--quiet", "--", *launched), stdout=sys.stderr, env=own_environment()
-    )
-    try:
-        return _await(agent, run, limit)
-    except BaseException:
-        agent.terminate()  # the agent forwards the signal to the training
-        agent.wait(_PATIENCE_SECONDS)
-        raise
-
-
-def _await(agent: subprocess.Popen[bytes], run: str, limit: float) -> bool:
-    is_late = False
-    while True:
-        try:
-            agent.wait(_PATIENCE_SECONDS + _GRACE_SECONDS if is_late else limit)
-        except subprocess.TimeoutExpired:
-            if is_late:
-                agent.terminate()
-            is_late = True
-            request = Stop(
-                new_request_id(),
-                reason="leadline doctor: time limit reached",
-                by="doctor",
-                time_ns=time.time_ns(),
-                grace_seconds=_GRACE_SECONDS,
-            )
-            write_request(run, request)
-        except KeyboardInterrupt:
-            continue  # the training receives the signal, too
-        else:
-            return is_late
 
 
 def _reports(run: str) -> list[dict[str, Any]]:

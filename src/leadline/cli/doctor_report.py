@@ -14,9 +14,11 @@ from rich.text import Text
 from leadline.cli.environment import EnvironmentCheck
 from leadline.reader.run import Run
 from leadline.records.formatting import counted, duration, share, size
+from leadline.records.metric_names import PRINTED
 
 _FEW_STEPS: Final = 5
 _SHORT_STEP: Final = 1e-3
+_CHECK: Final = "leadline check tests the training itself, on a copy of its first steps"
 _STYLES: Final = {"ok": "green", "note": "yellow", "bad": "red"}
 _COUNTED: Final = (
     ("weights", "weight"),
@@ -26,6 +28,7 @@ _COUNTED: Final = (
     ("hyperparameters", "setting"),
     ("metrics", "metric"),
     ("scalars", "scalar"),
+    (PRINTED, "printed number"),
     ("feature_importance", "feature importance"),
     ("average_shap", "SHAP value"),
     ("trees", "column of trees"),
@@ -206,6 +209,7 @@ def page(training: Mapping[str, Any]) -> RenderableType:
         _indented(_gaps(training)),
         Text("\noverhead", style="bold"),
         _indented(_overhead(training)),
+        *([Text(f"\n{_CHECK}")] if str(training["framework"] or "").startswith("torch") else []),
     )
 
 

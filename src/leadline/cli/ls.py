@@ -25,7 +25,7 @@ from leadline.remote.root_mirror import rebuild_catalogue
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
 """The list stays for this many times as long as it took to build."""
-_COLUMNS: Final = ("NAME", "STATUS", "STEPS", "LOSS", "AGE", "OUTCOME")
+_COLUMNS: Final = ("NAME", "VERDICT", "STATUS", "STEPS", "LOSS", "AGE", "OUTCOME")
 _NUMBERS: Final = ("STEPS", "LOSS", "AGE")
 
 
@@ -94,7 +94,14 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
 def _cells(run: RunSummary) -> tuple[str, ...]:
     """The cells of a row, without the outcome."""
     age = duration(time.time() - run.started_ns / 1e9)
-    return run.name, RUNNING.get(run.status, run.status), f"{run.train_steps:,}", number(run.loss), age
+    return (
+        run.name,
+        run.outcome.word,
+        RUNNING.get(run.status, run.status),
+        f"{run.train_steps:,}",
+        number(run.loss),
+        age,
+    )
 
 
 def _to_dict(run: RunSummary) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from leadline.reader.run import Run
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
+from leadline.records.metric_names import PRINTED
+from leadline.records.metric_roles import role_in
 
 _MAX_SCALARS: Final = 16
 _BARS: Final = "▁▂▃▄▅▆▇█"
@@ -69,8 +71,13 @@ def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
     rows = [row for row in rows if row["worker"] == workers[0]]
     ends = f"{number(rows[0]['value'])} → {number(_last(rows[-1]))}"
     chart = (Text(sparkline([row["value"] for row in rows])),) if width >= _MIN_WIDTH else ()
+    info = digest.run.archive.infos().get(name)
+    collections = info.collections if info is not None else ()
+    origin = PRINTED if PRINTED in collections else ""
+    role = role_in(collections).replace("_", " ")
+    told = role if role and role != name.replace("_", " ") else ""
     return (
-        Text("" if mode == "train" else mode, style="dim"),
+        Text(" ".join(filter(None, ("" if mode == "train" else mode, origin, told))), style="dim"),
         Text(ends, no_wrap=True),
         *chart,
         Text(_extremes(rows, len(workers)), style="dim"),

@@ -6,11 +6,12 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from importlib.machinery import PathFinder
 from typing import Annotated, Final, NoReturn
 
 import typer
 
-from leadline.cli.arguments import complete_collection, complete_preset, complete_rule, complete_run
+from leadline.cli.arguments import ModuleOption, complete_collection, complete_preset, complete_rule, complete_run
 from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
 from leadline.compat.smdebug.trial_naming import name_as_hooks_do
 from leadline.config.launcher import job_name
@@ -25,6 +26,7 @@ from leadline.launch.restore import restore_run
 from leadline.launch.resume import check_resume_step, resume_run
 from leadline.launch.resume_from_store import resume_joint
 from leadline.reader.find_runs import find_run, read_manifest
+from leadline.records.check_result import PROBES
 from leadline.records.names import SMDEBUG
 from leadline.store import layout
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
@@ -38,7 +40,8 @@ def run(
         list[str] | None,
         typer.Argument(help="Command or .py file to run; everything after it belongs to the command."),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the run; default: script and time.")] = None,
+    is_module: ModuleOption = False,
+    name: Annotated[str | None, typer.Option(help="Name of the run; default: script or module, and time.")] = None,
     out: Annotated[
         str | None,
         typer.Option(help="Runs directory or URI of an object store; default: $LEADLINE_ROOT or ./leadline-runs."),
@@ -86,6 +89,10 @@ def run(
     ] = None,
     no_rule: Annotated[list[str] | None, typer.Option(help="Disable a rule.", autocompletion=complete_rule)] = None,
     no_default_rules: Annotated[bool, typer.Option("--no-default-rules", help="Disable the default rules.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Test a copy of the training after its first steps, and again at step 501."),
+    ] = False,
     on: Annotated[
         list[str] | None, typer.Option(help="RULE[@status]=ACTION[:TARGET][,key=value,…], for example *=stop_training.")
     ] = None,
@@ -131,7 +138,7 @@ def run(
     """
     if not command:
         raise ConfigurationError("no command given; for example: leadline run train.py")
-    launched = resolve_command(command)
+    launched = resolve_command(command, is_module=is_module)
     if trust_run and resume is None and (config in (None, _STANDARD_INPUT) or config.endswith(".toml")):
         raise ConfigurationError("--trust-run needs a run: --resume RUN, or --config RUN")
     if smdebug:
@@ -149,7 +156,7 @@ def run(
         config=config,
         preset=preset,
         capture=capture or (),
-        rules=rule or (),
+        rules=(*(rule or ()), *(PROBES if check else ())),
         no_rules=no_rule or (),
         default_rules=False if no_default_rules else None,
         on=on or (),
@@ -237,13 +244,18 @@ def _resumed(place: str, options: RunConfig, step: int | None, *, is_stop_ignore
     return run
 
 
-def resolve_command(command: list[str]) -> list[str]:
-    """The command line to launch: a script is run by this Python.
+def resolve_command(command: list[str], *, is_module: bool = False) -> list[str]:
+    """The command line to launch: a script or module is run by this Python.
 
     Raises:
-        ConfigurationError: There is no such script or program.
+        ConfigurationError: There is no such script, package or program.
     """
     first = command[0]
+    if is_module:
+        package = first.partition(".")[0]  # which is not imported to find a module in it
+        if PathFinder.find_spec(package, [os.getcwd(), *sys.path]) is None:
+            raise ConfigurationError(f"no module named {package!r} in this folder or in {sys.executable}")
+        return [sys.executable, "-m", *command]
     if first.endswith(".py"):
         if not os.path.isfile(first):
             raise ConfigurationError(f"no such script: {first!r}{_nearest_script(first)}")

@@ -39,7 +39,7 @@ from leadline.reader.stream import BulkStream
 from leadline.records.names import MODES, PHASES
 from leadline.store import layout
 from leadline.store.codec import tensor_fields
-from leadline.store.documents import make_folder
+from leadline.store.documents import make_subfolder
 
 _SETTLED_NS: Final = 10_000_000_000
 """Time after a step's end until all its rows are written, including late ones of other threads and devices."""
@@ -94,7 +94,7 @@ class Compactor:
         Args:
             wait: Wait for the other process.
         """
-        make_folder(os.path.join(self.folder, layout.COMPACT))
+        make_subfolder(os.path.join(self.folder, layout.COMPACT))
         path = os.path.join(self.folder, layout.COMPACT_LOCK)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

@@ -75,7 +75,7 @@ def _option(command: Sequence[str], name: str) -> str | None:
 
 
 def _kubernetes(environment: Mapping[str, str], host: str) -> str | None:
-    """Of an indexed job whose pods train together, as an address for their rendezvous tells."""
+    """Return the name of an indexed Kubernetes job whose pods share a rendezvous address; None: there is none."""
     index = environment.get("JOB_COMPLETION_INDEX")
     is_joint = bool(environment.get("MASTER_ADDR")) and index is not None
     return host.removesuffix(f"-{index}") if is_joint and host.endswith(f"-{index}") else None

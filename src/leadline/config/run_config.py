@@ -56,10 +56,14 @@ class RunConfig:
     """Rules to leave out."""
     capture: tuple[CaptureItem, ...] = ()
     rules: tuple[RuleSpec, ...] = ()
-    """An empty alias stands for the name of the rule; of two rules with one alias, the last one counts."""
+    """An empty alias stands for the name of the rule; if two rules share an alias, the last one wins."""
     on: tuple[ActionEntry, ...] = ()
     profile: tuple[str, ...] = ()
     """Profile windows, in the syntax of ``--profile``."""
+    metrics: Mapping[str, str] = field(default_factory=dict)
+    """Regular expressions with one group, by the name of the metric that they find in printed lines."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Roles of logged metrics by their names, in addition to those that are known."""
     targets: Mapping[str, str] = field(default_factory=dict)
     """Named targets, used as in ``notify:@team``."""
     presets: Mapping[str, RunConfig] = field(default_factory=dict)
@@ -140,6 +144,8 @@ class RunConfig:
             "capture": _grouped(map(capture_table, self.capture)),
             "rules": dict(map(_rule_table, self.rules)),
             "on": _grouped((entry.trigger, _action_table(entry)) for entry in self.on),
+            "metrics": dict(self.metrics),
+            "roles": dict(self.roles),
             "targets": dict(self.targets),
             "presets": {name: {"base": preset.base} for name, preset in self.presets.items()},
         }

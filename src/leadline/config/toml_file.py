@@ -17,7 +17,9 @@ from leadline.config.run_config import RunConfig, check_interval, check_preset, 
 from leadline.config.secrets import refuse_literal
 from leadline.errors import ConfigurationError, closest, located
 from leadline.records.manifest import RuleSpec
+from leadline.records.metric_roles import role_error
 from leadline.records.names import PRESETS
+from leadline.records.patterns import metric_pattern_error
 from leadline.records.plan import CaptureItem
 
 FILE_NAME: Final = "leadline.toml"
@@ -39,6 +41,8 @@ KEYS: Final[Mapping[str, Any]] = {
     "no_rules": tuple[str, ...],
     "on": dict[str, Any],
     "profile": tuple[str, ...],
+    "metrics": dict[str, str],
+    "roles": dict[str, str],
     "targets": dict[str, str],
     "presets": Any,
 }
@@ -100,6 +104,14 @@ def from_table(data: Mapping[str, Any], source: str, folder: str = "") -> RunCon
     if config.preset is not None:
         check_preset(config.preset, source, presets)
     parse_windows(config.profile, f"{source}: profile")
+    for name, pattern in config.metrics.items():
+        why = metric_pattern_error(pattern) if name.strip() else "its metric has no name"
+        if why is not None:
+            raise ConfigurationError(f"{source}: metrics.{name}: {pattern!r} cannot be used: {why}")
+    for name, role in config.roles.items():
+        why = role_error(role)
+        if why is not None:
+            raise ConfigurationError(f"{source}: roles.{name}: {why}")
     for name, target in config.targets.items():
         _check_target(name, target, f"{source}: targets.{name}")
     return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -31,6 +32,7 @@ RUN_PAGES: Final = {
     "model": "Model",
     "ranks": "Ranks",
     "rules": "Rules",
+    "checks": "Checks",
     "profiles": "Profiles",
     "reports": "Reports",
     "configure": "Configure",
@@ -85,8 +87,11 @@ def render(request: Request, template: str, context: Mapping[str, Any] | None = 
 
 
 def _pages(request: Request, run: str | None, page: str) -> dict[str, str]:
-    """Return the pages of the navigation: ``model`` only for boosted trees, ``ranks`` only where there are several."""
-    absent = {"model", "ranks"} - {page}
+    """Return the pages of the navigation.
+
+    ``model`` is there for boosted trees, ``ranks`` where there are several, ``checks`` where a copy was checked.
+    """
+    absent = {"model", "ranks", "checks"} - {page}
     try:
         path = site(request).run_cache.path(run) if run else ""
     except RunNotFoundError:
@@ -95,6 +100,8 @@ def _pages(request: Request, run: str | None, page: str) -> dict[str, str]:
         absent.discard("model")
     if path and len({worker.partition("-")[0] for worker in document_paths(path, layout.WORKERS)}) > 1:
         absent.discard("ranks")
+    if path and os.path.isdir(os.path.join(path, layout.CHECKS)):
+        absent.discard("checks")
     return {key: title for key, title in RUN_PAGES.items() if key not in absent}
 
 

@@ -40,6 +40,8 @@ class RunRow:
     """Train steps; of a run that never trains, all steps."""
     steps_by_mode: str
     """``3,750 steps, 12 eval steps``."""
+    word: str
+    """The verdict in one or two words, without its sign."""
     outcome: str
     """The outcome in one line, without what other columns show."""
     level: Level
@@ -137,6 +139,7 @@ def _row(run: RunSummary, version: int) -> RunRow:
         seconds=max(0.0, (end_ns - run.started_ns) / 1e9),
         steps=run.train_steps,
         steps_by_mode=describe.steps(run.steps),
+        word=run.outcome.word.partition(" ")[2],
         outcome=run.outcome.brief,
         level=run.outcome.level,
         ending=run.level,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.pending import Pending, PendingNumbers
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
@@ -13,32 +15,6 @@ from leadline.training.guard import Facts, Guard
 from leadline.training.timeline.deferred_calls import DeferredCalls, OverheadSpans
 from leadline.training.timeline.step_clock import StepListener
 from leadline.training.timeline.step_timeline import StepTimeline
-
-if TYPE_CHECKING:
-    from leadline.frameworks.array_capture import CapturedArrays
-
-# --- data that is still being copied off an accelerator ------------------------------------------------------
-
-
-class Pending(Protocol):
-    """A copy off an accelerator that is not complete yet.
-
-    **Never waits** - except in ``wait``.
-    """
-
-    def is_done(self) -> bool:
-        """Return whether it is complete."""
-
-    def wait(self) -> None:
-        """Wait until it is complete."""
-
-
-class PendingNumbers(Pending, Protocol):
-    """The numbers of a row."""
-
-    def values(self) -> bytes | None:
-        """Return one little-endian float64 per column, None if they were lost; called when the copy is complete."""
-
 
 # --- calls from an adapter to the recorder ----------------------------------------------------------------
 
@@ -51,7 +27,7 @@ class Score(NamedTuple):
     value: float
     is_loss: bool
     marks: tuple[str, ...] = ()
-    """Collections that it belongs to beside its own: ``training_set`` or ``validation_set``."""
+    """Further collections that it belongs to: ``training_set`` or ``validation_set``."""
 
 
 class StepCallbacks(Protocol):
@@ -84,7 +60,7 @@ class StepCallbacks(Protocol):
     def given(self) -> GivenCallbacks:
         """The calls about what the script itself gives."""
 
-    def defer_quiet_steps(self) -> None:
+    def defer_loss_only_steps(self) -> None:
         """Allow the next steps to be deferred, as long as nothing but losses is captured."""
 
     def ends_steps(self, optimizer: object) -> bool:
@@ -93,7 +69,7 @@ class StepCallbacks(Protocol):
     def has_request(self) -> bool:
         """Return whether a control request may wait, so that the end of a step must not be deferred."""
 
-    def after_quiet_update(self, optimizer: object) -> None:
+    def after_loss_only_update(self, optimizer: object) -> None:
         """Handle the end of an optimizer's step in which nothing but losses was captured; it is called later."""
 
     def items_within(self, optimizer: object, steps: int) -> tuple[CaptureItem, ...]:
@@ -125,7 +101,7 @@ class StepCallbacks(Protocol):
             value: A number, or a device scalar of the adapter: it supports addition and division by numbers, and
                 ``DeviceScalars.row`` accepts it.
             name: The loss call, if known.
-            marks: Collections that the loss belongs to beside ``losses``.
+            marks: Further collections that the loss belongs to, in addition to ``losses``.
         """
 
     def log(self, values: Mapping[str, Any], collection: str = "scalars", marks: tuple[str, ...] = ()) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.formats.safetensors import STANDARD_NAMES
-from leadline.frameworks.adapter import Pending
+from leadline.frameworks.pending import Pending
 from leadline.records.plan import CaptureItem, custom_collections
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.arrays import compute_vector
@@ -67,7 +67,10 @@ class CapturedArrays:
 
     def begin(self, items: Sequence[CaptureItem], mode: str) -> None:
         """Discard earlier captures, and capture these items from now on."""
-        self._items, self._mode, self.own_ns, self.begun_ns = items, mode, 0, 0
+        self._items = items
+        self._mode = mode
+        self.own_ns = 0
+        self.begun_ns = 0
         self._blocks, self._raw = [], []
 
     def extend(self, items: Sequence[CaptureItem]) -> None:

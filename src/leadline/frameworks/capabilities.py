@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
 
-from leadline.frameworks.adapter import PendingNumbers
+from leadline.frameworks.pending import PendingNumbers
 from leadline.records.profile_window import ProfileWindow
+from leadline.training.check import StepChecks
 from leadline.training.guard import Guard
 from leadline.training.recording import Opener, Recording
 
@@ -31,6 +32,14 @@ class Evaluates(Protocol):
 
 
 @runtime_checkable
+class ChecksSteps(Protocol):
+    """The capability to have train steps checked on a copy of the training."""
+
+    def watch_checks(self, checks: StepChecks, guard: Guard) -> None:
+        """Check the steps that ``checks`` asks for."""
+
+
+@runtime_checkable
 class CountsSteps(Protocol):
     """The capability to tell how many steps an optimizer has made, those before a checkpoint included."""
 
@@ -47,6 +56,9 @@ class ContinuesTrainings(Protocol):
 
     def continues(self, optimizer: object) -> bool:
         """Return whether an optimizer goes on with the training of the one before; called in its first step."""
+
+    def takes_over(self, optimizer: object) -> bool:
+        """Return whether the latest step of an optimizer shows that the owner of the steps has ended its own."""
 
 
 @runtime_checkable

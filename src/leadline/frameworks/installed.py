@@ -9,8 +9,9 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final, cast
 
-from leadline.frameworks.adapter import Adapter, Forward, PendingNumbers, StepCallbacks, Subject
+from leadline.frameworks.adapter import Adapter, Forward, StepCallbacks, Subject
 from leadline.frameworks.capabilities import (
+    ChecksSteps,
     ContinuesTrainings,
     CountsSteps,
     DeviceScalars,
@@ -24,8 +25,10 @@ from leadline.frameworks.capabilities import (
     RecordsProfiles,
 )
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.pending import PendingNumbers
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_family
+from leadline.training.check import StepChecks
 from leadline.training.guard import Guard
 
 FRAMEWORKS: Final = {
@@ -40,6 +43,15 @@ FRAMEWORKS: Final = {
 """Makers of adapters by module name; ``training/bootstrap/site/sitecustomize.py`` waits for the same names.
 
 A maker returns None where the adapter of another framework serves this one."""
+TITLES: Final = {
+    "xgboost": "XGBoost",
+    "lightgbm": "LightGBM",
+    "tensorflow": "TensorFlow",
+    "keras": "Keras",
+    "jax": "JAX",
+    "mxnet": "MXNet",
+}
+"""How the frameworks write their names."""
 
 
 class Frameworks:
@@ -74,6 +86,7 @@ class Frameworks:
         self._imports: ImportWatch | None = None
         self._connect_data_loading: Callable[[RecordsDataLoading], None] | None = None
         self._on_profiles: Callable[[], None] | None = None
+        self._checks: StepChecks | None = None
 
     @property
     def families(self) -> frozenset[Family]:
@@ -140,6 +153,10 @@ class Frameworks:
         if self._data_loading is not None:
             connect(self._data_loading)
 
+    def check_steps(self, checks: StepChecks) -> None:
+        """Let every adapter that can do so check the steps that ``checks`` asks for."""
+        self._checks = checks
+
     def when_profiles(self, begin: Callable[[], None]) -> None:
         """Call ``begin`` as soon as an adapter that records operators has been added."""
         self._on_profiles = begin
@@ -171,6 +188,8 @@ class Frameworks:
             self.memory = self.memory or adapter
         if isinstance(adapter, RecordsProfiles) and self._on_profiles is not None:
             self._on_profiles()
+        if isinstance(adapter, ChecksSteps) and self._checks is not None and self._guard is not None:
+            adapter.watch_checks(self._checks, self._guard)
         if isinstance(adapter, RecordsDataLoading) and self._data_loading is None:
             self._data_loading = adapter
             if self._connect_data_loading is not None:
@@ -179,7 +198,7 @@ class Frameworks:
     # --- finding the adapter of an object -----------------------------------------------------------------
 
     def adapter_of(self, optimizer: object) -> Adapter:
-        """Return the adapter of an optimizer; unknown ones belong to that of PyTorch, the only one told of them."""
+        """Return the adapter of an optimizer; unknown ones are assigned to PyTorch, which alone receives them."""
         known = (adapter for adapter in self._adapters if adapter.knows(optimizer))
         return next(known, None) or next(adapter for adapter in self._adapters if isinstance(adapter, MeasuresMemory))
 
@@ -188,6 +207,10 @@ class Frameworks:
         adapter = self.adapter_of(optimizer)
         if adapter not in self._training:
             self._training.append(adapter)
+            if self._checks is not None and not isinstance(adapter, ChecksSteps):
+                why = f"a training with {TITLES.get(adapter.name, adapter.name)} cannot be repeated for tests"
+                why += "; one with PyTorch, JAX or TensorFlow can"
+                self._checks.fact.call(self._checks.refuse, why, step=0)
         return adapter.subject(optimizer)
 
     def steps_before(self, optimizer: object) -> int | None:
@@ -199,6 +222,11 @@ class Frameworks:
         """Return whether an optimizer goes on with the training of the one before; called in its first step."""
         adapter = self.adapter_of(optimizer)
         return isinstance(adapter, ContinuesTrainings) and adapter.continues(optimizer)
+
+    def takes_over(self, optimizer: object) -> bool:
+        """Return whether the latest step of an optimizer shows that the owner of the steps has ended its own."""
+        adapter = self.adapter_of(optimizer)
+        return isinstance(adapter, ContinuesTrainings) and adapter.takes_over(optimizer)
 
     def register(self, model: object) -> None:
         """Register a model, so that it need not be searched for.

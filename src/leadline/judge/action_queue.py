@@ -56,7 +56,10 @@ class ActionQueue:
         self.spec = spec
         self.is_inline = place != "judge"
         """Whether it is performed inside the judge."""
-        self._run, self._transport, self._report, self._context = run, transport, report, context
+        self._run = run
+        self._transport = transport
+        self._report = report
+        self._context = context
         self._place, self._is_volatile = place, is_volatile
         self._waiting: list[Delivery] = []
         self._requested: dict[str, tuple[Delivery, Outcome]] = {}

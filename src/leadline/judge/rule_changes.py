@@ -56,7 +56,11 @@ class RuleChanges:
         remove: Callable[[Sequence[str]], None],
         takes: Callable[[RuleSpec], bool],
     ) -> None:
-        self._run, self._known, self._add, self._remove, self._takes = run, known, add, remove, takes
+        self._run = run
+        self._known = known
+        self._add = add
+        self._remove = remove
+        self._takes = takes
         self._inbox = RequestReader(run)
         answers = read_acknowledgements(run)
         self._inbox.skip(name for name in answers if any(answer.worker == JUDGE for answer in answers[name]))

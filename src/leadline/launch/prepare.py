@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from importlib import metadata
+from itertools import pairwise
 from typing import Final
 
 from leadline.config import trust
@@ -48,6 +49,10 @@ _RESUMED: Final = ("Interrupted", "Failed")
 """A run that has ended in one of these ways continues when a process joins it."""
 _OVER: Final = ("Completed", "Stopped")
 """A run that has ended in one of these ways cannot be joined."""
+_LAUNCHERS: Final = frozenset(
+    {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch", "leadline"}
+)
+"""Modules that run another one, which names the run."""
 
 
 def prepare(config: RunConfig, command: Sequence[str], *, is_attached: bool = False) -> str:
@@ -216,11 +221,17 @@ def _new_run_path(root: str, name: str | None, command: Sequence[str], *, is_sha
         if os.path.exists(path):
             raise RunExistsError(f"a run already exists at {path}; choose another --name, or remove it")
         return path
-    stem = next((os.path.splitext(os.path.basename(part))[0] for part in command if part.endswith(".py")), "")
-    stem = re.sub(r"[^\w.-]+", "-", stem or (os.path.basename(command[0]) if command else "")).lstrip("-.")
+    stem = re.sub(r"[^\w.-]+", "-", _trained_by(command)).lstrip("-.")
     first = f"{stem or 'run'}-{datetime.now():%m%d-%H%M}{f'-{secrets.token_hex(2)}' if is_shared else ''}"
     candidates = (first, *(f"{first}-{count}" for count in range(2, 10_000)))
     return next(path for path in (os.path.join(root, name) for name in candidates) if not os.path.exists(path))
+
+
+def _trained_by(command: Sequence[str]) -> str:
+    """Return the name of the script or module that a command runs, without its launchers; else of its program."""
+    script = next((os.path.splitext(os.path.basename(word))[0] for word in command if word.endswith(".py")), "")
+    modules = [word for option, word in pairwise(command) if option == "-m" and word not in _LAUNCHERS]
+    return script or next(iter(modules), os.path.basename(command[0]) if command else "")
 
 
 def _versions() -> dict[str, str]:

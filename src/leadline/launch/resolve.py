@@ -95,6 +95,8 @@ def resolve(config: RunConfig, path: str, base: RunConfig | None = None) -> Mani
         rules=tuple(spec for spec, _ in rules),
         actions=actions,
         profile=parse_windows(merged.profile),
+        metrics=dict(merged.metrics),
+        roles=dict(merged.roles),
         settings=recorded.to_table(),
     )
 

@@ -58,7 +58,10 @@ class Part:
     """
 
     def __init__(self, path: str, first: int, last: int, schema: RollupSchema) -> None:
-        self.path, self.first, self.last, self.modified_ns = path, first, last, _modified_ns(path)
+        self.path = path
+        self.first = first
+        self.last = last
+        self.modified_ns = _modified_ns(path)
         self._schema = schema
         try:
             self._open()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from leadline.errors import NotCapturedError, NotYetError
 from leadline.reader import data_frames, tables
 from leadline.reader.archive import Archive
 from leadline.reader.shards import WholeTensor, whole_tensor
-from leadline.reader.tensors import StoredTensor
+from leadline.reader.stored_tensors import StoredTensors
 from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
 
@@ -32,7 +32,10 @@ class Tensor:
 
     def __init__(self, archive: Archive, has_passed: Callable[[int, str], bool], name: str, info: TensorInfo | None):
         self.name = name
-        self._archive, self._has_passed, self._info = archive, has_passed, info
+        self._archive = archive
+        self._has_passed = has_passed
+        self._info = info
+        self._stored = StoredTensors(archive, name)
 
     def __repr__(self) -> str:
         return f"Tensor({self.name!r}, shape={self.shape}, {len(self.steps())} steps)"
@@ -40,7 +43,7 @@ class Tensor:
     @property
     def shape(self) -> tuple[int, ...] | None:
         """The shape; None if unknown."""
-        stored = self._stored()
+        stored = self._stored.all()
         return self._info.shape if self._info else stored[0].shape if stored else None
 
     @property
@@ -51,11 +54,11 @@ class Tensor:
     def steps(self, mode: str | None = None) -> list[int]:
         """Return the steps of a mode at which it was captured, in any worker, in ascending order."""
         mode = mode or self._main_mode()
-        return sorted(self._known(self._stored_of_both(), mode) | self._steps_of(mode))
+        return sorted(self._stored.steps_of(self._stored.with_vectors(), mode) | self._steps_of(mode))
 
     def modes(self) -> list[str]:
         """Return the modes in which it was captured."""
-        found = {tensor.mode for tensor in self._stored_of_both()}
+        found = {tensor.mode for tensor in self._stored.with_vectors()}
         for stream in self._archive.series.values():
             if stream.columns_of(self.name):
                 for batches in stream.batches:
@@ -89,12 +92,12 @@ class Tensor:
         mode = mode or self._main_mode()
         if (whole := self._whole(step, worker, mode)) is not None and (value := whole.value()) is not None:
             return value
-        for tensor in self._stored_at(step, worker, mode) if whole is None else ():
+        for tensor in self._stored.at(step, worker, mode) if whole is None else ():
             return tensor.load()
         try:
             return np.asarray(self._captured("value", step, worker, mode))
         except NotCapturedError:
-            stored = self._known(self._stored(), mode) or self._steps_of(mode, "value")
+            stored = self._stored.steps_of(self._stored.all(), mode) or self._steps_of(mode, "value")
             raise self._missing(f"{self.name} was not stored as a raw tensor", step, mode, stored) from None
 
     def statistic(self, name: str, step: int, worker: str | None = None, mode: str | None = None) -> float:
@@ -164,13 +167,13 @@ class Tensor:
         mode, stored = mode or self._main_mode(), self._archive.vectors.get((self.name, name), [])
         if (whole := self._whole(step, worker, mode)) is not None:
             return arrays.trimmed(name, self._of_whole(whole.array(name), name, step, mode))
-        for vector in self._at(stored, step, worker, mode):
+        for vector in self._stored.select(stored, step, worker, mode):
             return arrays.trimmed(name, vector.load())
-        for raw in self._stored_at(step, worker, mode) if name != "confusion" else ():
+        for raw in self._stored.at(step, worker, mode) if name != "confusion" else ():
             if raw.is_text:
                 raise NotCapturedError(f"{self.name} contains texts, of which there is no {name}; use value({step})")
             return arrays.compute_vector(name, raw.load())
-        known = self._known((*stored, *self._stored()), mode)
+        known = self._stored.steps_of((*stored, *self._stored.all()), mode)
         raise self._missing(f"no {name} of {self.name} was captured", step, mode, known)
 
     def statistics(self, name: str) -> pa.Table:
@@ -193,7 +196,7 @@ class Tensor:
             column = stream.columns_of(self.name).get(name)
             if column is not None:
                 parts.append(tables.column_table(stream.worker, stream.batches, column))
-        rows = self._computed_rows(name, parts) if self._stored() else []
+        rows = self._computed_rows(name, parts) if self._stored.all() else []
         if rows:
             parts.append(pa.Table.from_pylist(rows, schema=tables.STATISTICS))
         if not parts:
@@ -279,8 +282,8 @@ class Tensor:
         for table in captured:
             captured_at.update(zip(table["worker"].to_pylist(), table["step"].to_pylist(), strict=True))
         rows = []
-        for tensor in self._stored():
-            value = self._compute(name, tensor) if (tensor.worker, tensor.step) not in captured_at else None
+        for tensor in self._stored.all():
+            value = self._stored.compute(name, tensor) if (tensor.worker, tensor.step) not in captured_at else None
             if value is not None:
                 mode_step, time_ns = self._archive.stamp(tensor.worker, tensor.step) or (None, None)
                 rows.append(
@@ -297,16 +300,6 @@ class Tensor:
 
     def _main_mode(self) -> str:
         return next(iter(self.modes()), "train")
-
-    def _at(self, tensors: Iterable[StoredTensor], step: int, worker: str | None, mode: str) -> Iterator[StoredTensor]:
-        """Yield the tensors stored at a step of a mode."""
-        for tensor in tensors:
-            if tensor.mode == mode and worker in (None, tensor.worker) and self._archive.step_of(tensor) == step:
-                yield tensor
-
-    def _known(self, tensors: Iterable[StoredTensor], mode: str) -> set[int]:
-        """Return the steps of a mode at which tensors were stored."""
-        return {self._archive.step_of(tensor) for tensor in tensors if tensor.mode == mode}
 
     def _captured(self, statistic: str, step: int, worker: str | None, mode: str) -> float:
         for _, columns, values in self._archive.rows_at(self.name, step, worker, mode):
@@ -327,8 +320,10 @@ class Tensor:
             (stream.worker, stream.info_of(self.name), columns, values)
             for stream, columns, values in self._archive.rows_at(self.name, step, None, mode)
         )
-        arrays = (pair for pair in self._vectors() if next(self._at(pair[1:], step, None, mode), None))
-        return whole_tensor(rows, self._stored_at(step, None, mode), arrays)
+        arrays = (
+            pair for pair in self._stored.vectors() if next(self._stored.select(pair[1:], step, None, mode), None)
+        )
+        return whole_tensor(rows, self._stored.at(step, None, mode), arrays)
 
     def _of_whole(self, combined: T | None, name: str, step: int, mode: str) -> T:
         if combined is None:
@@ -336,36 +331,8 @@ class Tensor:
         return combined
 
     def _computed(self, statistic: str, step: int, worker: str | None, mode: str) -> float | None:
-        for tensor in self._stored_at(step, worker, mode):
-            return self._compute(statistic, tensor)
-        return None
-
-    def _compute(self, statistic: str, stored: StoredTensor) -> float | None:
-        """Compute a statistic of a raw tensor; None if it requires other data, or is an array."""
-        from leadline.statistics import arrays
-        from leadline.statistics.definitions import find_statistic
-
-        definition = find_statistic(statistic)
-        if stored.is_text or definition.is_vector or definition.source in ("number", "update"):
-            return None
-        if definition.source == "bits":
-            return arrays.compute(statistic, stored.bits())
-        before = self._stored_before(stored) if definition.source == "change" else None
-        try:
-            return arrays.compute(statistic, stored.load(), before.load() if before else None)
-        except KeyError:
-            return None
-
-    def _stored_before(self, stored: StoredTensor) -> StoredTensor | None:
-        """Return the previous raw tensor of the same worker and mode."""
-        kind = (stored.worker, stored.mode, stored.shape)
-        same = (other for other in self._stored() if (other.worker, other.mode, other.shape) == kind)
-        return max((other for other in same if other.step < stored.step), key=lambda other: other.step, default=None)
-
-    def _vectors(self) -> list[tuple[str, StoredTensor]]:
-        """Return its array statistics, with their names."""
-        vectors = self._archive.vectors.items()
-        return [(statistic, one) for (name, statistic), stored in vectors if name == self.name for one in stored]
+        raw = next(iter(self._stored.at(step, worker, mode)), None)
+        return self._stored.compute(statistic, raw) if raw is not None else None
 
     def _steps_of(self, mode: str, statistic: str | None = None) -> set[int]:
         result: set[int] = set()
@@ -377,18 +344,6 @@ class Tensor:
                 stamps = zip(batches.numbers("mode_step").tolist(), batches.texts("mode"), strict=True)
                 result.update(step for step, known in stamps if known == mode)
         return result
-
-    def _stored(self) -> list[StoredTensor]:
-        return self._archive.stored.get(self.name, [])
-
-    def _stored_of_both(self) -> list[StoredTensor]:
-        """Return its raw tensors and its array statistics."""
-        return [*self._stored(), *(array for _, array in self._vectors())]
-
-    def _stored_at(self, step: int, worker: str | None, mode: str) -> list[StoredTensor]:
-        """Return the raw tensors that were stored at a step of a mode."""
-        stored = self._archive.stored_at(self.name, step, mode)
-        return [tensor for tensor in stored if worker in (None, tensor.worker)]
 
     def _missing(self, message: str, step: int, mode: str, known: Iterable[int]) -> NotCapturedError | NotYetError:
         label = str(step) if mode == "train" else f"{step} of {mode}"

@@ -63,6 +63,16 @@ class DisabledCapture(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class OverheadAtStart(Document):
+    """The first steps of a process: their number, the time that Leadline took in its training thread, and all of it."""
+
+    steps: int = 0
+    own_ns: int = 0
+    """Also to compile what captures."""
+    loop_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDocument(Document):
     """``workers/<worker>.json``: the state of one worker."""
 
@@ -91,6 +101,8 @@ class WorkerDocument(Document):
     compile_ns: int = 0
     """The time in which programs that capture were compiled, beside ``own_ns``."""
     loop_ns: int = 0
+    start: OverheadAtStart | None = None
+    """The same of the first steps, which capture much that is captured once; None: they are not over."""
     sampled: tuple[SampledItem, ...] = ()
     off: DisabledCapture | None = None
     error: str = ""
@@ -200,6 +212,8 @@ class RunStatus(Document):
     node: str | None = None
     """The node of the agent that writes this document."""
     ended_ns: int | None = None
+    error: str = ""
+    """The exception that ended a job before its first step: ``ModuleNotFoundError: …``; empty: none is known."""
 
 
 @dataclass(frozen=True, slots=True)

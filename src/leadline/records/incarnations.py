@@ -59,6 +59,8 @@ class Interruption(Document):
     """Whether the optimizer of a worker had counted no step when it continued."""
     changes: tuple[ValueChange, ...] = ()
     """Learning rates and losses that were far from what they had been."""
+    repeated_step: int | None = None
+    """The train step of the beginning of the run whose batch came again at ``resumed_step``; None: none is known."""
 
 
 @dataclass(frozen=True, slots=True)

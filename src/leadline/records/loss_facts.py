@@ -158,6 +158,48 @@ EXP_SUM_ERROR: Final = "exp_sum_error"
 """The largest distance from 1 of a sum of exponentials of predictions over the classes."""
 PREDICTION_MIN: Final = "prediction_min"
 """The smallest prediction."""
+BLANK_SHARE: Final = "blank_share"
+"""The share of the labels of a CTC loss that are its blank; what is beyond the length of a sequence is no label."""
+IGNORE_INDEX: Final = "ignore_index"
+"""The class index that a loss of class indices ignores."""
+IGNORED_SHARE: Final = "ignored_share"
+"""The share of the labels of such a loss that are this index."""
+LABELS_AT: Final = ("labels_at_same_position", "labels_at_next_position", "labels_at_position_after_next")
+"""The share of the labels, without ignored ones, that are the token that the model is given at the same position of a
+sequence, at the next one, and at the one after it."""
+LABELS_OF_PADDING: Final = "labels_of_padding"
+"""The share of the labels, without ignored ones, at positions at the beginning or end of a sequence at which the model
+is given nothing but padding (``padding_idx``)."""
+DOUBLED_FIRST: Final = "doubled_first_token"
+"""The share of the sequences whose first two tokens are equal, and the third is another one."""
+SEQUENCES: Final = "sequences"
+"""The number of sequences that a causal language model of Transformers is given by name, with labels; like all facts
+behind it of at most 65,536 tokens."""
+LABELS_OF_INPUT: Final = "labels_of_input"
+"""The share of the labels, without ignored ones, that are the token at the same place; 1 where the model
+shifts them."""
+LABEL_SHARE: Final = "label_share"
+"""The share of the tokens, without padding, whose labels are not ignored."""
+PADDING_SHARE: Final = "padding_share"
+"""The share of the positions that the attention mask leaves out."""
+COMMON_START: Final = "common_start"
+"""The number of tokens that all of the sequences begin with."""
+COMMON_LABELS: Final = "common_labels"
+"""The number of these tokens, without the first, that are labels in all of the sequences."""
+END_TOKEN: Final = "end_token"
+"""The token that ends a text, as the configuration of the model says; of several the first."""
+END_SEQUENCES: Final = "end_sequences"
+"""The number of sequences in which such a token occurs, padding left out as far as the mask shows it."""
+END_LABELS: Final = "end_labels"
+"""How often such a token is a label."""
+IS_END_PADDING: Final = "is_end_padding"
+"""1 if such a token is that of padding, too; else 0."""
+MIXED_ROWS: Final = "mixed_rows"
+"""The number of rows that hold several samples, as positions that begin again at 0 show, and in which each sample
+attends to those before it."""
+EQUAL_ROWS: Final = "equal_rows"
+"""The number of tokens in the batch whose row in the frozen embedding equals that of another one, among the last 256 of
+the vocabulary."""
 IS_WHOLE_LOSS: Final = "is_whole_loss"
 """1 if the loss of a step is the mean of this loss call and nothing else, neither weighted nor scaled; else 0."""
 HAS_ACCURACY: Final = "has_accuracy"
@@ -186,6 +228,24 @@ FACTS: Final = (
     SUM_ERROR,
     EXP_SUM_ERROR,
     PREDICTION_MIN,
+    BLANK_SHARE,
+    IGNORE_INDEX,
+    IGNORED_SHARE,
+    *LABELS_AT,
+    LABELS_OF_PADDING,
+    DOUBLED_FIRST,
+    SEQUENCES,
+    LABELS_OF_INPUT,
+    LABEL_SHARE,
+    PADDING_SHARE,
+    COMMON_START,
+    COMMON_LABELS,
+    END_TOKEN,
+    END_SEQUENCES,
+    END_LABELS,
+    IS_END_PADDING,
+    MIXED_ROWS,
+    EQUAL_ROWS,
     IS_WHOLE_LOSS,
     HAS_ACCURACY,
 )

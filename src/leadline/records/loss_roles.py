@@ -16,6 +16,10 @@ VALIDATION_SET: Final = "validation_set"
 _PREFIX: Final = re.compile(
     r"^(train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test|dev)\d*[-_/. ](?=.)", re.IGNORECASE
 )
+_SUFFIX: Final = re.compile(
+    r"(?<=.)[-_/. ](train(?:ing)?|val(?:id(?:ation)?)?|eval(?:uation)?|test)\d*$", re.IGNORECASE
+)
+"""Not ``dev``, which is a deviation there."""
 _OF_FOLDS: Final = re.compile(r"^.*-([^-]+-(?:mean|std))$", re.DOTALL)
 _OF_SET: Final = re.compile(r"^.*-(.+)$", re.DOTALL)
 
@@ -24,14 +28,14 @@ def role_of(name: str, mode: str, collections: Collection[str] = ()) -> tuple[Ro
     """Return whether a loss is a training or a validation loss, and the name that both share.
 
     A loss of an eval step is a validation loss. For a booster's evaluation sets (``<set>-<metric>``) it is known which
-    one is the training data. Otherwise the prefix of the name decides, as in Keras (``val_loss``); without a prefix it
-    is a training loss.
+    one is the training data. Otherwise the prefix of the name decides, as in Keras (``val_loss``), or else its suffix,
+    as in PyTorch's tutorials (``Loss/test``); without either it is a training loss.
     """
     if TRAINING_SET in collections or VALIDATION_SET in collections:
         return ("train" if TRAINING_SET in collections else "validation"), _metric_of(name)
-    prefix = _PREFIX.match(name)
-    stem = name[prefix.end() :] if prefix else name
-    is_training = prefix is None or prefix[1].lower().startswith("train")
+    found = _PREFIX.match(name) or _SUFFIX.search(name)
+    stem = f"{name[: found.start()]}{name[found.end() :]}" if found else name
+    is_training = found is None or found[1].lower().startswith("train")
     return ("validation" if mode == "eval" or not is_training else "train"), stem
 
 

@@ -82,6 +82,10 @@ class Manifest(StrictDocument):
     actions: tuple[ActionSpec, ...] = ()
     profile: tuple[ProfileWindow, ...] = ()
     """The profile windows requested before the start."""
+    metrics: dict[str, str] = field(default_factory=dict)
+    """Regular expressions with one group, by the name of the metric that it is in a printed line."""
+    roles: dict[str, str] = field(default_factory=dict)
+    """Roles of logged metrics by their names, in addition to those that are known."""
     settings: dict[str, Any] | None = None
     """The requested settings as in ``leadline.toml``, secrets as ``$NAME``; None: written by an older version."""
     format: int = 1

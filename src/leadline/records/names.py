@@ -37,6 +37,33 @@ CHECKS: Final = "checks"
 FROZEN_BY_OPTIMIZER: Final = "frozen_by_optimizer"
 """The check of a parameter whose update is exactly 0 whatever its gradient (``<parameter>/frozen_by_optimizer``), by a
 learning rate of 0 of its own or a mask: 1, and 0 once it is not any more."""
+MADE_ANEW: Final = "made_anew"
+"""The check of how many optimizers went on with the training of another one of the same class and settings, without its
+state (``<optimizer>/made_anew``)."""
+INITIALIZED_AGAIN: Final = "initialized_again"
+"""The check of how often a parameter was initialized between updates of its optimizer, where it was
+(``<parameter>/initialized_again``)."""
+STATE_NOT_LOADED: Final = "state_not_loaded"
+"""The check of an optimizer that began without a state, although the file that its model was loaded from had one
+(``<optimizer>/state_not_loaded``, 1 or 0)."""
+RATE_SHARE: Final = "rate_share"
+"""The check of the learning rate of an optimizer with a scheduler, as a share of the one that it was made with, or of
+the largest of its cycle (``<optimizer>/rate_share``); of several groups the largest share."""
+SCHEDULE_STEPS: Final = "schedule_steps"
+"""The check of how often the only scheduler of an optimizer was stepped (``<optimizer>/schedule_steps``)."""
+COSINE_PROGRESS: Final = "cosine_progress"
+"""The check of how often the scheduler of a cosine was stepped, as a share of its length
+(``<optimizer>/cosine_progress``): above 1 the rate rises again."""
+NONFINITE_AVERAGES: Final = "nonfinite_averages"
+"""The check of how many running averages of a model's normalizations are not finite
+(``<optimizer>/nonfinite_averages``); -1 for a model without any."""
+NONFINITE_AVERAGE: Final = "nonfinite_average"
+"""The check of such an average: 1 (``<layer>.running_mean/nonfinite_average``)."""
+INITIAL_AVERAGES: Final = "initial_averages"
+"""The check of how many normalizations of a model train while their averages are exactly 0 and 1, as they began
+(``<optimizer>/initial_averages``)."""
+INITIAL_AVERAGE: Final = "initial_average"
+"""The check of such a normalization: 1 (``<layer>/initial_average``)."""
 PROCESS_MEMORY: Final = {"process/rss_bytes": "resident memory", "process/device_bytes": "device memory"}
 """The memory of a training process, recorded with the loop checks: name and description."""
 OPTIMIZER_VARIABLES: Final = "optimizer_variables"

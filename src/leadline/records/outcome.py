@@ -27,6 +27,15 @@ LEVELS: Final[tuple[Level, ...]] = ("fatal", "warning", "advice", "unknown", "cl
 
 RUNNING: Final = {"Starting": "Starting", "InProgress": "Running", "Stopping": "Stopping"}
 """How the statuses of a run that has not ended are shown."""
+_WORDS: Final[dict[Level, str]] = {
+    "fatal": "▲ problem",
+    "warning": "▲ problem",
+    "advice": "● advice",
+    "clear": "✓ ok",
+    "unknown": "– no verdict",
+}
+_ENDED: Final = {"Failed": "✗ failed", "Interrupted": "✗ interrupted", "Stopped": "■ stopped"}
+_BLIND: Final = "◌ blind"
 _NOTHING: Final = "Completed: no step was seen"
 _BY: Final = {"user": "by hand", "action": "by an action"}
 _READ_OUTPUT: Final = "read the output of the command, in the terminal or log where it ran"
@@ -89,6 +98,8 @@ class RunOutcome:
     """The first failure of ours that ended the capture in a worker; what the training did afterwards is not known."""
     verdict: str = ""
     """The headline without how the run ended, for a table that has the status and the steps in columns of their own."""
+    word: str = _WORDS["unknown"]
+    """The verdict as a sign and one or two words, with which lists begin: ``✓ ok``, ``▲ problem``, ``✗ failed``."""
 
     @property
     def brief(self) -> str:
@@ -129,6 +140,7 @@ class RunOutcome:
         """Return the outcome as plain JSON values."""
         return {
             "text": self.text,
+            "word": self.word,
             "level": self.level,
             "headline": self.headline,
             "cause": self.cause or None,
@@ -152,6 +164,7 @@ def run_outcome(status: RunStatus, summary: RuleSummary, workers: Iterable[Worke
     """
     workers = list(workers)
     outcome = _outcome(status, summary, workers)
+    outcome = replace(outcome, word=_ENDED.get(status.status) or _WORDS[outcome.level])
     ended = [worker.off for worker in workers if worker.off is not None]
     if ended:
         return _with_ended_capture(outcome, ended, len(workers))
@@ -166,6 +179,7 @@ def _with_ended_capture(outcome: RunOutcome, ended: Sequence[DisabledCapture], w
     start = f"{line[0].upper()}{line[1:]}{where}, and the training went on unwatched"
     return replace(
         outcome,
+        word=_BLIND,
         headline=f"{start}; {outcome.headline}",
         verdict=f"{start}; {outcome.verdict}" if outcome.verdict else start,
         advice=outcome.advice or _REPORT,
@@ -179,7 +193,7 @@ def _outcome(status: RunStatus, summary: RuleSummary, workers: Sequence[WorkerDo
     fired, counts = ranked(summary.rules, stopped_by), count_rules(summary.rules)
     problems = [rule for rule in fired if rule.severity != "advice" or rule.name == stopped_by]
     head = _head(status, workers)
-    error = _error(workers) if status.status == "Failed" else ""
+    error = _error(status, workers) if status.status == "Failed" else ""
     if problems:
         outcome = _with_problems(head, problems, fired, counts, stopped_by)
         return replace(outcome, verdict=f"{error}; {outcome.verdict}") if error else outcome
@@ -218,7 +232,8 @@ def _with_problems(
     chains, message = len({rule.explained_by or rule.name for rule in problems}), _message(worst)
     found = f"{counted(chains, 'problem')} found{', the worst' * (chains > 1)} by {worst.name}"
     start = head if worst.name == stopped_by else f"{head}; {found}"
-    first_sign = f"First sign at {_place(root) or 'the start'}: {_cut(root.message or '')}"
+    place = _place(root)
+    first_sign = f"First sign at {place or 'the start'}: {_cut((root.message or '').removesuffix(f', at {place}'))}"
     return RunOutcome(
         headline=f"{start}: {message}",
         first_sign=first_sign if root is not worst else "",
@@ -277,7 +292,7 @@ def _head(status: RunStatus, workers: Sequence[WorkerDocument]) -> str:
         return " ".join(part for part in ("Stopped", f"at step {number(train - 1)}" if train else "", who) if part)
     place = f"at step {number(train)}" if train else f"after {_steps(counts)}" if counts else "before the first step"
     if status.status == "Failed":
-        error = _error(workers)
+        error = _error(status, workers)
         return f"Failed{_exit(status.exit_status)} {place}" + (f": {error}" if error else "")
     return f"{status.status} {place}" + (": job and agent ended without a final status" if _is_lost(status) else "")
 
@@ -299,9 +314,9 @@ def _exit(code: int | None) -> str:
     return f" with exit status {code}" + (f" ({name})" if name.startswith("SIG") else "")
 
 
-def _error(workers: Iterable[WorkerDocument]) -> str:
-    """Return the exception that ended a worker; empty: none is known."""
-    return next((worker.error for worker in workers if worker.error), "")
+def _error(status: RunStatus, workers: Iterable[WorkerDocument]) -> str:
+    """Return the exception that ended a worker, or the job before its first step; empty: none is known."""
+    return next((worker.error for worker in workers if worker.error), status.error)
 
 
 def _verdict(

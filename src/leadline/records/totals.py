@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
 
 from leadline.records.documents import RuleSummary, SampledItem, WorkerDocument
+
+_MOST_STEPS: Final = 3
+"""A run has a start and a rest from this multiple of the first steps on."""
 
 
 def steps_by_mode(workers: Iterable[WorkerDocument]) -> dict[str, int]:
@@ -41,6 +46,28 @@ def own_seconds(workers: Iterable[WorkerDocument]) -> float | None:
         Seconds; None if no step was recorded.
     """
     return max(((worker.own_ns + worker.compile_ns) / 1e9 for worker in workers if worker.loop_ns), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class StartAndRest:
+    """The overhead of a run, in two parts."""
+
+    steps: int
+    """The first steps."""
+    seconds: float
+    """What they took, also to compile what captures."""
+    step_share_since: float
+    """The share of the training thread's time since."""
+
+
+def start_and_rest(workers: Iterable[WorkerDocument]) -> StartAndRest | None:
+    """Return the overhead of the worker where Leadline took most; None: most of its steps are first ones."""
+    worker = max(workers, key=lambda each: each.own_ns, default=WorkerDocument())
+    start, steps = worker.start, worker.steps.get("train", 0)
+    if start is None or steps < _MOST_STEPS * start.steps or worker.loop_ns <= start.loop_ns:
+        return None
+    since_ns = worker.own_ns + worker.compile_ns - start.own_ns
+    return StartAndRest(start.steps, start.own_ns / 1e9, since_ns / (worker.loop_ns - start.loop_ns))
 
 
 def compile_seconds(workers: Iterable[WorkerDocument]) -> float:

@@ -36,8 +36,9 @@ _OF_NETWORKS: Final = {TREES: "does not apply"}
 PARTS: Final = (
     CoveredPart(
         "values",
-        ("exploding_tensor", "nonfinite_origin"),
-        "NaN and infinity in everything that is captured, and the module or backward pass that made them",
+        ("exploding_tensor", "nonfinite_origin", "broken_metric"),
+        "NaN and infinity in everything that is captured, and the module or backward pass that made them; logged "
+        "losses and gradient norms that become NaN or 0",
         "tensors and steps that are not captured",
     ),
     CoveredPart(
@@ -56,10 +57,16 @@ PARTS: Final = (
     ),
     CoveredPart(
         "data",
-        ("unscaled_input", "sorted_batches"),
-        "inputs and labels that are not scaled, batches of one class",
-        "examples shuffled against their labels, and training examples within the validation set",
-        {JAX: "inputs of layers only", TREES: "batches only"},
+        ("unscaled_input", "sorted_batches", "shared_samples", "validation_mismatch"),
+        "inputs and labels that are not scaled, batches of one class, training samples in validation, validation data "
+        "of other units or classes",
+        "examples shuffled against their labels, and copies in validation that are not equal to the bit",
+        {
+            TENSORFLOW: "without the samples of validation",
+            JAX: "inputs of layers only",
+            MXNET: "without the samples of validation",
+            TREES: "batches only",
+        },
     ),
     CoveredPart(
         "gradients",
@@ -70,27 +77,48 @@ PARTS: Final = (
     ),
     CoveredPart(
         "updates",
-        ("no_learning", "learning_rate", "skipped_steps"),
-        "parameters that no optimizer changes, a learning rate that is far off, skipped steps",
+        ("no_learning", "learning_rate", "lost_progress", "skipped_steps"),
+        "parameters that no optimizer changes, a learning rate that is far off, optimizers that are made again and "
+        "again, weights that are initialized again, skipped steps",
         "whether another optimizer or schedule would do better",
-        _OF_NETWORKS | {JAX: "learning rate only"},
+        _OF_NETWORKS
+        | {JAX: "learning rate only"}
+        | dict.fromkeys((TENSORFLOW, MXNET), "without optimizers made again and weights initialized again"),
     ),
     CoveredPart(
         "layers",
-        ("consecutive_linear", "identical_units", "eval_in_train_mode"),
-        "linear layers in sequence, units that stay identical, dropout and batch normalization in the wrong mode",
+        ("consecutive_linear", "identical_units", "eval_in_train_mode", "broken_averages"),
+        "linear layers in sequence, units that stay identical, dropout and batch normalization in the wrong mode, its "
+        "averages",
         "activations, unless their rules are added; whether the architecture fits the task",
         _OF_NETWORKS | {TENSORFLOW: "linear layers only", JAX: "no", MXNET: "no"},
     ),
     CoveredPart(
         "validation",
-        ("rising_validation_loss",),
-        "a validation loss that rises while the training loss falls",
+        ("rising_validation_loss", "generalization_gap"),
+        "a validation loss that rises, or an accuracy that stays, while the training improves",
         "metrics that the script only prints, whether the validation set is like later data",
         {
             TENSORFLOW: "of `fit` and `evaluate`; of Keras on PyTorch not",
             JAX: 'where the script logs it, or names the mode: `leadline.mode("eval")`',
         },
+    ),
+    CoveredPart(
+        "rewards",
+        (
+            "dead_groups",
+            "entropy_collapse",
+            "rising_entropy",
+            "reward_fall",
+            "truncated_completions",
+            "kl_divergence",
+            "policy_mismatch",
+        ),
+        "logged metrics of reinforcement learning: groups of completions whose rewards are all equal, a policy without "
+        "entropy or with more and more of it, a reward that is lost again, completions that do not end any more, a "
+        "divergence that is negative or runs away, a sampler with another policy",
+        "rewards under names without a role, and whether rewards measure what is meant",
+        {TREES: "does not apply"},
     ),
     CoveredPart(
         "trees",
@@ -101,9 +129,9 @@ PARTS: Final = (
     ),
     CoveredPart(
         "replicas",
-        ("replica_divergence",),
-        "replicas of a model that differ",
-        "whether each rank reads examples of its own",
+        ("replica_divergence", "duplicate_batches"),
+        "replicas of a model that differ, ranks that are given the same batches",
+        "whether ranks read the same examples in another order",
         _OF_NETWORKS | dict.fromkeys((TENSORFLOW, JAX, MXNET), "not tested"),
     ),
 )

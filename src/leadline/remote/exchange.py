@@ -65,7 +65,10 @@ class Exchange:
     """
 
     def __init__(self, run: str, store: ObjectStore, node: str, clock: Callable[[], float] = time.monotonic) -> None:
-        self._run, self._store, self._node, self._clock = run, store, node, clock
+        self._run = run
+        self._store = store
+        self._node = node
+        self._clock = clock
         self._files = FileFetcher(store, run)
         self._others: set[str] = set(read_document(os.path.join(run, layout.OTHERS)) or ())
         self._tags: dict[str, str] = {}

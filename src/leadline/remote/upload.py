@@ -22,6 +22,8 @@ from leadline.store.upload_state import read_upload, write_upload
 
 _FIRST_BACKOFF_SECONDS: Final = 1.0
 _MAX_BACKOFF_SECONDS: Final = 30.0
+_WAITING: Final = 2
+"""Times the bound of the spool that it may have while the store takes everything, a round later."""
 
 
 class Upload:
@@ -93,7 +95,7 @@ class Upload:
         except (LeadlineError, OSError) as failure:
             error = str(failure)
             self.backoff_seconds = min(_MAX_BACKOFF_SECONDS, self.backoff_seconds * 2 or _FIRST_BACKOFF_SECONDS)
-        self._trim()
+        self._trim(is_store_away=bool(error))
         uploaded = self._uploader.uploaded_bytes - before
         self._record(error, uploaded, is_final=is_final)
         return uploaded > 0
@@ -111,10 +113,11 @@ class Upload:
             publish(self._root, os.path.basename(self.state.uri), entry)
             self._entry = entry
 
-    def _trim(self) -> None:
-        """Keep the spool within its bound, also while the store is away."""
+    def _trim(self, *, is_store_away: bool) -> None:
+        """Keep the spool within its bound; what was written during a round that succeeded may wait for the next one."""
+        max_bytes = self.state.max_bytes
         try:
-            removed = self._uploader.trim(self.state.max_bytes)
+            removed = self._uploader.trim(max_bytes, max_bytes if is_store_away else _WAITING * max_bytes)
         except OSError:  # a file system that fails: the next round tries again
             return
         if removed != Removed():

@@ -83,7 +83,7 @@ class Uploader:
             if not is_data(name):
                 stored.fingerprint = None
 
-    def trim(self, max_bytes: int) -> Removed:
+    def trim(self, max_bytes: int, max_waiting_bytes: int) -> Removed:
         """Remove raw tensors from the run directory until it is not larger than a bound; see ``disk_bound.trim``."""
         found = dict((*self._documents(), *self._data(is_own=False)))
         files = [RunFile(name, size, modified_ns) for name, (size, modified_ns, _) in found.items()]
@@ -92,7 +92,7 @@ class Uploader:
         def is_stored(name: str) -> bool:
             return not self._is_own(name) or (name in known and known[name].fingerprint == found[name])
 
-        return trim(self._run, files, max_bytes, is_stored)
+        return trim(self._run, files, max_bytes, is_stored, max_waiting_bytes)
 
     def sync(self, *, is_final: bool = False) -> None:
         """Upload what is new, and fetch new control requests.

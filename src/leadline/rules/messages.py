@@ -61,16 +61,16 @@ def and_more(count: int, noun: str = "tensor") -> str:
 
 
 def too_few(seen: int, needed: int, noun: str) -> Undecided:
-    """Return the verdict on a window that counts, while more of them are needed: ``12 of 25 losses so far``."""
-    return Undecided(f"{seen:,} of {needed:,} {noun} so far", stage="too few")
+    """Return the verdict on a window that counts, while more of them are needed: ``12 of 25 losses needed``."""
+    return Undecided(f"{seen:,} of {needed:,} {noun} needed", stage="too few")
 
 
 def suspected(count: int, patience: int, noun: str = "captures") -> Undecided:
     """Return the verdict while fewer windows in a row than ``patience`` point to a finding.
 
-    The reason: ``6 of 10 captures so far agree``.
+    The reason: ``6 of 10 needed captures agree``.
     """
-    return Undecided(f"{count:,} of {patience:,} {noun} so far agree", stage="suspected")
+    return Undecided(f"{count:,} of {patience:,} needed {noun} agree", stage="suspected")
 
 
 def clear_if_complete(window: Window, data: str) -> Clear | Undecided:

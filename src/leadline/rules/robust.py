@@ -1,4 +1,4 @@
-"""Statistics that are robust against outliers: the median absolute deviation and the Mann-Kendall test."""
+"""Statistics that are robust against outliers: the median absolute deviation, the Mann-Kendall test, a slope."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from statistics import median
 from typing import Final
 
@@ -47,6 +48,19 @@ class Trend:
     def p_of_rising(self) -> float:
         """Return the p-value of a rising trend, 0 to 1."""
         return 0.5 * math.erfc(self.z / math.sqrt(2.0))
+
+
+def theil_sen(places: Sequence[float], values: Sequence[float]) -> float:
+    """Return the Theil-Sen slope: the median of the slopes of all pairs of values.
+
+    Args:
+        places: Where the values are, finite and increasing.
+        values: Finite values, as many, at least two.
+    Source:
+        Sen, "Estimates of the regression coefficient based on Kendall's tau", 1968.
+    """
+    points = list(zip(places, values, strict=True))
+    return median((y - before) / (x - place) for (place, before), (x, y) in combinations(points, 2))
 
 
 def mann_kendall(values: Sequence[float]) -> Trend:

@@ -26,8 +26,8 @@ def select(
     """Return the needs for tensors of collections, and for tensors whose names match patterns.
 
     A pattern such as ``.*relu_output`` also selects the collection of that name, whatever its modules are called.
-    Collections are required, except such ones (patterns are alternatives), biases besides weights, and metrics besides
-    losses: boosted trees have no other metrics where all that is evaluated is a loss.
+    Collections are required; those derived from patterns, biases next to weights, and metrics next to losses are
+    optional: boosted trees have no other metrics where all that is evaluated is a loss.
     """
     patterns, collections = tuple(patterns or ()), tuple(collections or ())
     names = dict.fromkeys((*collections, *(kind for pattern in patterns for kind in kinds(pattern))))

@@ -91,7 +91,7 @@ class Instances:
 
 
 def _together(folder: JobFolder, host: str, count: int) -> list[str]:
-    """Return the begin of a command that waits for those of all hosts.
+    """Return the prefix of a command that waits until all hosts have started.
 
     One that ends before another has joined the run would end the run.
     """

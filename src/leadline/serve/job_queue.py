@@ -63,7 +63,10 @@ class JobQueue:
         clock: Callable[[], int] = time.time_ns,
         on_change: Callable[[TrainingJob | None, TrainingJob], None] = lambda before, job: None,
     ) -> None:
-        self._state, self._settings, self._clock, self._on_change = state, settings, clock, on_change
+        self._state = state
+        self._settings = settings
+        self._clock = clock
+        self._on_change = on_change
         jobs = sorted(state.load(), key=lambda job: (job.created_ns, job.name))
         self._jobs = {job.name: job for job in jobs}
         self._processes: list[subprocess.Popen[bytes]] = []

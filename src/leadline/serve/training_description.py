@@ -19,7 +19,7 @@ _RULES: Final = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
 
 def describe(job: TrainingJob, settings: ServerSettings) -> dict[str, Any]:
-    """Describe a job; members without which known clients fail are always there."""
+    """Describe a job; the result always contains the members that known clients require."""
     request = {name: value for name, value in job.request.items() if name not in _NOT_ECHOED}
     request |= {name: scrub_values(request[name]) for name in _GIVEN_TO_SCRIPT if name in request}
     for member in _RULES:

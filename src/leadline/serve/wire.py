@@ -108,7 +108,7 @@ def _decode_query(body: bytes) -> Call:
     try:
         fields = {name: values[-1] for name, values in parse_qs(body.decode(), keep_blank_values=True).items()}
     except ValueError:
-        raise ApiError("MalformedQueryString", "the body is no form") from None
+        raise ApiError("MalformedQueryString", "the body is not form-encoded") from None
     action, version = fields.pop("Action", ""), fields.pop("Version", "")
     for service in _QUERY_SERVICES:
         model = service_model(service)

@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.statistics.bits import checksum
+from leadline.statistics.bits import checksum, fingerprints
 from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, Statistic, find_statistic
 from leadline.statistics.derivations import Derivation
 from leadline.statistics.primaries import find_primary
@@ -68,7 +68,7 @@ def compute_vector(name: str, values: Array) -> Floats:
 
     Shape:
         values: any ``(*shape,)``; result: ``(2 + bins,)`` for a histogram, ``(units,)`` for statistics of
-        units, ``(classes,)`` for counts.
+        units, ``(classes,)`` for counts, ``(samples, 2)`` for fingerprints.
     Units:
         Those of ``leadline.statistics.definitions``.
     Not a number:
@@ -84,6 +84,8 @@ def compute_vector(name: str, values: Array) -> Floats:
         return _unit_statistic(statistic, units(values))
     if statistic.name == "class_counts":
         return class_counts(values)
+    if statistic.source == "samples":
+        return fingerprints(values)
     raise KeyError(f"{name} is not a vector, or not a statistic of one array")
 
 

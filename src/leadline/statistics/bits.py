@@ -8,10 +8,13 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from leadline.statistics.definitions import FINGERPRINTED_ELEMENTS, FINGERPRINTED_SAMPLES
+
 CHUNK_LANES: Final = 1 << 18
 """Number of lanes that are summed together; a lane is an integer of at most 32 bits."""
 _MASK: Final = (1 << 64) - 1
 _PRIME: Final = 0x9E3779B97F4A7C15
+_HALF: Final = (1 << 32) - 1
 
 
 @lru_cache(maxsize=1)
@@ -79,3 +82,29 @@ def combine_single(sums: npt.NDArray[np.uint64], lanes: npt.NDArray[np.uint64]) 
         state = (state ^ (state >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9) + sums
     checksums: npt.NDArray[np.float64] = (state >> np.uint64(16)).astype(np.float64)
     return checksums
+
+
+def fingerprints(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return 64 bits for each sample, in which equal samples agree, whatever their type.
+
+    Shape:
+        values: ``(samples, *shape)``; ``()`` has no samples. Result: ``(samples, 2)``, of at most
+        ``FINGERPRINTED_SAMPLES``, the first ones.
+    Units:
+        Integers from 0 to below 2**32, the upper and the lower half.
+    Not a number:
+        Every NaN is equal, and 0 equals -0.
+    """
+    values = np.abs(values) if np.iscomplexobj(values) else values
+    if not values.ndim or not values.size:
+        return np.zeros((0, 2))
+    rows = values[:FINGERPRINTED_SAMPLES].reshape(min(len(values), FINGERPRINTED_SAMPLES), -1)
+    if (size := rows.shape[1]) > FINGERPRINTED_ELEMENTS:
+        rows = rows[:, np.arange(FINGERPRINTED_ELEMENTS) * size // FINGERPRINTED_ELEMENTS]
+    with np.errstate(invalid="ignore"):  # NaNs of 8-bit types
+        numbers = rows.astype(np.float64)
+    lanes = np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.int64)
+    with np.errstate(over="ignore"):
+        lanes = (lanes ^ (lanes >> 32)) * weights()[: rows.shape[1]]
+        sums = (lanes ^ (lanes >> 32)).sum(axis=1)
+    return np.stack([(sums >> 32) & _HALF, sums & _HALF], axis=1).astype(np.float64)

@@ -19,14 +19,14 @@ from leadline.statistics.derivations import (
 )
 
 Source = Literal[
-    "elements", "sample", "order", "bits", "batch", "change", "update", "number", "units", "classes", "pair"
+    "elements", "sample", "order", "bits", "batch", "change", "update", "number", "units", "classes", "pair", "samples"
 ]
 """The data that a statistic is computed from.
 
 ``elements``: all elements, in any order; ``sample``: at most 4,096 elements; ``order``: all elements, sorted; ``bits``:
 their bits, in order; ``batch``: the tensor as samples; ``change``: the tensor and its previous capture; ``update``: the
 tensor before and after an optimizer step; ``number``: the value is a scalar already; ``units``: its units, over the
-samples; ``classes``: its labels; ``pair``: the labels and logits of a loss call.
+samples; ``classes``: its labels; ``pair``: the labels and logits of a loss call; ``samples``: each sample alone.
 """
 
 
@@ -68,6 +68,10 @@ SAMPLE_ELEMENTS: Final = 4096
 HISTOGRAM_BINS: Final = 30
 MAX_CLASSES: Final = 1000
 """Number of classes that are counted; higher classes are ignored."""
+FINGERPRINTED_SAMPLES: Final = 1024
+"""Number of samples of a batch that get a fingerprint, the first ones."""
+FINGERPRINTED_ELEMENTS: Final = 256
+"""Number of elements of a sample that its fingerprint is computed from, evenly spread."""
 
 PROPAGATES: Final = "NaN and infinite elements propagate to the result as in IEEE 754"
 _FINITE: Final = "of the finite elements, if there are any"
@@ -208,6 +212,15 @@ _ALL: Final = (
         "count",
         "NaN counts as the largest logit",
         source="pair",
+        is_vector=True,
+    ),
+    Statistic(
+        "fingerprints",
+        f"for each of the first {FINGERPRINTED_SAMPLES:,} samples (rows) 64 bits, as two integers of 32 bits, in which "
+        f"equal samples agree; of more than {FINGERPRINTED_ELEMENTS} elements of a sample so many, evenly spread",
+        "hash",
+        "every NaN is equal, and 0 equals -0",
+        source="samples",
         is_vector=True,
     ),
 )

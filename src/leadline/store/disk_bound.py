@@ -33,7 +33,13 @@ class Removed:
     lost_bytes: int = 0
 
 
-def trim(run: str, files: Iterable[RunFile], max_bytes: int, is_uploaded: Callable[[str], bool]) -> Removed:
+def trim(
+    run: str,
+    files: Iterable[RunFile],
+    max_bytes: int,
+    is_uploaded: Callable[[str], bool],
+    max_waiting_bytes: int | None = None,
+) -> Removed:
     """Remove raw tensors until a run directory is not larger than its bound; nothing else is ever removed.
 
     What was uploaded goes first, and of each the oldest. The latest segment of a worker stays, so that the next one
@@ -44,15 +50,17 @@ def trim(run: str, files: Iterable[RunFile], max_bytes: int, is_uploaded: Callab
         files: Its files.
         max_bytes: The bound.
         is_uploaded: Returns whether a file is not lost by its removal.
+        max_waiting_bytes: The bound up to which files that are still to be uploaded stay; None: the same one.
     """
     known = list(files)
     excess = sum(file.nbytes for file in known) - max_bytes
+    waiting = 0 if max_waiting_bytes is None else max_waiting_bytes - max_bytes
     if excess <= 0:
         return Removed()
     old = [(file, is_uploaded(file.name)) for file in _removable(known)]
     counts = {True: (0, 0), False: (0, 0)}
     for file, is_stored in sorted(old, key=lambda candidate: not candidate[1]):
-        if excess <= 0:
+        if excess <= (0 if is_stored else waiting):
             break
         try:
             os.unlink(os.path.join(run, file.name))

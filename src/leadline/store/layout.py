@@ -14,6 +14,8 @@ FORMAT: Final = 1
 
 MANIFEST: Final = "manifest.json"
 STATUS: Final = "status.json"
+UNCAUGHT: Final = "uncaught.json"
+"""The exception that ended a process of the job; for one that fails before its first step."""
 CONTROL: Final = "control"
 ACKS: Final = "control/acks"
 WORKERS: Final = "workers"
@@ -72,6 +74,10 @@ TEXTS: Final = "leadline.texts"
 DOCTOR: Final = "doctor.json"
 """The task of a doctor run."""
 DOCTOR_REPORTS: Final = "doctor"
+CHECK: Final = "check.json"
+"""The task of a run of ``leadline check``."""
+CHECKS: Final = "checks"
+"""The results of the checks of a training, one document for each worker."""
 TERMS: Final = "terms"
 """Which node's agent writes the run's status and runs its judge, by the number of its term."""
 RESUME_LOCK: Final = "resume.lock"
@@ -164,6 +170,11 @@ def report_notebook(product: str) -> str:
 def doctor_report(process: str) -> str:
     """The results of one process of a doctor run."""
     return f"{DOCTOR_REPORTS}/{file_name(process)}.json"
+
+
+def check_report(worker: str) -> str:
+    """The results of the checks of a worker."""
+    return f"{CHECKS}/{file_name(worker)}.json"
 
 
 def segment(part: str, stream: str, ordinal: int, *, is_compressed: bool = True) -> str:

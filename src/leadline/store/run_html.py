@@ -12,7 +12,7 @@ from leadline.records.documents import ManifestDocument, RuleSummary, Summarized
 from leadline.records.formatting import counted, significant
 from leadline.records.names import JOB_ENDED
 from leadline.records.outcome import Problem, RunOutcome, run_outcome
-from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, start_and_rest, step_share, steps_by_mode
 from leadline.store.run_state import read_manifest_document, read_rule_summary, read_status, read_workers
 
 _STYLE: Final = (
@@ -114,6 +114,11 @@ def _row(problem: Problem) -> str:
 
 
 def _overhead(workers: Sequence[WorkerDocument]) -> str:
-    overhead = describe.overhead(own_seconds(workers), step_share(workers), compile_seconds=compile_seconds(workers))
+    overhead = describe.overhead(
+        own_seconds(workers),
+        step_share(workers),
+        start=start_and_rest(workers),
+        compile_seconds=compile_seconds(workers),
+    )
     sampling = [f"sampled: {line}" for line in describe.sampling(sampled(workers))]
     return _quiet("; ".join([f"overhead {overhead}", *sampling])) if overhead else ""

@@ -109,7 +109,10 @@ class SegmentFolder:
     """
 
     def __init__(self, run: str, part: str, stream: str, *, compresses: bool = True) -> None:
-        self._run, self._part, self._stream, self._compresses = run, part, stream, compresses
+        self._run = run
+        self._part = part
+        self._stream = stream
+        self._compresses = compresses
         self._ordinal = last_ordinal(os.path.join(run, part, stream))
 
     def open(self, schema: TableSchema, metadata: Mapping[str, str]) -> Segment:

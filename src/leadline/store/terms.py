@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from leadline.records.decoding import Document
 from leadline.store import layout
-from leadline.store.documents import PRIVATE_FILE, encode, make_folder, read_document, write_document
+from leadline.store.documents import PRIVATE_FILE, encode, make_subfolder, read_document, write_document
 from leadline.store.folder_watch import names_in
 from leadline.store.incarnations import read_incarnations
 
@@ -57,7 +57,7 @@ def begin_term(run: str, term: Term) -> bool:
     Raises:
         OSError: It cannot be written.
     """
-    make_folder(os.path.join(run, layout.TERMS))
+    make_subfolder(os.path.join(run, layout.TERMS))
     path = os.path.join(run, layout.term(term.number))
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)

@@ -116,6 +116,14 @@ class TimelineEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerFacts:
+    """The facts that a worker's document states."""
+
+    facts: Mapping[str, Any]
+    worker: str = "rank0-1"
+
+
+@dataclass(frozen=True, slots=True)
 class DetailedProfile:
     """A detailed profile window of a worker, with its trace as torch.profiler writes it."""
 
@@ -172,7 +180,7 @@ class DetailedProfile:
         ]
 
 
-Part = Capture | RawTensors | ArrayStatistics | SystemSample | TimelineEvent | DetailedProfile
+Part = Capture | RawTensors | ArrayStatistics | SystemSample | TimelineEvent | WorkerFacts | DetailedProfile
 
 
 def collections_of(name: str) -> tuple[str, ...]:
@@ -224,6 +232,7 @@ class RunWriter:
         self._streams: dict[tuple[str, str], StreamWriter] = {}
         self._ordinals: dict[str, int] = {}
         self._steps: dict[str, int] = {}
+        self._facts: dict[str, Mapping[str, Any]] = {}
         for folder in ("", *layout.FOLDERS):
             make_folder(os.path.join(self.path, folder))
         self.manifest = Manifest(
@@ -270,6 +279,9 @@ class RunWriter:
                 self._write_capture(part.capture)
             case DetailedProfile():
                 self._write_window(part)
+            case WorkerFacts():
+                self._facts[part.worker] = part.facts
+                self.write_worker(part.worker)
             case SystemSample():
                 stream = self._stream("system", part.node)
                 stream.add((part.channel,), {"time_ns": part.time_ns, "channel": 0, "value": part.value})
@@ -304,6 +316,7 @@ class RunWriter:
             time_ns=START_NS,
             loop_ns=1,
             state="running",
+            facts=dict(self._facts.get(worker, {})),
         ).fields()
         write_document(os.path.join(self.path, layout.worker_document(worker)), document | changes)
 

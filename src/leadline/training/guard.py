@@ -107,7 +107,7 @@ class Guard:
 
     def fail(self, error: Exception) -> None:
         """Report the first failure, and end the capture."""
-        self.failure = _describe(error)
+        self.failure = describe_error(error)
         self._on_failure(self.failure)
 
 
@@ -129,7 +129,10 @@ class Fact:
     def __init__(
         self, name: str, note: Callable[[str], None], step: Callable[[], int], *, is_vital: bool = False
     ) -> None:
-        self.name, self._note, self._step, self._is_vital = name, note, step, is_vital
+        self.name = name
+        self._note = note
+        self._step = step
+        self._is_vital = is_vital
         self.failure: str | None = None
 
     @property
@@ -145,7 +148,7 @@ class Fact:
             return function(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - part of the guard
             if self.failure is None:
-                self.failure = _describe(error)
+                self.failure = describe_error(error)
                 when = f"at step {self._step():,}" if self._is_vital else f"from step {self._step():,} on"
                 self._note(f"{self.name} not captured {when}: {self.failure}")
             return None
@@ -180,7 +183,7 @@ class Facts:
         return fact
 
 
-def _describe(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """``ZeroDivisionError: float division by zero (frameworks/torch/naming/loss_calls.py:158)``."""
     from leadline.config.secrets import scrub  # compiles expressions, which no healthy training needs
 

@@ -37,7 +37,7 @@ class Resumption:
 
     @property
     def is_awaiting_step(self) -> bool:
-        """Whether the first train step is awaited: the one before it tells where the training continues."""
+        """Whether the resumed step is still unknown; it is determined at the first train step."""
         return self.number > 0 and self.position is None and self._incarnations.end.step > 0
 
     def place(self, steps: int | None = None) -> tuple[StepPosition, str]:

@@ -30,6 +30,7 @@ class StepContext:
         facts: What is found from the values of the training; each fails alone.
         trainings: The first train step of each training that this process has begun, of the first ten thousand.
         continues: Returns whether an optimizer goes on with the training of the one before it.
+        takes_over: Returns whether the latest step of an optimizer shows that the owner has ended its own.
         writer: The worker's writer; None until the first step.
     """
 
@@ -43,6 +44,7 @@ class StepContext:
         "notes",
         "resumption",
         "run",
+        "takes_over",
         "trainings",
         "writer",
     )
@@ -50,10 +52,11 @@ class StepContext:
     def __init__(self, run: str, name_worker: Callable[[], str]) -> None:
         self.run = run
         self.resumption = Resumption(run)
-        self.clock = StepClock(self._on_owner_change, self._on_training)
+        self.clock = StepClock(self._on_owner_change, self._on_training, lambda optimizer: self.takes_over(optimizer))
         self.trainings: list[int] = []
         self._begun = 0
         self.continues: Callable[[object], bool] = lambda optimizer: False
+        self.takes_over: Callable[[object], bool] = lambda optimizer: False
         self.notes: list[str] = []
         self.writer: Writer | None = None
         self._name_worker = name_worker
@@ -116,9 +119,10 @@ class StepContext:
         if self.writer is not None:
             self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
 
-    def _on_owner_change(self, optimizer: str) -> None:
-        self.resumption.counted_before = -self.clock.train_step  # the next one counts its own steps, from this one
-        self.record_event("clock_owner", {"optimizer": optimizer})
+    def _on_owner_change(self, owner: object) -> None:
+        """Note that a new owner counts its own steps from this one; one that returns goes on with its own count."""
+        self.resumption.counted_before = None if self.clock.has_owned(owner) else -self.clock.train_step
+        self.record_event("clock_owner", {"optimizer": type(owner).__name__})
 
     def _on_training(self, owner: object) -> None:
         if not self.continues(owner):

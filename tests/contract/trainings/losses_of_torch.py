@@ -18,7 +18,9 @@ def owners() -> list[Any]:
 def train() -> bytes:
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    model, x = nn.ModuleList([nn.Linear(5, 3), nn.Linear(5, 1), nn.Linear(5, 3)]), torch.randn(16, 5)
+    reader = nn.Sequential(nn.Embedding(9, 4), nn.Linear(4, 9))
+    model, x = nn.ModuleList([nn.Linear(5, 3), nn.Linear(5, 1), nn.Linear(5, 3), reader]), torch.randn(16, 5)
+    tokens = torch.randint(9, (4, 13))
     one_hot = torch.eye(3)[torch.arange(16) % 3]
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(3):
@@ -28,5 +30,6 @@ def train() -> bytes:
         loss = loss + F.nll_loss(F.logsigmoid(model[2](x)), one_hot.argmax(1))
         loss = loss + F.cross_entropy(model[2](x), one_hot.argmax(1))
         loss.backward()
+        F.cross_entropy(reader(tokens[:, :-1]).transpose(1, 2), tokens[:, 1:]).backward()
         optimizer.step()
     return b"".join(parameter.detach().numpy().tobytes() for parameter in model.parameters())

@@ -92,9 +92,16 @@ def squares(model: nn.Module) -> torch.Tensor:
     return (model(torch.randn(6, 4)) - torch.randn(6, 3)).pow(2).mean()
 
 
-def plain_step(diary: Diary, step: int, model: nn.Module, optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+def plain_step(
+    diary: Diary,
+    step: int,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    loss: torch.Tensor,
+    prefix: str = "",
+) -> None:
     optimizer.zero_grad()
     loss.backward()
     diary.loss(step, loss)
-    diary.update(step, model)
+    diary.update(step, model, prefix=prefix)
     optimizer.step()

@@ -1,4 +1,7 @@
-"""A model on two ranks: healthy replicas, drifting ones (only rank 1 changes a weight at step 50), sharded or bare."""
+"""A model on two ranks: healthy replicas, drifting ones (only rank 1 changes a weight at step 50), sharded or bare.
+
+Averaged by hand are the gradients of ``averaged``, and of ``unequal``, where each rank begins with other weights.
+"""
 
 import sys
 
@@ -14,12 +17,12 @@ def main() -> None:
     kind = sys.argv[1]
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    torch.manual_seed(3)
+    torch.manual_seed(3 + (dist.get_rank() if kind == "unequal" else 0))
     model: nn.Module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     weight = model[0].weight
     if kind == "sharded":
         fully_shard(model)
-    elif kind != "bare":
+    elif kind not in ("bare", "averaged", "unequal"):
         model = DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     generator = torch.Generator().manual_seed(dist.get_rank())
@@ -30,6 +33,9 @@ def main() -> None:
         loss = model(torch.randn(8, 4, generator=generator)).pow(2).mean()
         optimizer.zero_grad()
         loss.backward()
+        if kind in ("averaged", "unequal"):
+            for parameter in model.parameters():
+                dist.all_reduce(parameter.grad)
         optimizer.step()
     destroy_process_group()
 

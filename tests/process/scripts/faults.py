@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import faults_of_data
 import faults_of_layers
 import faults_of_losses
+import faults_of_rewards
 import faults_of_updates
 import torch
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
@@ -31,7 +32,7 @@ class Training(Protocol):
 
 def trainings() -> dict[str, Training]:
     """Return the trainings by the names of their rules."""
-    modules = (faults_of_data, faults_of_layers, faults_of_losses, faults_of_updates)
+    modules = (faults_of_data, faults_of_layers, faults_of_losses, faults_of_rewards, faults_of_updates)
     functions = [item for module in modules for item in vars(module).values() if isinstance(item, FunctionType)]
     return {train.__name__: train for train in functions if [*train.__annotations__] == ["healthy", "return"]}
 

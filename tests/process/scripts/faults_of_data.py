@@ -1,7 +1,14 @@
 """Trainings with faults in the data: labels, images, tokens, features."""
 
+import os
+import tempfile
+
 import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from gloo import destroy_process_group
 from torch import nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 from toy import classifier, fit, images, points, validate
 
@@ -37,6 +44,65 @@ def confusion(*, healthy: bool) -> None:
             fit(model, optimizer, [(inputs, labels)])
         else:
             validate(model, [(inputs, labels)])
+
+
+def shared_samples(*, healthy: bool) -> None:
+    """Half of the validation examples are also trained on.
+
+    leadline run faults.py shared_samples
+    step 20  shared_samples: at least 20 % of the samples that were evaluated are training samples: 61 of 300 are equal
+        to the bit to one of 346 of those
+    names Sequential_input_0
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    inputs, labels = next(points(1, size=1200))
+    mixed = torch.randperm(300) + (900 if healthy else 750)
+    held_out = [(inputs[part], labels[part]) for part in mixed.split(50)]
+    for _ in range(4):
+        fit(model, optimizer, [(inputs[part], labels[part]) for part in torch.randperm(900).split(45)])
+        validate(model, held_out)
+
+
+def validation_mismatch(*, healthy: bool) -> None:
+    """The validation examples are in another unit than those of the training.
+
+    leadline run faults.py validation_mismatch
+    step 20  validation_mismatch: Sequential_input_0: 16 of 16 features of the validation are of another size than in
+        training; feature 2 has mean 163 and standard deviation 2,040 there, 0.386 and 1.85 in training
+    names Sequential_input_0
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    inputs, labels = next(points(1, size=1200))
+    unit = 1.0 if healthy else 1000.0
+    held_out = [(unit * inputs[part], labels[part]) for part in torch.arange(900, 1200).split(50)]
+    for _ in range(4):
+        fit(model, optimizer, [(inputs[part], labels[part]) for part in torch.randperm(900).split(45)])
+        validate(model, held_out)
+
+
+def duplicate_batches(*, healthy: bool) -> None:
+    """Both ranks of two draw their batches with the same seed; in the twin each has one of its own.
+
+    leadline run faults.py duplicate_batches
+    step 2  duplicate_batches: rank0-100 and rank1-101 were given the same batches, to the bit, at 3 captured steps in
+        a row
+    names Sequential_input_0
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        mp.spawn(parallel, (os.path.join(folder, "meeting"), healthy), nprocs=2)
+
+
+def parallel(rank: int, meeting: str, healthy: bool) -> None:
+    dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = DistributedDataParallel(classifier())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    torch.manual_seed(rank if healthy else 0)
+    fit(model, optimizer, points())
+    destroy_process_group()
 
 
 def sorted_batches(*, healthy: bool) -> None:

@@ -210,6 +210,46 @@ def output_collapse(*, healthy: bool) -> None:
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
 
+class Router(nn.Module):
+    """Scores four experts for each sample, and chooses two."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(16, 4)
+
+    def forward(self, inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        weights, chosen = self.scores(inputs).softmax(-1).topk(2)
+        return weights, chosen
+
+
+class Mixture(nn.Module):
+    """The sum of what the chosen experts return."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router, self.experts = Router(), nn.ModuleList(nn.Linear(16, 4) for _ in range(4))
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        weights, chosen = self.router(inputs)
+        outputs = torch.stack([expert(inputs) for expert in self.experts], 1)
+        return (weights[:, :, None] * outputs.gather(1, chosen[:, :, None].expand(-1, -1, 4))).sum(1)
+
+
+def expert_balance(*, healthy: bool) -> None:
+    """The router of a mixture of experts begins with large biases for the last two, and no loss balances them.
+
+    leadline run --rule expert_balance:captures=5 faults.py expert_balance
+    step 140  expert_balance: router: expert 2 of 4 has 50 % of the choices, 2 times its fair share, and 2 have none, in
+        5 captures
+    names router
+    """
+    model = Mixture()
+    if not healthy:
+        with torch.no_grad():
+            model.router.scores.bias.copy_(torch.tensor([-20.0, -20.0, 0.0, 0.0]))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points(steps=160))
+
+
 def weight_saturation(*, healthy: bool) -> None:
     """Weights are initialized with a standard deviation of 100 instead of 0.01.
 

@@ -5,6 +5,8 @@ from torch import nn
 from torch.nn import functional as F
 from toy import classifier, fit, points, validate
 
+import leadline
+
 
 def loss_at_start(*, healthy: bool) -> None:
     """The last layer is initialized with far too large weights: the untrained model is overconfident.
@@ -47,15 +49,16 @@ def loss_spike(*, healthy: bool) -> None:
 
 
 def diverging_loss(*, healthy: bool) -> None:
-    """The gradients of 16 parts of a batch are added up, and none of their losses is divided.
+    """The gradients of 16 parts of a batch are added up, none of their losses is divided, and the rate warms up.
 
     leadline run --rule diverging_loss faults.py diverging_loss
-    step 99  diverging_loss: cross_entropy_output_0 rose from 2 to 4, the median over its last 50 values, and does not
-        fall: 2 times always guessing by the labels' shares (2)
+    step 99  diverging_loss: cross_entropy_output_0 rose from 1.17 to 7.05, the median over its last 50 values, and
+        does not fall: 3.49 times always guessing by the labels' shares (2.02)
     names cross_entropy_output_0
     """
     model = nn.Sequential(nn.Linear(32, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 8))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.9)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.6, momentum=0.9)
+    warm_up = torch.optim.lr_scheduler.LinearLR(optimizer, 0.01, total_iters=110)
     teacher = torch.randn(32, 8)
     for _ in range(110):
         optimizer.zero_grad()
@@ -64,6 +67,7 @@ def diverging_loss(*, healthy: bool) -> None:
             loss = F.cross_entropy(model(inputs), (inputs @ teacher).argmax(1))
             (loss / 16 if healthy else loss).backward()
         optimizer.step()
+        warm_up.step()
 
 
 def loss_input(*, healthy: bool) -> None:
@@ -148,6 +152,31 @@ def overtraining(*, healthy: bool) -> None:
         best = min(best, loss)
 
 
+def generalization_gap(*, healthy: bool) -> None:
+    """Features and labels of the held-out examples do not belong together; the twin evaluates those that it trains on.
+
+    leadline run faults.py generalization_gap
+    step 128  generalization_gap: overfitting: validation loss was 1.07 in the first evaluation and is 1.18 now, while
+        the training loss fell from 1.16 to 0.0407
+    names mse_loss_output_0
+    """
+    model = nn.Sequential(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    few = [(inputs, inputs[:, :1] * inputs[:, 1:2]) for inputs in torch.randn(4, 32, 16)]
+    held_out = few if healthy else [(inputs, torch.randn(32, 1)) for inputs in torch.randn(4, 32, 16)]
+    for _ in range(20):
+        model.train()
+        for inputs, targets in few * 4:
+            loss = F.mse_loss(model(inputs), targets)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for inputs, targets in held_out:
+                F.mse_loss(model(inputs), targets)
+
+
 def rising_validation_loss(*, healthy: bool) -> None:
     """64 examples are learned by heart; the twin has new examples at every step.
 
@@ -176,3 +205,22 @@ def similar_across_runs(*, healthy: bool) -> None:
     torch.manual_seed(0 if healthy else 1)
     model = classifier()
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
+
+
+def broken_metric(*, healthy: bool) -> None:
+    """From step 60 on no label counts: the sum of no losses, divided by at least 1, is 0.
+
+    leadline run faults.py broken_metric
+    step 69  broken_metric: train/loss has been exactly 0 in each of its 10 values since step 60, and was 0.91 before
+    names train/loss
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for step, (inputs, labels) in enumerate(points(steps=100)):
+        counted = torch.full((len(labels),), float(healthy or step < 60))
+        losses = F.cross_entropy(model(inputs), labels, reduction="none")
+        loss = (losses * counted).sum() / counted.sum().clamp(min=1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        leadline.log(**{"train/loss": loss.item()})

@@ -91,6 +91,22 @@ def unused_parameter(*, healthy: bool) -> None:
     fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
 
+def lost_progress(*, healthy: bool) -> None:
+    """The optimizer is made in every epoch: Adam begins each of them without its moments.
+
+    leadline run --rule lost_progress faults.py lost_progress
+    step 80  lost_progress: Adam was made anew 3 times over the same parameters, and each began without the state of
+        the one before
+    names Adam/made_anew
+    """
+    model = classifier()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for _ in range(8):
+        if not healthy:
+            optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        fit(model, optimizer, points(24))
+
+
 def eval_in_train_mode(*, healthy: bool) -> None:
     """model.train() is missing after a validation: from then on dropout is disabled.
 
@@ -108,6 +124,19 @@ def eval_in_train_mode(*, healthy: bool) -> None:
                 F.cross_entropy(model(inputs), labels)
             model.train(healthy)
         fit(model, optimizer, [(inputs, labels)])
+
+
+def broken_averages(*, healthy: bool) -> None:
+    """Batch normalization has a momentum of 0: its running averages stay at 0 and 1.
+
+    leadline run --rule broken_averages faults.py broken_averages
+    step 2  broken_averages: the running averages of 1 are exactly 0 and 1, as at the start, though it trains:
+        evaluation uses them
+    names 1
+    """
+    normalization = nn.BatchNorm1d(32, momentum=0.1 if healthy else 0.0)
+    model = nn.Sequential(nn.Linear(16, 32), normalization, nn.ReLU(), nn.Linear(32, 4))
+    fit(model, torch.optim.Adam(model.parameters(), lr=1e-3), points())
 
 
 def learning_rate(*, healthy: bool) -> None:
@@ -186,6 +215,7 @@ def replica(rank: int, meeting: str, healthy: bool) -> None:
     torch.manual_seed(0)
     model = DistributedDataParallel(classifier())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    torch.manual_seed(rank)
     for step, batch in enumerate(points()):
         if step == 10:
             checkpoint = {name: tensor.clone() for name, tensor in model.state_dict().items()}

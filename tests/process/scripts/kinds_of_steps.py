@@ -1,5 +1,6 @@
 """Kinds of training with steps other than one optimizer step after one backward pass."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import wraps
 
@@ -54,57 +55,51 @@ def layered(diary: Diary) -> Iterable[nn.Module]:
     return [model]
 
 
-SILENT_STEPS, NEW_STEPS = 10, 2
+PREFIXES = ("", "Sequential_", "Sequential_1_")
+"""What the names of parameters begin with, if several live models have the same ones."""
 
 
 @kind
 def phases(diary: Diary) -> Iterable[nn.Module]:
-    """A warm-up optimizer is kept but never steps again: the next one takes over the clock at its tenth step."""
+    """A warm-up optimizer is kept but never steps again: the next one takes over the clock at once."""
     model = net()
     warming, training = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
-    for step in range(4):
-        plain_step(diary, step, model, warming, squares(model))
-    taken_over(diary, 4, model, training, 20)
-    diary.steps = 4 + 1 + 20 - SILENT_STEPS
+    for step in range(24):
+        plain_step(diary, step, model, warming if step < 4 else training, squares(model))
+    diary.steps = 24
     return [model]
-
-
-def taken_over(
-    diary: Diary,
-    first: int,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    count: int,
-    prefix: str = "",
-    silent: int = SILENT_STEPS,
-) -> None:
-    """Updates while the clock's owner is inactive: so many first ones are one step, captured at its beginning."""
-    for index in range(count):
-        step = first + max(0, index + 1 - silent)
-        loss = squares(model)
-        optimizer.zero_grad()
-        loss.backward()
-        diary.loss(step, loss, "loss_1")
-        if not 0 < index < silent:
-            diary.update(step, model, prefix=prefix)
-        optimizer.step()
 
 
 @kind
 def swept(diary: Diary) -> Iterable[nn.Module]:
-    """Three trainings; all models and optimizers stay alive. One that appears late takes over at its second step."""
+    """Three trainings; all models and optimizers stay alive. Each takes over the clock at its first step."""
     kept = []
-    for index, prefix in enumerate(("", "Sequential_", "Sequential_1_")):
+    for index, prefix in enumerate(PREFIXES):
         model = net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1 / (index + 1))
         kept.append((model, optimizer))
-        if not index:
-            for step in range(STEPS):
-                plain_step(diary, step, model, optimizer, squares(model))
-        else:
-            taken_over(diary, STEPS + (STEPS - 1) * (index - 1), model, optimizer, STEPS, prefix, NEW_STEPS)
-    diary.steps = STEPS + 2 * (STEPS - 1)
+        for step in range(STEPS * index, STEPS * (index + 1)):
+            plain_step(diary, step, model, optimizer, squares(model), prefix)
+    diary.steps = STEPS * len(PREFIXES)
     return [model for model, _ in kept]
+
+
+@kind
+def federated(diary: Diary) -> Iterable[nn.Module]:
+    """Clients train five steps each, in turn, and begin again with the mean of their weights."""
+    clients = [nn.Sequential(OrderedDict({name: net()})) for name in "abc"]
+    optimizers = [torch.optim.SGD(client.parameters(), lr=0.05) for client in clients]
+    for turn in range(3 * len(clients)):
+        index = turn % len(clients)
+        for step in range(5 * turn, 5 * turn + 5):
+            plain_step(diary, step, clients[index], optimizers[index], squares(clients[index]))
+        if index == len(clients) - 1:
+            states = [client[0].state_dict() for client in clients]
+            mean = {name: sum(state[name] for state in states) / len(states) for name in states[0]}
+            for client in clients:
+                client[0].load_state_dict(mean)
+    diary.steps = 5 * 3 * len(clients)
+    return clients
 
 
 class Marked(torch.Tensor):

@@ -1,4 +1,4 @@
-"""A training that breaks at step 20 and continues until the file of its argument exists."""
+"""A training that waits at step 20 for the file of its second argument, breaks, and goes on until the first exists."""
 
 import os
 import sys
@@ -15,9 +15,12 @@ def main() -> None:
     torch.manual_seed(7)
     model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    is_held = len(sys.argv) > 2
     step = 0
     while not os.path.exists(sys.argv[1]):
         loss = model(torch.randn(8, 4)).pow(2).mean()
+        while step == BAD_STEP and is_held and not os.path.exists(sys.argv[2]):
+            time.sleep(0.01)
         if step == BAD_STEP:
             loss = loss * float("nan")
         optimizer.zero_grad()

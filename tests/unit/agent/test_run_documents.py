@@ -54,7 +54,7 @@ def test_existing_entries_are_kept(run: Path) -> None:
 
 def test_a_full_disk_delays_documents_and_the_reserve_makes_room(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = RunDocuments(str(run), "n")
-    assert (run / layout.RESERVE).stat().st_size == 64 << 10
+    assert (run / layout.RESERVE).stat().st_size == 256 << 10
     real = subject.write_document
 
     def only_with_the_reserve(path: str, value: Any) -> None:

@@ -7,6 +7,7 @@ import os
 import pty
 import struct
 import termios
+from pathlib import Path
 
 import pytest
 
@@ -57,3 +58,21 @@ def test_a_reader_that_is_gone_or_a_closed_descriptor_is_not_an_error() -> None:
     Terminal(write, {}).message("no reader")
     os.close(write)
     Terminal(write, {}).message("nowhere")
+
+
+def test_in_a_file_a_line_begins_after_the_unfinished_one_of_a_progress_bar(tmp_path: Path) -> None:
+    with open(tmp_path / "log", "ab", buffering=0) as log:
+        terminal = Terminal(log.fileno(), {})
+        terminal.message("one")
+        terminal.message("two")
+        log.write(b"\repoch 0:   0%|   | 0/38")
+        terminal.write(["leadline  three", "  more"])
+    lines = (tmp_path / "log").read_bytes().split(b"\n")
+    assert lines == [
+        b"leadline  one",
+        b"leadline  two",
+        b"\repoch 0:   0%|   | 0/38",
+        b"leadline  three",
+        b"  more",
+        b"",
+    ]

@@ -345,3 +345,15 @@ def test_the_axis_of_step_times_has_few_round_times() -> None:
     fig = step_figures.histogram({"rank0-1/train": {"edges": edges, "counts": counts, "p50": 0.001, "p99": 0.02}})
     assert fig.layout.xaxis.ticktext == ("1 ms", "2 ms", "5 ms", "10 ms", "20 ms")
     assert fig.layout.xaxis.tickvals == pytest.approx((0.001, 0.002, 0.005, 0.01, 0.02))
+
+
+def test_steps_of_values_that_are_not_finite_are_red_though_only_their_count_was_captured() -> None:
+    data = {"tensors": ["a", "b"], "steps": [0, 20], "values": [[1.0, 2.0], [3.0, 4.0]]}
+    counts = {"tensors": ["b", "c"], "steps": [0, 10, 29, 32], "values": [[0.0, 0.0, 7.0, 8.0], [0.0, 0.0, 1.0, 0.0]]}
+    fig = values.layers(values.with_nonfinite(data, counts), statistic="abs_mean")
+    heat, red = fig.data
+    assert heat.x.tolist() == [0, 20]
+    assert red.x.tolist() == [28.5, 29.5, 31.5, 32.5]
+    np.testing.assert_array_equal(np.asarray(red.z), [[np.nan] * 3, [1, np.nan, 1]])
+    assert [each.text for each in fig.layout.annotations] == ["red: not finite · grey: not captured"]
+    assert values.with_nonfinite(data, {**counts, "values": np.zeros((2, 4))}) is data

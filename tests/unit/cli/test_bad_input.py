@@ -80,6 +80,7 @@ def test_run_refuses(folder: Path, capfd: pytest.CaptureFixture[str], arguments:
 @pytest.mark.parametrize(
     ("command", "message"),
     [
+        (("-m", "birdcall.train"), "no module named 'birdcall' in this folder or in "),
         (("trian.py",), "no such script: 'trian.py'; did you mean 'train.py'?"),
         (("nowhere/train.py",), "there is no folder 'nowhere'"),
         (("no-such-program", "-v"), "command not found: 'no-such-program'"),

@@ -136,7 +136,7 @@ def test_a_thousand_workers_are_counted() -> None:
         "started": "2026-01-01T00:00:00Z",
         "steps": {"train": 5},
         "command": ["x"],
-        "cost": {"seconds": None, "step_share": None, "compile_seconds": 0.0, "bytes": 1, "sampled": []},
+        "cost": {"seconds": None, "step_share": None, "start": None, "compile_seconds": 0.0, "bytes": 1, "sampled": []},
         "uri": "/r",
         "upload": None,
         "removed": None,

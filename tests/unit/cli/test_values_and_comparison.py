@@ -133,8 +133,8 @@ def test_runs_are_compared(call: Call) -> None:
     assert [line.split("  ")[0] for line in lines[:2]] == ["first", "second"]
     cells = [[cell.strip() for cell in line.split("  ") if cell] for line in lines[2:]]
     assert ["preset", "standard", "standard"] in cells
-    assert ["loss", "NaN (1 … 4)", "2.5 (2.5 … 3)"] in cells
-    assert ["loss (eval)", "7 (7 … 7)", "7 (7 … 7)"] in cells
+    assert ["loss", "4 → NaN (1 … 4)", "3 → 2.5 (2.5 … 3)"] in cells
+    assert ["loss (eval)", "7 → 7 (7 … 7)", "7 → 7 (7 … 7)"] in cells
     assert ["vanishing_gradient", "fired at step 0", "clear"] in cells
     assert ["rules.vanishing_gradient.threshold", "1.0", "0.1"] in cells
     compared = json.loads(call("compare", "first", "second", "first", "--json"))
@@ -164,7 +164,7 @@ def test_levels_are_means_of_the_last_tenth_with_the_change_from_the_first_run(c
         RunWriter(runs.parent / name).write_all(parts).end()
     words = ("compare", str(runs.parent / "before"), str(runs.parent / "after"))
     cells = [[cell.strip() for cell in line.split("  ") if cell] for line in call(*words).splitlines()]
-    assert ["loss", "2 (1.5 … 4)", "1.5, -25 % (1 … 4)"] in cells
+    assert ["loss", "4 → 2 (1.5 … 4)", "4 → 1.5, -25 % (1 … 4)"] in cells
     (loss,) = json.loads(call(*words, "--json"))["scalars"]
     assert [value["level"] for value in loss["values"]] == [2.0, 1.5]
     assert loss["changes"] == [None, -0.25]

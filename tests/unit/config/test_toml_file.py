@@ -58,6 +58,11 @@ def test_every_key(tmp_path: Path) -> None:
         ('preset = "standrad"', "no preset named 'standrad'; did you mean 'standard'?"),
         ("preset =", "is not valid TOML"),
         ("[capture]\ngradients = 5", "capture"),
+        ("[metrics]\nacc = '('", "metrics.acc: '(' cannot be used: missing )"),
+        ("[metrics]\nacc = 'acc=[0-9]+'", "it has 0 groups; one group encloses the number"),
+        ("[metrics]\nacc = '(?:a+)+=([0-9.]+)'", "it repeats what repeats itself"),
+        ("[roles]\nscore = 'rewrd'", "roles.score: no role named 'rewrd'; did you mean 'reward'?"),
+        ("[metrics]\nacc = 3", "metrics: expected str"),
     ],
 )
 def test_an_invalid_file_is_reported_in_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -72,3 +77,16 @@ def test_an_invalid_file_is_reported_in_one_line(tmp_path: Path, text: str, mess
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"cannot read the configuration .*: No such file"):
         from_toml(str(tmp_path / "other.toml"), str(tmp_path))
+
+
+def test_expressions_of_metrics_are_kept(tmp_path: Path) -> None:
+    write(tmp_path, "[metrics]\n'test accuracy' = 'test images: ([0-9.]+) %'\nloss = '(?:[0-9]+ )?L(\\d+)'")
+    config = from_toml(None, str(tmp_path))
+    assert config.metrics == {"test accuracy": "test images: ([0-9.]+) %", "loss": "(?:[0-9]+ )?L(\\d+)"}
+    assert config.to_table()["metrics"] == config.metrics
+
+
+def test_roles_of_metrics_are_kept(tmp_path: Path) -> None:
+    write(tmp_path, "[roles]\n'rollout/mean_score' = 'reward'")
+    config = from_toml(None, str(tmp_path))
+    assert config.roles == config.to_table()["roles"] == {"rollout/mean_score": "reward"}

@@ -162,7 +162,8 @@ def test_five_runs_are_compared_with_hyperparameters_and_outcomes(tmp_path: Path
     assert told["depth"] == ["3"] * 5
     last = re.findall(r'id="last-values-table".*?</table>', text, re.DOTALL)
     cells = [re.sub(r"<[^>]*>", "", cell) for cell in re.findall(r"<t[hd][^>]*>.*?</t[hd]>", last[0])]
-    assert cells[-6:] == ["loss", *(f"{number} ({number} … {number})" for number in range(5))]  # no share of zero
+    courses = [f"{number} → {number} ({number} … {number})" for number in range(5)]  # no share of zero
+    assert cells[-6:] == ["loss", *courses]
     assert told["outcome"] == ["no rules were evaluated."] * 5
     (query,) = re.findall(r'id="scalar-1"[^>]*data-query="([^"]*)"', text)
     figure = client.get(f"/runs/run-0/charts/compare.json?{html.unescape(query)}").json()

@@ -57,6 +57,7 @@ def row(name: str, **changes: Any) -> RunRow:
         "steps_by_mode": "1 step",
         "outcome": "Completed: 1 step, no problem found (3 rules clear).",
         "level": "clear",
+        "word": "ok",
         "ending": "clear",
         "worst": "",
         "fired": (),

@@ -51,6 +51,21 @@ def test_a_run_named_after_its_script_begins_with_a_letter_or_digit(folder: Path
     assert re.fullmatch(rf"{stem}-\d{{4}}-\d{{4}}", Path(path).name)
 
 
+@pytest.mark.parametrize(
+    ("command", "stem"),
+    [
+        (("python", "-m", "birdcall.train", "--lr", "1"), "birdcall.train"),
+        (("python", "-m", "torch.distributed.run", "--nproc", "2", "-m", "birdcall.train"), "birdcall.train"),
+        (("torchrun", "-m", "birdcall.train", "-m", "tiny"), "birdcall.train"),
+        (("python", "-m", "torch.distributed.run", "train.py"), "train"),
+        (("bash", "-c", "true"), "bash"),
+    ],
+)
+def test_a_run_of_a_module_is_named_after_it(folder: Path, command: tuple[str, ...], stem: str) -> None:
+    path = prepare(RunConfig(), command)
+    assert re.fullmatch(rf"{stem}-\d{{4}}-\d{{4}}", Path(path).name)
+
+
 def made(**options: Any) -> Manifest:
     """The manifest of a run with these options."""
     return read_manifest(prepare(RunConfig.from_options(**options), ["python", "train.py"]))

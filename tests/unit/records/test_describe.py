@@ -16,6 +16,7 @@ from leadline.records.documents import (
     DisabledCapture,
     DroppedData,
     DroppedSamples,
+    OverheadAtStart,
     RuleDocument,
     SampledItem,
     SummarizedRule,
@@ -23,7 +24,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import share
 from leadline.records.outcome import RunOutcome
-from leadline.records.totals import compile_seconds, own_seconds, sampled, step_share, steps_by_mode
+from leadline.records.totals import compile_seconds, own_seconds, sampled, start_and_rest, step_share, steps_by_mode
 from leadline.store import layout
 from leadline.store.documents import make_folder, to_json, write_document
 from leadline.store.run_html import verdict_html
@@ -59,6 +60,13 @@ def test_the_overhead_has_the_longest_compilation_of_a_worker() -> None:
     assert describe.overhead(9.34, 0.007, compile_seconds=8.1, written_bytes=41_000_000) == (
         "9.34 s (0.7 % of step time), 8.1 s of it to compile what captures, 41 MB written"
     )
+    start = OverheadAtStart(51, 610_000_000, 2_000_000_000)
+    worker = WorkerDocument(steps={"train": 200}, own_ns=710_000_000, loop_ns=12_000_000_000, start=start)
+    assert describe.overhead(0.71, 0.06, start=start_and_rest([worker, WorkerDocument()])) == (
+        "710 ms: 610 ms in the first 51 steps, then 1.0 % of step time"
+    )
+    assert start_and_rest([replace(worker, steps={"train": 120})]) is None
+    assert start_and_rest([]) is None
     assert describe.overhead(2.34, 0.007, compile_seconds=compile_seconds([])) == "2.34 s (0.7 % of step time)"
 
 

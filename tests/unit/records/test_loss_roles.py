@@ -18,6 +18,11 @@ from leadline.records.loss_roles import TRAINING_SET, VALIDATION_SET, role_of
         ("train_loss", "eval", "validation", "loss"),
         ("holdout-rmse", "train", "train", "holdout-rmse"),
         ("test", "train", "train", "test"),
+        ("Loss/train", "train", "train", "Loss"),
+        ("Accuracy/test", "train", "validation", "Accuracy"),
+        ("acc_val", "train", "validation", "acc"),
+        ("loss_dev", "train", "train", "loss_dev"),
+        ("latest", "train", "train", "latest"),
     ],
 )
 def test_by_name_and_mode(name: str, mode: str, role: str, stem: str) -> None:

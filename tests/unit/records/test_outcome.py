@@ -326,3 +326,18 @@ def test_remarks_follow_the_line_of_a_run_without_problems() -> None:
     assert outcome.to_dict()["remarks"] == [remark]
     listed = run_outcome(DONE, RuleSummary(complete=True, rules=CLEAR, remarks=(remark,)), [WORKER])
     assert listed.brief.endswith(" Remark: the loss was still falling after 60 updates.")
+
+
+@pytest.mark.parametrize(
+    ("status", "rules", "word"),
+    [
+        (RunStatus("Completed"), (rule("loss_spike"),), "✓ ok"),
+        (RunStatus("Completed"), (fired("loss_spike", 9),), "▲ problem"),
+        (RunStatus("InProgress"), (fired("loss_spike", 9),), "▲ problem"),
+        (RunStatus("Completed"), (), "– no verdict"),
+        (RunStatus("Stopped", stopped_by="rule:loss_spike"), (fired("loss_spike", 9),), "■ stopped"),
+        (RunStatus("Failed", exit_status=1), (rule("loss_spike"),), "✗ failed"),
+    ],
+)
+def test_a_verdict_begins_with_a_word(status: RunStatus, rules: tuple[SummarizedRule, ...], word: str) -> None:
+    assert run_outcome(status, RuleSummary(rules=rules), [WORKER]).word == word

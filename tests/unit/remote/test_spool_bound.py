@@ -112,6 +112,32 @@ def test_what_was_not_uploaded_is_removed_last_and_reported_as_lost(writer: RunW
     assert read_upload(writer.path).lost_files == state.lost_files
 
 
+def test_what_is_written_during_an_upload_waits_for_the_next_one(writer: RunWriter) -> None:
+    upload = Upload(writer.path, store := Busy(writer), root())
+    write(writer, range(5))
+    assert upload.advance(is_final=False)
+    state = read_upload(writer.path)
+    assert (state.removed_files > 0, state.lost_files) == (True, 0)
+    assert len(segments(writer.path)) == store.written
+    assert upload.advance(is_final=True)
+    assert read_upload(writer.path).lost_files == 0
+    assert len([stored for stored in store.objects() if stored.name.endswith(".safetensors")]) == 5 + store.written
+
+
+class Busy(Store):
+    """A store during whose first upload the training writes more than the bound allows."""
+
+    def __init__(self, writer: RunWriter) -> None:
+        super().__init__()
+        self._writer, self.written = writer, 0
+
+    def put(self, name: str, content: bytes | Path, *, create: bool = False) -> None:
+        super().put(name, content, create=create)
+        if not self.written:
+            self.written = 6
+            write(self._writer, range(5, 5 + self.written))
+
+
 def test_the_latest_segment_of_each_worker_stays(tmp_path: Path) -> None:
     names = [f"tensors/{worker}/{ordinal:06d}.safetensors" for worker in ("rank0-1", "rank1-2") for ordinal in (1, 2)]
     files = [RunFile(name, 10, index) for index, name in enumerate([*names, "series/rank0-1/000001.arrow"])]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import leadline.rules
-from leadline.analysis import suggestions
+from leadline.analysis import loader_advice, suggestions
 from leadline.analysis.advice import FRAMEWORKS, Advice, frameworks_of, in_terms_of
 from leadline.analysis.advice_terms import DEFAULT, TERMS
 from leadline.errors import UnknownNameError
@@ -114,7 +114,8 @@ def _all_advice() -> list[Advice]:
     modules = [
         importlib.import_module(info.name) for info in pkgutil.walk_packages(leadline.rules.__path__, "leadline.rules.")
     ]
-    found = [advice for module in (*modules, suggestions) for advice in _advice_in(vars(module).values())]
+    modules += [suggestions, loader_advice]
+    found = [advice for module in modules for advice in _advice_in(vars(module).values())]
     assert len(found) > 100
     return found
 

@@ -33,7 +33,7 @@ def test_labels_of_all_captures_are_summed() -> None:
     rule = ClassImbalance(samples=220)
     results = judge(rule, {"class_counts": [100.0]}, *[{"class_counts": [100.0, 7.0]}] * 5)
     assert [type(verdict) for verdict in results] == [Undecided] * 5 + [Fired]
-    assert results[0].why == "100 of 220 labels so far"
+    assert results[0].why == "100 of 220 labels needed"
     assert results[2].why == "class 1 has 14 of 314 labels, too few to tell"
     assert results[5].message == f"{LABELS}: class 0 has 600 of 635 labels, class 1 only 35 (1 to 17.1)"
 

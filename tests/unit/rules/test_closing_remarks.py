@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -20,12 +20,19 @@ INFOS = {
         TensorInfo("loss", ("losses",), ()),
         TensorInfo("accuracy", ("metrics",), ()),
         TensorInfo("val_acc", ("metrics",), ()),
+        TensorInfo("val accuracy", ("metrics", "printed"), ()),
         TensorInfo("nll_loss_output_0", ("losses",), ()),
         TensorInfo("mse_loss_output_0", ("losses",), ()),
         TensorInfo("train-logloss", ("losses", "training_set"), ()),
         TensorInfo("nll_loss_input_1", ("labels",), (32,), "int64"),
         TensorInfo("mse_loss_input_1", ("labels",), (32,)),
         TensorInfo("a.weight", ("weights",), (4, 4)),
+        TensorInfo("grad_norm", ("metrics", "role:gradient_norm"), ()),
+        TensorInfo("gradient_norm", ("gradient_norms",), ()),
+        TensorInfo("gradient_norm_before_clipping", ("gradient_norms",), ()),
+        TensorInfo("Adam/rate_share", ("checks",), ()),
+        TensorInfo("Adam/schedule_steps", ("checks",), ()),
+        TensorInfo("Adam/cosine_progress", ("checks",), ()),
     )
 }
 
@@ -163,3 +170,90 @@ def test_undecided_without_losses() -> None:
 def test_invalid_parameters_are_rejected() -> None:
     with pytest.raises(ConfigurationError, match="closing_remarks: updates must be"):
         ClosingRemarks(updates=0)
+
+
+@pytest.mark.parametrize(("values", "count"), [((0.72, 0.7), 1), ((0.7,), 0), ((71.5, 70.0), 1), ((0.8, 0.76), 0)])
+def test_a_printed_accuracy_may_be_half_a_decimal_better(values: tuple[float, ...], count: int) -> None:
+    parts = [*classes(70.0, 30.0)]
+    for at, value in enumerate(values):
+        parts += [Capture(at, {"loss": {"value": 1.0}, "val accuracy": {"value": value}}, infos=INFOS)]
+    assert len(remarks(parts)) == count
+
+
+def scheduled(count: int, **of_step: Callable[[int], float]) -> list[Part]:
+    """Return losses with the checks of a scheduler at every tenth step."""
+    return [
+        Capture(
+            step,
+            {"loss": {"value": 1.0}}
+            | ({f"Adam/{check}": {"value": value(step)} for check, value in of_step.items()} if not step % 10 else {}),
+            infos=INFOS,
+        )
+        for step in range(count)
+    ]
+
+
+def test_a_learning_rate_that_is_still_in_its_warm_up_is_remarked() -> None:
+    def rising(step: int) -> float:
+        return 0.01 + 0.18 * step / 300
+
+    (remark,) = remarks(scheduled(300, rate_share=rising, schedule_steps=lambda step: step // 100))
+    assert remark == (
+        "the learning rate of Adam was still rising after 291 updates, with 2 steps of its scheduler, at 18 % of its "
+        "group's: a warm-up that counts updates needs scheduler.step() after each one"
+    )
+    assert len(remarks(scheduled(300, rate_share=rising))) == 1
+    assert remarks(scheduled(50, rate_share=rising), updates=1) == []
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        pytest.param(lambda step: 0.02 + 0.19 * step / 290, id="it has come far enough"),
+        pytest.param(lambda step: 0.1, id="it never changes"),
+        pytest.param(lambda step: 0.19 - step / 10000, id="it falls"),
+        pytest.param(lambda step: 0.001 * min(step, 290 - step), id="it rises and falls"),
+        pytest.param(lambda step: math.nan, id="it is not a number"),
+    ],
+)
+def test_other_learning_rates_are_not(share: Callable[[int], float]) -> None:
+    assert remarks(scheduled(300, rate_share=share)) == []
+
+
+def test_a_cosine_beyond_its_end_is_remarked() -> None:
+    (remark,) = remarks(scheduled(300, cosine_progress=lambda step: step / 100))
+    assert remark.startswith("the scheduler of Adam was stepped 2.9 times as often as the T_max of its cosine")
+    assert remarks(scheduled(300, cosine_progress=lambda step: 1.2 * step / 290)) == []
+
+
+NORMS = [1.0, 2.0, 0.5, 4.0, 3.0, 1.5]
+
+
+@pytest.mark.parametrize(
+    ("logged", "said"),
+    [
+        (NORMS, ""),
+        ([1.0] * 6, ""),  # as clipping left them
+        ([norm * 1.04 for norm in NORMS], ""),
+        ([norm * 3 for norm in NORMS[:4]], ""),
+        ([math.nan] * 6, ""),
+        ([norm * 3 for norm in NORMS], "grad_norm was 3 times the norm of the gradients at all 6 steps"),
+        ([norm + 1 for norm in NORMS], "grad_norm was 1.25 to 3 times the norm of the gradients at all 6 steps"),
+    ],
+)
+def test_a_logged_norm_that_is_not_that_of_the_gradients_is_remarked(logged: list[float], said: str) -> None:
+    parts = [
+        Capture(
+            step,
+            {
+                "loss": {"value": 1.0 + step % 2},
+                "gradient_norm": {"value": min(norm, 1.0)},
+                "gradient_norm_before_clipping": {"value": norm},
+                "grad_norm": {"value": value},
+            },
+            infos=INFOS,
+        )
+        for step, (norm, value) in enumerate(zip(NORMS, logged, strict=False))
+    ]
+    found = [remark for remark in remarks(parts) if "norm" in remark]
+    assert [remark.startswith(said) for remark in found] == ([True] if said else [])

@@ -15,7 +15,7 @@ from leadline.rules.tensors.missing_zero_grad import MissingZeroGrad
 from leadline.testing.windows import verdicts
 
 LEFT, MODES, CALLS = "SGD/steps_without_zero_grad", "Net/train_steps_in_eval_mode", "Net/eval_calls_in_train_mode"
-OTHERS = "Net/other_calls_with_dropout"
+OTHERS, FROZEN = "Net/other_calls_with_dropout", "Net/frozen_batch_norms"
 
 
 def judge(rule: Rule, values: dict[str, float], mode: str = "train") -> Verdict:
@@ -32,7 +32,7 @@ def test_fires_from_its_patience(rule: type[Rule], name: str, patience: int) -> 
     assert judge(rule(), {name: 0.0}) == Clear()
     nearly = judge(rule(), {name: patience - 1.0})
     assert isinstance(nearly, Undecided)
-    assert (nearly.stage, nearly.why.startswith(f"{patience - 1} of {patience} steps")) == ("suspected", True)
+    assert (nearly.stage, nearly.why.startswith(f"{patience - 1} of {patience} needed steps")) == ("suspected", True)
     fired = judge(rule(), {name: float(patience)})
     assert isinstance(fired, Fired)
     assert fired.message.startswith(f"{name.partition('/')[0]}: {patience} ")
@@ -77,6 +77,16 @@ def test_calls_without_a_loss_are_remarked() -> None:
     assert isinstance(verdict, Clear)
     (remark,) = verdict.product["remarks"]
     assert remark.startswith("Net was called up to 10 times without gradients between two updates while dropout was")
+
+
+def test_frozen_batch_normalization_in_training_mode_is_remarked() -> None:
+    assert judge(EvalInTrainMode(), {MODES: 0.0, FROZEN: 0.0}) == Clear()
+    verdict = judge(EvalInTrainMode(), {MODES: 0.0, FROZEN: 2.0})
+    assert isinstance(verdict, Clear)
+    (remark,) = verdict.product["remarks"]
+    assert remark.startswith("Net was trained with 2 frozen batch normalizations in training mode")
+    parts = [captured(step, {MODES: {"value": 0.0}, FROZEN: {"value": count}}) for step, count in enumerate([1.0, 0.0])]
+    assert [verdict for _, verdict in verdicts(EvalInTrainMode(), parts)][-1] == Clear()
 
 
 @pytest.mark.parametrize("rule", [MissingZeroGrad, EvalInTrainMode])

@@ -187,7 +187,7 @@ def test_the_finding_closes_when_the_loss_has_come_back() -> None:
 
 def test_too_few_losses_and_boosters() -> None:
     assert [type(verdict) for verdict in judge(RISING[:99])] == [Undecided] * 99
-    assert judge(RISING[:99])[-1] == Undecided("99 of 100 losses so far", stage="too few")
+    assert judge(RISING[:99])[-1] == Undecided("99 of 100 losses needed", stage="too few")
     name = "train-mlogloss"
     part = Capture(0, {name: {"value": 1.0}}, infos={name: TensorInfo(name, ("losses", "training_set"), ())})
     assert isinstance(verdicts(DivergingLoss(), [part])[-1][1], NotApplicable)

@@ -62,7 +62,7 @@ def test_two_high_norms_more_than_five_apart_are_ignored() -> None:
 def test_undecided_without_enough_earlier_values() -> None:
     results = judge([1.0] * 40)
     assert [isinstance(verdict, Undecided) for verdict in results] == [True] * 10 + [False] * 30
-    assert results[3].why == "4 of 11 gradient norms so far"
+    assert results[3].why == "4 of 11 gradient norms needed"
 
 
 def test_the_bound_is_higher_with_fewer_earlier_values() -> None:

@@ -51,6 +51,17 @@ def test_the_loss_is_named_first_and_the_others_are_counted(value: float, messag
     assert fired.tensors == ("loss", GRADIENT)
 
 
+@pytest.mark.parametrize(
+    ("mode", "message", "advice"),
+    [("train", "loss is NaN", "learning rate"), ("eval", "loss is NaN in an evaluation", "running averages")],
+)
+def test_a_loss_of_an_evaluation_is_told_from_one_of_the_training(mode: str, message: str, advice: str) -> None:
+    fired = only(ExplodingTensor(), Capture(0, {"loss": {"value": math.nan}}, mode=mode))
+    assert isinstance(fired, Fired)
+    assert fired.message == message
+    assert advice in fired.suggestion
+
+
 def test_clear_on_the_bound_and_at_the_largest_number() -> None:
     assert only(ExplodingTensor(), counts(0, 0)) == Clear()
     assert only(ExplodingTensor(), Capture(0, {"loss": {"value": 1.7976931348623157e308}})) == Clear()

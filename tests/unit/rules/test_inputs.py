@@ -34,10 +34,10 @@ def test_clear_on_its_bound_and_fired_beyond_on_either_side() -> None:
 
 def test_batches_are_weighted_by_their_images_and_then_reset() -> None:
     results = images(CheckInputImages(threshold_samples=8), (6, [0.0]), (2, [1.0]), (2, [1.0]))
-    assert results[0] == Undecided("6 of 8 images so far", stage="too few")
+    assert results[0] == Undecided("6 of 8 images needed", stage="too few")
     assert isinstance(results[1], Fired)
     assert results[1].message == "Net_input_0: the mean of channel 0 over 8 images is 0.25, beyond 0.2"
-    assert results[2] == Undecided("2 of 8 images so far", stage="too few")
+    assert results[2] == Undecided("2 of 8 images needed", stage="too few")
 
 
 def test_a_nonfinite_mean_is_not_evaluated() -> None:

@@ -114,5 +114,5 @@ def test_invalid_parameters_are_rejected() -> None:
 
 def test_a_usual_ratio_is_clear_at_the_third_capture() -> None:
     assert [type(value) for value in judge(1e-3, 1e-3, 1e-3, 1e-3)] == [Undecided, Undecided, Clear, Clear]
-    assert judge(0.5, 0.5, 0.5)[-1] == Undecided("3 of 10 captures so far agree", stage="suspected")
+    assert judge(0.5, 0.5, 0.5)[-1] == Undecided("3 of 10 needed captures agree", stage="suspected")
     assert [type(value) for value in judge(0.5, 0.5, 0.5, 1e-3)] == [Undecided] * 3 + [Clear]

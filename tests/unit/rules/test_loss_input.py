@@ -30,6 +30,11 @@ def given(kind: LossKind, activation: Activation = Activation.NONE, **more: floa
     return {facts.KIND: float(kind), facts.ACTIVATION: float(activation), **more}
 
 
+def positions(*shares: float) -> dict[str, float]:
+    """Return the shares of the labels that are the token at the same position, the next one, and the one after it."""
+    return dict(zip(facts.LABELS_AT, shares, strict=True))
+
+
 @pytest.mark.parametrize(
     ("numbers", "mistake"),
     [
@@ -38,6 +43,7 @@ def given(kind: LossKind, activation: Activation = Activation.NONE, **more: floa
         (given(LossKind.OTHER, Activation.SOFTMAX, softmax_size=1.0), "softmax_of_one"),
         (given(BCE, Activation.SIGMOID, is_swapped=1.0), "swapped"),
         (given(MSE, is_broadcast=1.0), "broadcast"),
+        (given(LossKind.CTC, Activation.LOG_SOFTMAX, blank_share=0.1), "blank"),
         (given(MSE, label_repeats=8.0), "repeated_labels"),
         (given(LossKind.CATEGORICAL_CROSS_ENTROPY, Activation.SIGMOID, classes=4.0), "not_probabilities"),
         (given(LossKind.CATEGORICAL_CROSS_ENTROPY, Activation.SIGMOID, softmax_size=1.0), "softmax_of_one"),
@@ -76,6 +82,8 @@ def test_a_mistake_in_the_structure_is_found_at_one_step(numbers: dict[str, floa
     ("numbers", "mistake"),
     [
         (given(MSE, Activation.SIGMOID, out_of_reach_share=0.11), "labels_out_of_reach"),
+        (given(CE, ignored_share=1.0, ignore_index=-100.0), "ignored_labels"),
+        (given(CE, **positions(0.1, 0.9, 0.99)), "shifted_twice"),
         (given(CE, multi_hot_share=0.11), "several_classes"),
         (given(BCE, Activation.SOFTMAX, multi_hot_share=0.5), "several_classes"),
         (given(LOGITS, one_hot_share=1.0, classes=2.0), "two_columns"),
@@ -88,7 +96,7 @@ def test_a_mistake_in_the_structure_is_found_at_one_step(numbers: dict[str, floa
 )
 def test_a_mistake_in_the_values_must_be_found_at_both_steps(numbers: dict[str, float], mistake: str) -> None:
     first, second = judge(numbers, numbers)
-    assert first == Undecided("1 of 2 steps so far agree", stage="suspected")
+    assert first == Undecided("1 of 2 needed steps agree", stage="suspected")
     assert isinstance(second, Fired)
     assert second.evidence["mistake"] == mistake
     assert "; usually " in second.suggestion
@@ -101,6 +109,11 @@ def test_a_mistake_in_the_values_must_be_found_at_both_steps(numbers: dict[str, 
     "numbers",
     [
         given(CE, softmax_size=2.0),
+        given(CE, ignored_share=0.999, ignore_index=-100.0),
+        given(CE, **positions(0.1, 0.1, 0.98)),
+        given(CE, **positions(0.1, 0.91, 1.0)),
+        given(CE, **positions(1.0, 0.1, 0.1)),
+        given(CE, **positions(math.nan, math.nan, math.nan)),
         given(CE, Activation.LOG_SOFTMAX),
         given(CE, Activation.TANH, is_rescaled=1.0),
         given(BCE, Activation.TANH, is_rescaled=1.0),
@@ -206,3 +219,38 @@ def test_an_accuracy_of_a_regression_is_told_unless_its_labels_are_whole_numbers
     for change in ({facts.ARE_LABELS_WHOLE: 1.0}, {facts.HAS_ACCURACY: 0.0}, {facts.KIND: float(BCE)}):
         twin = numbers | change
         assert isinstance(judge(twin, twin, rule=LossChoice())[-1], Clear)
+
+
+def test_labels_that_are_the_input_are_for_an_autoencoder_only() -> None:
+    found = judge(*[given(CE, **positions(0.99, 0.9, 0.1))] * 2, rule=LossChoice())[-1]
+    assert isinstance(found, Fired)
+    assert found.message == (
+        "99 % of the labels of cross entropy are the token that the model is given at the same position: it is to "
+        "repeat its input, not to predict the next token"
+    )
+    for shares in ((0.98, 0.1, 0.1), (1.0, 0.91, 0.1), (0.1, 1.0, 0.1)):
+        assert judge(*[given(CE, **positions(*shares))] * 2, rule=LossChoice())[-1] == Clear()
+
+
+@pytest.mark.parametrize(
+    ("numbers", "mistake", "message"),
+    [
+        (
+            {facts.LABELS_OF_PADDING: 0.11},
+            "labels_of_padding",
+            "11 % of the labels that cross entropy counts are at positions at which the model is given padding",
+        ),
+        (
+            {facts.DOUBLED_FIRST: 0.91},
+            "doubled_first",
+            "91 % of the sequences that the model is given begin with the same token twice",
+        ),
+    ],
+)
+def test_padding_and_doubled_tokens_are_advice(numbers: dict[str, float], mistake: str, message: str) -> None:
+    found = judge(*[given(CE, **numbers)] * 2, rule=LossChoice())[-1]
+    assert isinstance(found, Fired)
+    assert (found.message, found.evidence["mistake"]) == (message, mistake)
+    least = {fact: share - 0.01 for fact, share in numbers.items()}
+    assert judge(*[given(CE, **least)] * 2, rule=LossChoice())[-1] == Clear()
+    assert judge(*[given(CE, **dict.fromkeys(numbers, math.nan))] * 2, rule=LossChoice())[-1] == Clear()

@@ -25,7 +25,7 @@ def judge(values: Sequence[float], mode: str = "train", **parameters: float) -> 
 def test_fires_once_the_spike_has_lasted() -> None:
     results = judge([*NOISE, *[9.0] * 5])
     assert [type(verdict) for verdict in results[-5:]] == [Clear] * 2 + [Undecided] * 2 + [Fired]
-    assert results[-2] == Undecided("4 of 5 losses so far agree", stage="suspected")
+    assert results[-2] == Undecided("4 of 5 needed losses agree", stage="suspected")
     assert results[-1].message == "loss jumped from 1 to 9 and stayed above 2.19 for 5 steps"
     assert not any(isinstance(value, Fired) for value in judge([*NOISE, *[9.0] * 4, 1.0, *[9.0] * 4]))
 
@@ -78,7 +78,7 @@ def test_a_loss_that_was_negative_must_rise_by_more_than_its_range() -> None:
 def test_undecided_without_enough_earlier_values() -> None:
     assert [isinstance(verdict, Undecided) for verdict in judge([1.0] * 30)] == [True] * 24 + [False] * 6
     assert [isinstance(verdict, Undecided) for verdict in judge([1.0] * 9, window=4)] == [True] * 8 + [False]
-    assert judge([1.0] * 7)[-1] == Undecided("7 of 25 losses so far", stage="too few")
+    assert judge([1.0] * 7)[-1] == Undecided("7 of 25 losses needed", stage="too few")
 
 
 def test_nonfinite_values_are_not_counted() -> None:

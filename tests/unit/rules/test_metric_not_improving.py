@@ -218,7 +218,7 @@ def test_a_short_training_is_clear_only_if_it_is_better_than_guessing() -> None:
     assert judge("CrossEntropyLoss_output_0", lambda step: 0.6, labels, 49).stage == "too few"
     assert judge("CrossEntropyLoss_output_0", lambda step: 0.6, labels, 50) == Clear()
     at_chance = judge("CrossEntropyLoss_output_0", lambda step: math.log(2), labels, 299)
-    assert at_chance == Undecided("299 of 300 values of a metric or loss so far", stage="too few")
+    assert at_chance == Undecided("299 of 300 values of a metric or loss needed", stage="too few")
     worse = judge("CrossEntropyLoss_output_0", lambda step: 0.8, labels, 100)
     assert isinstance(worse, Undecided)
 
@@ -281,3 +281,16 @@ def test_a_slowly_falling_loss_is_found_stuck_once_at_most(seed: int) -> None:
     fired = [isinstance(verdict, Fired) for _, verdict in verdicts(MetricNotImproving(from_start=True), parts)]
     openings = sum(now and not before for before, now in zip([False, *fired], fired, strict=False))
     assert openings <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "verdict"),
+    [("val acc", 0.52, Fired), ("D acc", 0.52, Undecided), ("acc", 0.52, Undecided), ("val acc", 0.5, Clear)],
+)
+def test_of_printed_accuracies_those_of_validation_are_judged_within_their_decimals(
+    name: str, value: float, verdict: type[Verdict]
+) -> None:
+    infos = {name: TensorInfo(name, ("metrics", "printed"), ())}
+    parts = [Capture(step, {name: {"value": value}}, infos=infos) for step in range(300)]
+    told = verdicts(MetricNotImproving(), [*counted(53.0, 47.0), *parts])[-1][1]
+    assert isinstance(told, verdict)

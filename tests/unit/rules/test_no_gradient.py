@@ -159,6 +159,30 @@ def test_a_policy_learns_from_some_steps_only(share: float, seed: int) -> None:
     assert not any(isinstance(verdict, Fired) for verdict in judge(parts))
 
 
+@pytest.mark.parametrize(("idle", "remark"), [(3, ""), (14, ""), (15, "at 15 of 20"), (19, "at 19 of 20")])
+def test_many_steps_that_teach_nothing_are_remarked(idle: int, remark: str) -> None:
+    sizes = [*[0.0] * idle, *[0.5] * (20 - idle)]
+    parts = [
+        step(at, dict.fromkeys(LAYERS, size), loss=-size, gradient_norm=size, changes=True)
+        for at, size in enumerate(sizes)
+    ]
+    last = judge(parts)[-1]
+    assert isinstance(last, Clear)
+    remarks = last.product.get("remarks", [])
+    assert remarks == [] if not remark else remark in remarks[0]
+
+
+def test_steps_that_never_teach_anything_are_undecided_and_remarked() -> None:
+    results = judge(step(at, dict.fromkeys(LAYERS, 0.0), loss=0.0, gradient_norm=0.0) for at in range(10))
+    assert isinstance(results[8], Undecided)
+    assert not results[8].product
+    assert isinstance(results[9], Undecided)
+    assert results[9].product["remarks"] == [
+        "the loss and every gradient were exactly 0 at 10 of 10 captured steps: their batches taught nothing (in "
+        "reinforcement learning, groups whose rewards are all equal)"
+    ]
+
+
 def test_a_pause_that_ended_makes_the_next_one_count_later() -> None:
     """Without a loss that is 0 as well: what has rested before may rest for twice as long."""
     sizes = [1.0, *[0.0] * 5, 1.0, *[0.0] * 12]

@@ -26,7 +26,7 @@ def judge(*stds: float, size: float = 1.0, shape: tuple[int, ...] = (8, 2), dtyp
 def test_fires_at_the_tenth_in_a_row() -> None:
     results = judge(*[0.0] * 9, 1.0, *[0.0] * 10)
     assert [type(verdict) for verdict in results] == [Undecided] * 9 + [Clear] + [Undecided] * 9 + [Fired]
-    assert results[5] == Undecided("6 of 10 captures so far agree", stage="suspected")
+    assert results[5] == Undecided("6 of 10 needed captures agree", stage="suspected")
 
 
 def test_clear_exactly_on_its_bound_which_grows_with_the_output() -> None:
@@ -39,7 +39,7 @@ def test_clear_exactly_on_its_bound_which_grows_with_the_output() -> None:
 def test_nan_resets_the_count(std: float) -> None:
     results = judge(*[0.0] * 9, std, 0.0)
     assert [verdict.stage for verdict in results[-2:]] == ["no data", "suspected"]
-    assert results[-1].why == "1 of 10 captures so far agree"
+    assert results[-1].why == "1 of 10 needed captures agree"
 
 
 @pytest.mark.parametrize(("shape", "dtype"), [((1, 2), "float32"), ((), "float32"), ((8,), "int64")])

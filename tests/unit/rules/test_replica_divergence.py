@@ -14,7 +14,7 @@ from leadline.testing.runs import Capture
 from leadline.testing.windows import verdicts
 
 REPLICAS = "Net/replicas"
-UNKNOWN = Undecided("no parameter was equal on all processes at two captures so far", stage="too few")
+UNKNOWN = Undecided("no parameter was equal on all processes at two captures", stage="too few")
 
 
 def judge(*steps: tuple[float, ...], replicas: float | None = None, **settings: bool) -> list[Verdict]:
@@ -60,6 +60,32 @@ def test_sharded_parameters_have_no_replicas() -> None:
 def test_one_process_cannot_diverge() -> None:
     assert set(judge((1.0,), (2.0,), (3.0,))) == {NotApplicable("one process")}
     assert set(judge((1.0,), (2.0,), replicas=2.0)) == {Undecided("only one of several processes is captured")}
+
+
+def averaged(*steps: tuple[tuple[float, float], tuple[float, float]]) -> list[Verdict]:
+    """Return the verdicts on steps with the checksums of a parameter and of its gradient on two workers."""
+    parts = [
+        captured(
+            step,
+            {"a.weight": {"checksum": weights[rank]}, "gradient/a.weight": {"checksum": gradients[rank]}},
+            worker=f"rank{rank}-{rank}",
+        )
+        for step, (weights, gradients) in enumerate(steps)
+        for rank in range(2)
+    ]
+    return [verdict for _, verdict in verdicts(ReplicaDivergence(), parts)]
+
+
+def test_averaged_gradients_of_weights_that_were_never_equal_fire() -> None:
+    results = averaged(((1.0, 2.0), (7.0, 7.0)), ((3.0, 4.0), (8.0, 8.0)), ((5.0, 6.0), (9.0, 9.0)))
+    assert [type(verdict) for verdict in results] == [Undecided, Fired, Fired]
+    assert results[1].message == "a.weight: the gradients are equal on 2 workers, and the weights have never been"
+
+
+def test_gradients_that_are_not_averaged_or_do_not_change_show_nothing() -> None:
+    assert averaged(((1.0, 2.0), (7.0, 8.0)), ((3.0, 4.0), (9.0, 10.0)))[-1] == UNKNOWN
+    assert averaged(((1.0, 2.0), (0.0, 0.0)), ((1.0, 2.0), (0.0, 0.0)))[-1] == UNKNOWN
+    assert averaged(((1.0, 1.0), (7.0, 7.0)), ((3.0, 4.0), (8.0, 8.0)))[-1] == UNKNOWN
 
 
 def test_without_a_checksum_it_is_undecided() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from tree_scenarios import loss
@@ -158,3 +159,46 @@ def test_noise_alone_seldom_fires(level: Callable[[int], float], noise: float) -
         parts = [loss(round_, valid=value) for round_, value in enumerate(values)]
         fired += isinstance(result(parts), Fired)
     assert fired <= 1
+
+
+def printed(values: Sequence[float], name: str = "val_rmse") -> list[Part]:
+    """Return a training that prints a metric after every few steps, and in which no validation loss is captured."""
+    infos = {**INFOS, name: TensorInfo(name, ("metrics", "printed"), ())}
+    parts: list[Part] = []
+    for epoch, value in enumerate(values):
+        for batch in range(STEPS):
+            step: dict[str, dict[str, float]] = {"loss": {"value": 2.3 * 0.8**epoch}}
+            if batch == STEPS - 1:
+                step[name] = {"value": value}
+            parts.append(Capture(epoch * STEPS + batch, step, infos=infos))
+    return [*parts, Capture(len(parts), {"loss": {"value": 0.1}}, infos=infos)]
+
+
+def test_a_printed_error_stands_for_a_validation_loss() -> None:
+    fired = result(printed(OVERFIT))
+    assert isinstance(fired, Fired)
+    assert fired.message.startswith("overfitting since step 11: val_rmse 1 → 1.7, while the training loss fell from ")
+
+
+@pytest.mark.parametrize("name", ["rmse", "train_rmse", "val_kl_loss", "val_temperature", "val_acc"])
+def test_other_printed_numbers_do_not(name: str) -> None:
+    assert result(printed(OVERFIT, name)) == Undecided("no validation loss was seen")
+
+
+def test_a_rise_within_few_printed_decimals_is_no_evidence() -> None:
+    tenths = [0.9, 0.4, 0.3, 0.3, 0.3, 0.4, 0.4, 0.4, 0.4, 0.4, 0.4]
+    assert result(printed(tenths)) == Clear()
+    assert isinstance(result(printed([value + 0.0001 * at for at, value in enumerate(tenths)])), Fired)
+
+
+def test_a_captured_validation_loss_comes_before_a_printed_one() -> None:
+    falling = training([2.3 * 0.8**epoch for epoch in range(10)])
+    infos = {**INFOS, "val_rmse": TensorInfo("val_rmse", ("metrics", "printed"), ())}
+    errors = iter(OVERFIT)
+    parts = [
+        replace(part, values={**part.values, "val_rmse": {"value": next(errors)}}, infos=infos)
+        if isinstance(part, Capture) and part.mode == "eval" and part.step % (STEPS + BATCHES) == STEPS
+        else part
+        for part in falling
+    ]
+    assert result(parts) == Clear()

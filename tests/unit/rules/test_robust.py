@@ -9,9 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadline.rules.robust import finite, mad, mann_kendall
+from leadline.rules.robust import finite, mad, mann_kendall, theil_sen
 
 VALUES = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=30))
+def test_the_slope_is_the_median_of_those_of_all_pairs(values: list[float]) -> None:
+    places = [3.0 * place + 1 for place in range(len(values))]
+    first, second = np.triu_indices(len(values), 1)
+    numbers, at = np.array(values), np.array(places)
+    slopes = (numbers[second] - numbers[first]) / (at[second] - at[first])
+    assert theil_sen(places, values) == pytest.approx(float(np.median(slopes)), abs=1e-9)
 
 
 @given(VALUES)

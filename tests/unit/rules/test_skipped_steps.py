@@ -30,13 +30,13 @@ def test_clear_exactly_on_its_share() -> None:
 def test_skips_during_warm_up_are_ignored() -> None:
     results = judge(60, range(15))
     assert [type(verdict) for verdict in results] == [Undecided] * 25 + [Clear] * 35
-    assert results[20] == Undecided("6 of 11 training steps so far", stage="too few")
+    assert results[20] == Undecided("6 of 11 training steps needed", stage="too few")
 
 
 def test_many_skips_among_few_steps_are_suspected() -> None:
     results = judge(20, range(10, 15))
     assert [type(verdict) for verdict in results[12:]] == [Undecided] * 8
-    assert results[-1] == Undecided("5 of 20 training steps so far were skipped", stage="suspected")
+    assert results[-1] == Undecided("5 of 20 training steps were skipped", stage="suspected")
     assert judge(60, range(10, 15))[-1] == Clear()
 
 

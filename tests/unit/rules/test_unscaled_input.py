@@ -117,7 +117,7 @@ def test_batches_are_pooled() -> None:
 
 
 def test_undecided_without_enough_samples() -> None:
-    assert judge(batch(0, [0.0], [1e9], 63)) == Undecided("63 of 64 samples so far", stage="too few")
+    assert judge(batch(0, [0.0], [1e9], 63)) == Undecided("63 of 64 samples needed", stage="too few")
     assert isinstance(judge(batch(0, [0.0], [1e9], 32), batch(1, [0.0], [1e9], 32)), Fired)
 
 

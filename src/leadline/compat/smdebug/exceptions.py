@@ -76,7 +76,10 @@ class TensorUnavailableForStep(SMDebugError):
     """The tensor was not saved at the step."""
 
     def __init__(self, tname: str, step: int, mode: ModeKeys = ModeKeys.GLOBAL, has_reductions: bool = False) -> None:
-        self.tname, self.step, self.mode, self.has_reductions = tname, step, mode, has_reductions
+        self.tname = tname
+        self.step = step
+        self.mode = mode
+        self.has_reductions = has_reductions
         hint = "; its reductions were, see reduction_values()" if has_reductions else ""
         super().__init__(f"tensor {tname!r} was not saved at step {step} of mode {mode.name}{hint}")
 

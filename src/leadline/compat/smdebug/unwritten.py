@@ -1,4 +1,4 @@
-"""Runs that hooks of this process are writing: a trial of one shows everything that was saved before it was opened."""
+"""Flushes runs that this process is writing, so that a trial opened here sees all saved data."""
 
 from __future__ import annotations
 

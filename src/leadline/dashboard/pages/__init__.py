@@ -7,6 +7,7 @@ from typing import Final
 from starlette.routing import Route
 
 from leadline.dashboard.pages import (
+    checks,
     compare,
     configure,
     controls,
@@ -40,6 +41,7 @@ ROUTES: Final = [
     Route(f"{_RUN}/charts/model.json", model.chart),
     Route(f"{_RUN}/ranks", ranks.ranks),
     Route(f"{_RUN}/rules", rules.rules),
+    Route(f"{_RUN}/checks", checks.checks),
     Route(f"{_RUN}/profiles", profiles.profiles),
     Route(f"{_RUN}/reports", reports.reports),
     Route(f"{_RUN}/reports/{{product}}.html", reports.page),

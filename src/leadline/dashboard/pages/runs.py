@@ -117,7 +117,7 @@ def select(rows: list[RunRow], query: RunQuery) -> list[RunRow]:
 
 
 def _searched_text(row: RunRow) -> str:
-    return " ".join([row.name, row.command, *row.fired, row.outcome, row.notes.note, *row.notes.tags]).lower()
+    return " ".join([row.name, row.command, *row.fired, row.word, row.outcome, row.notes.note, *row.notes.tags]).lower()
 
 
 def runs(request: Request) -> Response:
@@ -147,11 +147,11 @@ def runs(request: Request) -> Response:
         "rule_statuses": RULE_STATUSES,
         "columns": {
             "name": "Run",
+            "rules": "Outcome",
             "status": "Status",
             "started": "Age",
             "duration": "Duration",
             "steps": "Steps",
-            "rules": "Outcome",
         },
     }
     return render(request, "runs.html", context)

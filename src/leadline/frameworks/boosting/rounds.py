@@ -11,9 +11,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from leadline.frameworks.adapter import Pending, Score, StepCallbacks
+from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.boosting.booster import Array, Booster, Evaluation, Floats
+from leadline.frameworks.pending import Pending
 from leadline.records.names import AVERAGE_SHAP, FEATURE_IMPORTANCE, FULL_SHAP, TREES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo

@@ -7,24 +7,32 @@ from typing import Any
 
 import jax
 
-from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.jax import versions
-from leadline.frameworks.jax.calls import Owner
+from leadline.frameworks.jax import compatibility
 from leadline.frameworks.jax.capture import JaxSubject
+from leadline.frameworks.jax.check.check_hooks import JaxChecks
 from leadline.frameworks.jax.diagnose import coverage_gaps, inventory
-from leadline.frameworks.jax.jitted import WATCH, make_cached_shard_map, make_jit
+from leadline.frameworks.jax.jit_wrapper import make_cached_shard_map, make_jit
 from leadline.frameworks.jax.layers import Layers
 from leadline.frameworks.jax.libraries import Libraries
-from leadline.frameworks.jax.marks import TrainingTaps
+from leadline.frameworks.jax.loss_taps import LossTaps
 from leadline.frameworks.jax.profiles import JaxRecording
-from leadline.frameworks.jax.scalars import LateNumber, LateRow
+from leadline.frameworks.jax.replayer import Replayer
+from leadline.frameworks.jax.scalars import Element, JaxScalar
+from leadline.frameworks.jax.step_calls import JittedCall, StepOwner
 from leadline.frameworks.jax.steps import TrainingSteps
+from leadline.frameworks.jax.training_taps import TrainingTaps
+from leadline.frameworks.jax.watch import WATCH
+from leadline.frameworks.kit.late_scalar import LateRow
+from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.tapped import Blocks, Values
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
+from leadline.training.check import StepChecks
 from leadline.training.guard import Guard
 from leadline.training.recording import Recording
 
@@ -45,6 +53,7 @@ class JaxAdapter:
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
         self._patches, self._watch = Patches(), WATCH
+        self._uncaptured = Uncaptured({}, note)
         self._libraries: Libraries | None = None
         self._captured, self._blocks = CapturedArrays(note), Blocks()
 
@@ -52,7 +61,7 @@ class JaxAdapter:
         return str(jax.__version__)
 
     def knows(self, thing: object) -> bool:
-        return isinstance(thing, (Owner, LateNumber, jax.Array))
+        return isinstance(thing, (StepOwner, JaxScalar, jax.Array))
 
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
@@ -74,39 +83,50 @@ class JaxAdapter:
         return inventory(optimizers)
 
     def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
-        return coverage_gaps(self._watch.steps, has_stepped=bool(optimizers))
+        return coverage_gaps(self._uncaptured.gaps, has_stepped=bool(optimizers))
 
     def describe(self) -> dict[str, Any]:
         return {}
 
     def is_distributed(self) -> bool:
-        return versions.processes() > 1
+        return compatibility.processes() > 1
 
     def captures_together(self) -> bool:
         return self.is_distributed()
 
     def rank(self) -> int | None:
-        return versions.process_index()
+        return compatibility.process_index()
 
     def register(self, model: object) -> None:
         """Do nothing: parameters are found where gradients are computed."""
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
-        watch, marks = self._watch, TrainingTaps(self._watch)
+        watch, taps = self._watch, TrainingTaps(self._watch)
+        libraries = self._libraries = Libraries(
+            taps, Layers(watch), LossTaps(watch), guard, callbacks.timeline.progress
+        )
         watch.guard = guard
-        steps = watch.steps = TrainingSteps(jax.jit, callbacks, guard, self._note)
-        steps.captured_layers = self._layers_of
+        watch.steps = TrainingSteps(
+            callbacks,
+            guard,
+            Replayer(jax.jit, callbacks, self._uncaptured),
+            self._uncaptured,
+            captured_layers=self._layers_of,
+            other_losses=libraries.keras.losses_of,
+        )
         value_and_grad = jax.value_and_grad
         self._patches.replace(jax, "jit", lambda original: make_jit(original, watch))
-        mapping = versions.mapping_module()
+        mapping = compatibility.mapping_module()
         if mapping is not None:
             self._patches.replace(mapping, "_cached_shard_map", lambda original: make_cached_shard_map(original, watch))
-        self._patches.replace(jax, "value_and_grad", marks.make_value_and_grad)
-        self._patches.replace(jax, "grad", lambda original: marks.make_grad(original, value_and_grad))
-        self._libraries = Libraries(marks, Layers(watch), guard)
-        steps.other_losses = self._libraries.keras.losses_of
-        self._libraries.keras.progress = callbacks.timeline.progress
-        self._libraries.install()
+        self._patches.replace(jax, "value_and_grad", taps.make_value_and_grad)
+        self._patches.replace(jax, "grad", lambda original: taps.make_grad(original, value_and_grad))
+        libraries.install()
+
+    def watch_checks(self, checks: StepChecks, guard: Guard) -> None:
+        steps = self._watch.steps
+        if steps is not None:
+            steps.checks = JaxChecks(checks, steps.replayer.jit)
 
     def uninstall(self) -> None:
         self._watch.steps = None
@@ -137,10 +157,10 @@ class JaxAdapter:
         self._captured.begin(items, mode)
         self._blocks.keep(self._captured, items, values)
         if self._watch.steps is not None:
-            self._captured.own_ns = self._watch.steps.take_elsewhere_ns()
+            self._captured.own_ns = self._watch.steps.replayer.take_elsewhere_ns()
         return self._captured
 
-    def _layers_of(self, call: Any, items: Sequence[CaptureItem]) -> CapturedArrays:
+    def _layers_of(self, call: JittedCall, items: Sequence[CaptureItem]) -> CapturedArrays:
         values = call.replayed(0) if call.replayed is not None else []
         layers = [value for value in values if "layers" in value.info.collections]
         return self._keep(items, layers, "eval")
@@ -159,9 +179,9 @@ class JaxAdapter:
             self._watch.steps.finish()
 
     def number(self, value: Any) -> object:
-        if isinstance(value, LateNumber) or not value.is_fully_addressable:
+        if isinstance(value, JaxScalar) or not value.is_fully_addressable:
             return value
-        return LateNumber([(value, 0)])
+        return JaxScalar([Element(value)])
 
     def row(self, values: Sequence[Any]) -> bytes | PendingNumbers:
         return LateRow(values)

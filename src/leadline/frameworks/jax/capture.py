@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
-from leadline.frameworks.jax.calls import ORIGIN, Owner
+from leadline.frameworks.jax.step_calls import ORIGIN, StepOwner
 from leadline.frameworks.jax.steps import TrainingSteps
 from leadline.frameworks.jax.tensors import info_of, ratios_of, tensors_of
 from leadline.frameworks.kit.gradient_norms import wants_norm
 from leadline.frameworks.kit.named_tensor import ON_UPDATE
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.tapped import Blocks, Values, gradient_norms
 from leadline.records.names import OPTIMIZER_VARIABLES
 from leadline.records.plan import CaptureItem
@@ -33,7 +33,7 @@ class JaxSubject:
         note: Takes a line about something that cannot be captured.
     """
 
-    def __init__(self, owner: Owner, steps: TrainingSteps, note: Callable[[str], None]) -> None:
+    def __init__(self, owner: StepOwner, steps: TrainingSteps, note: Callable[[str], None]) -> None:
         self._owner, self._steps, self._note = weakref.ref(owner), steps, note
         self._sites = owner.sites
         tensors = tensors_of(owner.sites, owner.prefix)
@@ -64,7 +64,7 @@ class JaxProgram:
     update_layout: SeriesLayout | None = None
 
     def __init__(
-        self, items: Sequence[CaptureItem], owner: Owner, steps: TrainingSteps, note: Callable[[str], None]
+        self, items: Sequence[CaptureItem], owner: StepOwner, steps: TrainingSteps, note: Callable[[str], None]
     ) -> None:
         self._items, self._owner, self._steps = items, weakref.ref(owner), steps
         self._captured, self._blocks = CapturedArrays(note), Blocks()
@@ -106,7 +106,7 @@ class JaxProgram:
         return np.array([ratios.get(name, np.nan) for name in self._updated], "<f8").tobytes()
 
     def take_elsewhere_ns(self) -> int:
-        return self._steps.take_elsewhere_ns()
+        return self._steps.replayer.take_elsewhere_ns()
 
     def raw_form(self) -> CaptureForm | None:
         return self._captured.raw_form()

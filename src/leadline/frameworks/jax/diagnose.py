@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import jax
 
-from leadline.frameworks.jax.calls import Owner
-from leadline.frameworks.jax.steps import TrainingSteps
+from leadline.frameworks.jax.step_calls import StepOwner
 from leadline.frameworks.jax.tensors import info_of, tensors_of
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
@@ -17,7 +16,7 @@ from leadline.records.names import OPTIMIZER_VARIABLES
 _PARAMETERS: Final = frozenset({"weights", "biases"})
 
 
-def inventory(owners: Sequence[Owner]) -> dict[str, Any]:
+def inventory(owners: Sequence[StepOwner]) -> dict[str, Any]:
     """Describe the functions that train, as plain values.
 
     Returns:
@@ -39,25 +38,14 @@ def inventory(owners: Sequence[Owner]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(steps: TrainingSteps | None, *, has_stepped: bool) -> list[dict[str, str]]:
+def coverage_gaps(uncaptured: Mapping[str, str], *, has_stepped: bool) -> list[dict[str, str]]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
+        uncaptured: Why what the script uses is not captured.
         has_stepped: Whether a step was seen.
     """
-    gaps: dict[str, str] = {}
-    if steps is not None:
-        for name, why in steps.refusals.items():
-            gaps[name] = f"gradients, weights and activations are not captured: {why}"
-        for name in sorted(steps.ahead_of_time):
-            gaps[f"{name}.lower()"] = (
-                "calls of a function that was compiled ahead of time are not captured; call it itself"
-            )
-        if steps.has_traced_alone:
-            gaps["gradients outside of jax.jit"] = (
-                "they are computed in jax.pmap of JAX before 0.9.1, or in a loop such as lax.scan that is not within "
-                "jax.jit; put the step within jax.jit"
-            )
+    gaps = dict(uncaptured)
     if not has_stepped:
         gaps["no training step"] = (
             "a step is a call of a function of jax.jit that computes gradients with jax.grad or jax.value_and_grad, or "
@@ -66,11 +54,11 @@ def coverage_gaps(steps: TrainingSteps | None, *, has_stepped: bool) -> list[dic
     return gap_entries(gaps)
 
 
-def _model(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
+def _model(owner: StepOwner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
     return model_entry(owner.name, [_held(tensor) for tensor in tensors if _PARAMETERS & set(tensor.collections)])
 
 
-def _optimizer(owner: Owner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
+def _optimizer(owner: StepOwner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
     gradients = [_held(tensor) for tensor in tensors if tensor.collections == GRADIENTS]
     states = [tensor for tensor in tensors if OPTIMIZER_VARIABLES in tensor.collections]
     return optimizer_entry(owner.optimizer, gradients, [_kind(tensor.source.tap.name) for tensor in states])

@@ -9,12 +9,13 @@ from typing import Any, Final, NamedTuple
 
 import jax
 
-from leadline.frameworks.jax import versions
+from leadline.frameworks.jax import compatibility
+from leadline.frameworks.jax.loss_calls import TracedLossCall, loss_calls_in
 from leadline.frameworks.jax.tap import Tap, tap_p
 
 _SAME: Final = frozenset(
     {"broadcast_in_dim", "convert_element_type", "copy", "optimization_barrier", "pcast", "pvary", "reshape", "squeeze"}
-    | {"sharding_constraint"}
+    | {"sharding_constraint", tap_p.name}
 )
 _SUMS_OVER_DEVICES: Final = frozenset({"psum", "psum2", "psum_invariant"})
 
@@ -51,6 +52,7 @@ class TracedFacts:
         losses: Positions of losses among the results.
         is_update_apart: Whether it only applies gradients that were computed elsewhere.
         refusal: Why it cannot be replayed; empty: it can.
+        loss_calls: The losses of optax that it calls.
         trains: Whether a call of it is a part of a training step.
         has_optimizer: Whether it calls an optimizer.
         has_layers: Whether it calls layers.
@@ -62,6 +64,7 @@ class TracedFacts:
     losses: tuple[int, ...] = ()
     is_update_apart: bool = False
     refusal: str = ""
+    loss_calls: tuple[TracedLossCall, ...] = ()
     trains: bool = field(init=False)
     has_optimizer: bool = field(init=False)
     has_layers: bool = field(init=False)
@@ -82,7 +85,7 @@ def facts_of(traced: Any) -> TracedFacts:
     kinds = {tap.kind for tap in sites}
     kind = "used_gradient" if "used_gradient" in kinds else "gradient"
     loops = next((site.loops for site in sites.values() if site.tap.kind == kind), ())
-    effects = versions.effects_of(jaxpr)
+    effects = compatibility.effects_of(jaxpr)
     return TracedFacts(
         tuple(sites.values()),
         steps=math.prod(loops),
@@ -90,6 +93,7 @@ def facts_of(traced: Any) -> TracedFacts:
         losses=tuple(at for at, loss in enumerate(_losses(jaxpr, [None] * len(jaxpr.invars))) if loss is not None),
         is_update_apart="used_gradient" in kinds and "gradient" not in kinds,
         refusal=f"it has effects that cannot be repeated ({', '.join(effects)})" if effects else "",
+        loss_calls=loss_calls_in(jaxpr) if "loss_call" in kinds else (),
     )
 
 
@@ -101,7 +105,7 @@ def _sites(jaxpr: Any, loops: tuple[int, ...]) -> Iterator[TapSite]:
         if name == "while":
             continue
         around = (*loops, equation.params["length"]) if name == "scan" else loops
-        for body in versions.bodies_of(equation):
+        for body in compatibility.bodies_of(equation):
             yield from _sites(body, around)
 
 
@@ -141,14 +145,14 @@ def _through(equation: Any, given: list[_Loss | None]) -> Sequence[_Loss | None]
         return [loss and loss._replace(is_summed=True) for loss in given]
     if name == "div":
         return [given[0]._replace(is_summed=False) if given[0] is not None and given[0].is_summed else None]
-    if name in versions.BODIES or name == "shard_map":
-        body = params[versions.BODIES.get(name, "jaxpr")]
-        return _losses(versions.program_of(body)[0], given)
+    if name in compatibility.BODIES or name == "shard_map":
+        body = params[compatibility.BODIES.get(name, "jaxpr")]
+        return _losses(compatibility.program_of(body)[0], given)
     if name == "scan":
-        results = _losses(versions.program_of(params["jaxpr"])[0], given)
+        results = _losses(compatibility.program_of(params["jaxpr"])[0], given)
         return [None] * params["num_carry"] + results[params["num_carry"] :]
     if name == "cond":
-        branches = [_losses(versions.program_of(branch)[0], given[1:]) for branch in params["branches"]]
+        branches = [_losses(compatibility.program_of(branch)[0], given[1:]) for branch in params["branches"]]
         return [next(filter(None, losses), None) for losses in zip(*branches, strict=True)]
     return ()
 

@@ -10,7 +10,7 @@ import jax
 from jax.extend.core import Literal
 from jax.sharding import PartitionSpec
 
-from leadline.frameworks.jax import versions
+from leadline.frameworks.jax import compatibility
 from leadline.frameworks.jax.tap import Tap, tap_p
 
 Found = dict[Tap, Any]
@@ -55,14 +55,14 @@ class Interpreter:
             tap = equation.params["tap"]
             taken = self._take(tap, values)
             return values, {} if taken is None else {tap: taken}
-        if name in versions.PRINTS:
+        if name in compatibility.PRINTS:
             return [], {}
-        if all(map(self._has_nothing, versions.bodies_of(equation))):
-            return versions.bind(equation, values), {}
-        if name in versions.BODIES:
+        if all(map(self._has_nothing, compatibility.bodies_of(equation))):
+            return compatibility.bind(equation, values), {}
+        if name in compatibility.BODIES:
             return self._call(equation, values)
         rule = _RULES.get(name)
-        return rule(self, equation, values) if rule is not None else (versions.bind(equation, values), {})
+        return rule(self, equation, values) if rule is not None else (compatibility.bind(equation, values), {})
 
     def _has_nothing(self, jaxpr: Any) -> bool:
         """Return whether a program holds neither taps nor messages."""
@@ -70,8 +70,8 @@ class Interpreter:
         if known is None:
             is_plain = all(
                 equation.primitive is not tap_p
-                and equation.primitive.name not in versions.PRINTS
-                and all(map(self._has_nothing, versions.bodies_of(equation)))
+                and equation.primitive.name not in compatibility.PRINTS
+                and all(map(self._has_nothing, compatibility.bodies_of(equation)))
                 for equation in jaxpr.eqns
             )
             known = self._is_plain[id(jaxpr)] = (jaxpr, is_plain)  # kept alive, so that its id stays unique
@@ -81,14 +81,14 @@ class Interpreter:
         params = equation.params
         if params.get("differentiated") and params.get("prevent_cse"):
             values = list(jax.lax.optimization_barrier(tuple(values)))  # what is computed again stays so
-        jaxpr, constants = versions.program_of(params[versions.BODIES[equation.primitive.name]])
+        jaxpr, constants = compatibility.program_of(params[compatibility.BODIES[equation.primitive.name]])
         return self.evaluate(jaxpr, constants, values)
 
     def _scan(self, equation: Any, values: list[Any]) -> tuple[list[Any], Found]:
         params = equation.params
         constants, carried = params["num_consts"], params["num_carry"]
         fixed, first, stacked = values[:constants], values[constants:][:carried], values[constants + carried :]
-        jaxpr, consts = versions.program_of(params["jaxpr"])
+        jaxpr, consts = compatibility.program_of(params["jaxpr"])
 
         def body(carry: Any, slices: Any) -> Any:
             results, found = self.evaluate(jaxpr, consts, [*fixed, *carry, *slices])
@@ -100,7 +100,7 @@ class Interpreter:
 
     def _cond(self, equation: Any, values: list[Any]) -> tuple[list[Any], Found]:
         index, *operands = values
-        programs = [versions.program_of(branch) for branch in equation.params["branches"]]
+        programs = [compatibility.program_of(branch) for branch in equation.params["branches"]]
         evaluations = [partial(self._branch, *program) for program in programs]
         forms: Found = {}
         for evaluation in evaluations:
@@ -124,7 +124,7 @@ class Interpreter:
         """Evaluate a loop of unknown length: nothing is taken in it."""
         params = equation.params
         (condition, c_consts), (jaxpr, b_consts) = map(
-            versions.program_of, (params["cond_jaxpr"], params["body_jaxpr"])
+            compatibility.program_of, (params["cond_jaxpr"], params["body_jaxpr"])
         )
         of_condition, of_body = params["cond_nconsts"], params["body_nconsts"]
         for_condition, for_body = values[:of_condition], values[of_condition:][:of_body]
@@ -138,7 +138,7 @@ class Interpreter:
     def _shard_map(self, equation: Any, values: list[Any]) -> tuple[list[Any], Found]:
         """Evaluate a program that is mapped over devices: what its first device takes is taken."""
         params = equation.params
-        jaxpr, constants = versions.program_of(params["jaxpr"])
+        jaxpr, constants = compatibility.program_of(params["jaxpr"])
         axes = tuple(params["mesh"].axis_names)
         forms: list[Tap] = []
 
@@ -148,12 +148,12 @@ class Interpreter:
             return tuple(results), [[each[None] for each in taken] for taken in found.values()]
 
         specs = (tuple(params["out_specs"]), PartitionSpec(axes))
-        results, taken = versions.shard_map(body, params, specs)(*values)
+        results, taken = compatibility.shard_map(body, params, specs)(*values)
         return list(results), {tap: [each[0] for each in arrays] for tap, arrays in zip(forms, taken, strict=True)}
 
 
 def _never_taken(form: Sequence[Any]) -> list[Any]:
-    with versions.enable_x64(True):
+    with compatibility.enable_x64(True):
         return [jax.lax.full(each.shape, 0, each.dtype) for each in form]
 
 

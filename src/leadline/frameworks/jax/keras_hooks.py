@@ -11,8 +11,8 @@ from typing import Any
 import jax
 
 from leadline.frameworks.jax.layers import Layers
-from leadline.frameworks.jax.marks import TrainingTaps
-from leadline.frameworks.jax.scalars import LateMean, LateNumber
+from leadline.frameworks.jax.scalars import BatchMean, Element, JaxScalar
+from leadline.frameworks.jax.training_taps import TrainingTaps
 from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.patches import Patches
 from leadline.training.timeline.step_progress import StepProgress
@@ -28,17 +28,17 @@ class KerasOnJax:
     """Taps what optimizers and layers of Keras are given, while they are traced.
 
     Args:
-        marks: Taps updates.
+        taps: Taps updates.
         layers: Taps layers.
+        progress: Tells whether the current step has begun.
     """
 
-    def __init__(self, marks: TrainingTaps, layers: Layers) -> None:
-        self._marks, self._layers = marks, layers
+    def __init__(self, taps: TrainingTaps, layers: Layers, progress: StepProgress) -> None:
+        self._taps, self._layers = taps, layers
         self._patches, self._local = Patches(), _Local()
-        self._mean: tuple[Any, int] | None = None
+        self._mean: tuple[Element, int] | None = None
         """The mean loss of the batches of this epoch so far, and the number of their samples."""
-        self.progress: StepProgress | None = None
-        """Tells whether the current step has begun."""
+        self._progress = progress
         self.fitted: list[Any] = []
         """The models whose ``fit`` is running."""
         self.modules: dict[str, Callable[[ModuleType], None]] = {
@@ -52,23 +52,22 @@ class KerasOnJax:
         """Restore the methods."""
         self._patches.restore()
 
-    def losses_of(self, result: Any, args: Sequence[Any]) -> list[LateNumber]:
+    def losses_of(self, result: Any, args: Sequence[Any]) -> list[JaxScalar]:
         """Return the loss of a batch, from what the training function of Keras returns: a mean over the epoch."""
         if not self.fitted or not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], dict)):
             return []
         mean, leaves = result[0].get("loss"), jax.tree_util.tree_leaves(args[1:])
         if mean is None or not leaves:
             return []
-        before, count = self._mean or (None, 0), len(leaves[0])
-        total = before[1] + count
-        self._mean = (mean, total)
-        return [LateMean((mean, total), before)]
+        mean_before, count_before = self._mean or (None, 0)
+        self._mean = Element(mean), count_before + len(leaves[0])
+        return [JaxScalar([BatchMean(*self._mean, mean_before, count_before)])]
 
     def _follow_optimizer(self, module: ModuleType) -> None:
         self._patches.replace(module.BaseOptimizer, "apply", self._make_apply)
 
     def _make_apply(self, original: Original) -> Original:
-        local, marks = self._local, self._marks
+        local, taps = self._local, self._taps
 
         def apply(optimizer: Any, grads: Any, trainable_variables: Any = None) -> Any:
             if local.is_applying:
@@ -78,11 +77,11 @@ class KerasOnJax:
             grads = list(grads)
             local.is_applying = True
             try:
-                pairs = marks.begin_keras_update(optimizer, grads, trainable_variables)
+                pairs = taps.begin_keras_update(optimizer, grads, trainable_variables)
                 result = original(optimizer, grads, trainable_variables)
             finally:
                 local.is_applying = False
-            marks.end_keras_update(pairs)
+            taps.end_keras_update(pairs)
             return result
 
         return apply
@@ -137,8 +136,7 @@ class KerasOnJax:
             return on_epoch_begin
 
         self._patches.replace(module.CallbackList, "on_epoch_begin", make)
-        if self.progress is not None:
-            follow_announced_steps(self._patches, module.CallbackList, self.progress)
+        follow_announced_steps(self._patches, module.CallbackList, self._progress)
 
 
 def _make_jit(original: Original) -> Original:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from leadline.frameworks.jax import versions
+from leadline.frameworks.jax import compatibility
 
 
 def summarize(array: Any, primaries: Sequence[str]) -> Any:
@@ -20,7 +20,7 @@ def summarize(array: Any, primaries: Sequence[str]) -> Any:
     Not a number:
         ``min`` and ``max`` are those of the finite elements, if there are any; the rest as in IEEE 754.
     """
-    with versions.enable_x64(True):
+    with compatibility.enable_x64(True):
         wide = lax.convert_element_type(lax.abs(array) if array.dtype.kind == "c" else array, wide_type())
         names = dict.fromkeys(term for primary in primaries for term in _TERMS_OF[primary])
         terms = [_TERMS[name] for name in names]
@@ -36,7 +36,7 @@ def change_ratio(weight: Any, after: Any, update: Any = None) -> Any:
     Args:
         update: What was added; the number of its elements, and of those that are 0, are returned as well.
     """
-    with versions.enable_x64(True):
+    with compatibility.enable_x64(True):
         before, now = (lax.convert_element_type(each, wide_type()) for each in (weight, after))
         squares = _TERMS["squares"]
         totals = _reduce([squares.of(lax.sub(now, before)), squares.of(before)], [squares, squares])
@@ -48,13 +48,13 @@ def change_ratio(weight: Any, after: Any, update: Any = None) -> Any:
 
 def always() -> Any:
     """Return the mark of values that were computed, as ``(1,)``."""
-    with versions.enable_x64(True):
+    with compatibility.enable_x64(True):
         return _row([_number(1)])
 
 
 def joined(rows: Sequence[Any]) -> Any:
     """Return all numbers of some rows one after the other."""
-    with versions.enable_x64(True):
+    with compatibility.enable_x64(True):
         return lax.concatenate([lax.reshape(row, (row.size,)) for row in rows], 0)
 
 

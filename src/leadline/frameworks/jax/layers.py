@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any, Final
 
 import jax
 
-from leadline.frameworks.jax import versions
-from leadline.frameworks.jax.jitted import Watch
+from leadline.frameworks.jax import compatibility
 from leadline.frameworks.jax.tap import Tap, is_numeric, is_traced, tap_p
+from leadline.frameworks.jax.watch import ProcessWatch
 from leadline.frameworks.patches import Patches
 
 Original = Callable[..., Any]
 _MAX_DEPTH: Final = 12
 _ACTIVATIONS: Final = ("relu", "relu6", "elu", "gelu", "leaky_relu", "selu", "sigmoid", "silu", "softmax", "softplus")
+_FUNCTIONS: Final = (*_ACTIVATIONS, "celu", "hard_tanh", "log_sigmoid", "log_softmax")
+"""What may come right before a loss; only the outputs of ``_ACTIVATIONS`` are captured."""
 
 
 class _Local(threading.local):
@@ -48,7 +50,7 @@ class Layers:
         watch: Has the steps of the training.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: ProcessWatch) -> None:
         self._watch = watch
         self._local = _LOCAL
         self._patches = Patches()
@@ -57,7 +59,7 @@ class Layers:
 
     def install(self) -> None:
         """Tap the activations in ``jax.nn``."""
-        for name in _ACTIVATIONS:
+        for name in _FUNCTIONS:
             self._patches.replace(jax.nn, name, self._make_activation, is_optional=True)
 
     def uninstall(self) -> None:
@@ -160,10 +162,16 @@ class Layers:
 
     def _make_activation(self, original: Original) -> Original:
         name, local = original.__name__, self._local
+        is_captured = name in _ACTIVATIONS
 
         def activation(*args: Any, **kwargs: Any) -> Any:
             result = original(*args, **kwargs)
-            if self._watch.steps is None or not local.running:
+            if self._watch.steps is None:
+                return result
+            if is_traced(result):
+                tapped = self._guarded(_tap_function, name, result, args, kwargs)
+                result = result if tapped is None else tapped[0]
+            if not (is_captured and local.running):
                 return result
             tapped = self._guarded(self._tap_activation, name, result)
             return result if tapped is None else tapped[0]
@@ -185,7 +193,7 @@ class Layers:
 
     def _tap(self, tree: Any, name: str, collections: tuple[str, ...]) -> tuple[Any] | None:
         """Return a tree with its arrays tapped; None if none needs to be."""
-        steps, is_eager = self._watch.steps, versions.is_trace_clean()
+        steps, is_eager = self._watch.steps, compatibility.is_trace_clean()
         if steps is None or (is_eager and not steps.wants_eager_layers()):
             return None
         leaves, form = jax.tree_util.tree_flatten(tree)
@@ -200,6 +208,18 @@ class Layers:
             elif is_eager:
                 steps.begin_eager().add(tap, [leaf])
         return (form.unflatten(leaves),)
+
+
+def _tap_function(name: str, result: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any] | None:
+    """Return the output of a function of ``jax.nn``, tapped together with its input; None: it has another form."""
+    given = args[0] if args else kwargs.get("x")
+    if not is_numeric(given):
+        return None
+    axis = kwargs.get("axis", args[1] if len(args) > 1 else -1) if name in ("softmax", "log_softmax") else None
+    if isinstance(axis, int) and axis >= 0:
+        axis -= result.ndim
+    tap = Tap("activation", 0, name, axis=axis if isinstance(axis, int) else None)
+    return (tap_p.bind(result, given, tap=tap)[0],)
 
 
 def _collections(kind: str, side: str, is_outermost: bool) -> tuple[str, ...]:

@@ -10,32 +10,42 @@ from typing import Any
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.jax.keras_hooks import KerasOnJax
 from leadline.frameworks.jax.layers import Layers
-from leadline.frameworks.jax.marks import TrainingTaps
+from leadline.frameworks.jax.loss_taps import LossTaps
+from leadline.frameworks.jax.training_taps import TrainingTaps
 from leadline.frameworks.patches import Patches
 from leadline.training.guard import Guard
+from leadline.training.timeline.step_progress import StepProgress
 
 
 class Libraries:
     """Optax, Flax and Equinox, each followed as soon as the script imports it.
 
     Args:
-        marks: Taps updates.
+        taps: Taps updates.
         layers: Taps layers.
+        losses: Taps losses.
+        progress: Tells whether the current step has begun.
     """
 
-    def __init__(self, marks: TrainingTaps, layers: Layers, guard: Guard) -> None:
-        self._marks, self._layers, self._guard = marks, layers, guard
+    def __init__(
+        self, taps: TrainingTaps, layers: Layers, losses: LossTaps, guard: Guard, progress: StepProgress
+    ) -> None:
+        self._taps = taps
+        self._layers = layers
+        self._losses = losses
+        self._guard = guard
         self._patches = Patches()
         self._imports: ImportWatch | None = None
         self._update: tuple[Any, Any, Any] | None = None
         """The class of optax, its attribute, and ours in its place."""
         self._modules: dict[str, Callable[[ModuleType], None]] = {
+            "optax": losses.follow_optax,
             "optax._src.base": self._follow_optax,
             "flax.linen.module": self._layers.follow_linen,
             "flax.nnx.module": self._layers.follow_classes,
             "equinox._module._module": self._layers.follow_classes,
         }
-        self.keras = KerasOnJax(marks, layers)
+        self.keras = KerasOnJax(taps, layers, progress)
 
     def install(self) -> None:
         """Wait for the libraries."""
@@ -48,6 +58,7 @@ class Libraries:
         if self._imports is not None:
             self._imports.uninstall()
         self._layers.uninstall()
+        self._losses.uninstall()
         self.keras.uninstall()
         if self._update is not None:
             owner, before, ours = self._update
@@ -64,5 +75,5 @@ class Libraries:
     def _follow_optax(self, module: ModuleType) -> None:
         owner = module.GradientTransformation
         before = vars(owner)["update"]
-        owner.update = self._marks.make_update(before)
+        owner.update = self._taps.make_update(before)
         self._update = owner, before, owner.update

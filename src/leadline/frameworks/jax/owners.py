@@ -5,8 +5,8 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-from leadline.frameworks.jax.calls import Owner
-from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.jax.jit_wrapper import JitWrapper
+from leadline.frameworks.jax.step_calls import StepOwner
 from leadline.frameworks.traces import OfSameCode
 
 
@@ -14,21 +14,21 @@ class Owners:
     """The owner of each function that trains."""
 
     def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, Owner] = weakref.WeakKeyDictionary()
-        self._replaced: OfSameCode[Owner] = OfSameCode()
+        self._known: weakref.WeakKeyDictionary[Any, StepOwner] = weakref.WeakKeyDictionary()
+        self._replaced: OfSameCode[StepOwner] = OfSameCode()
 
-    def of(self, function: Any, otherwise: Any, name: str) -> Owner:
-        """Return the owner that stands for a function; where that is no key, for something else in its place."""
+    def of(self, function: Any, otherwise: Any, name: str) -> StepOwner:
+        """Return the owner of a function, or of a stand-in if the function is not hashable."""
         try:
             return self._known[function]
         except TypeError:
             return self.of(otherwise, None, name)
         except KeyError:
             prefix = f"{name}/" if any(not owner.prefix for owner in self._known.values()) else ""
-            owner = self._known[function] = Owner(name, prefix)
+            owner = self._known[function] = StepOwner(name, prefix)
             return owner
 
-    def of_compiled(self, function: Jitted) -> Owner:
+    def of_compiled(self, function: JitWrapper) -> StepOwner:
         """Return the owner of a compiled function: that of the function which it has replaced, if there is one."""
         owner = self._known.get(function)
         if owner is None:

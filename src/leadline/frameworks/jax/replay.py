@@ -16,6 +16,8 @@ from jax.sharding import NamedSharding, PartitionSpec
 from leadline.frameworks.jax import kernels
 from leadline.frameworks.jax.facts import LossPlace, TapSite, TracedFacts
 from leadline.frameworks.jax.interpreter import Interpreter
+from leadline.frameworks.jax.loss_calls import TracedLossCall
+from leadline.frameworks.jax.loss_numbers import LOSS_FACTS, NUMBERS, numbers_of
 from leadline.frameworks.jax.tap import Tap
 from leadline.frameworks.jax.tensors import Wanted, ratios_of, settings_of, tensors_of, wanted_of
 from leadline.frameworks.tapped import Array, Values
@@ -38,7 +40,14 @@ class Recipe(NamedTuple):
     wanted: tuple[tuple[Tap, Wanted], ...]
 
     @staticmethod
-    def of(sites: Sequence[TapSite], prefix: str, items: Sequence[CaptureItem], *, has_losses: bool = True) -> Recipe:
+    def of(
+        sites: Sequence[TapSite],
+        prefix: str,
+        items: Sequence[CaptureItem],
+        *,
+        loss_calls: Sequence[TracedLossCall] = (),
+        has_losses: bool = True,
+    ) -> Recipe:
         """Return what some items select, with losses, hyperparameters and the changes of weights."""
         chosen: dict[Tap, Wanted] = {}
         for tensor in tensors_of(sites, prefix):
@@ -53,7 +62,13 @@ class Recipe(NamedTuple):
         if has_losses:
             for at, site in enumerate(site for site in sites if site.tap.kind == "loss"):
                 chosen[site.tap] = Wanted(TensorInfo(f"{at}", ("losses",), (), "float64"), _VALUE, False)
+        for call in loss_calls if LOSS_FACTS in items else ():
+            chosen[call.tap] = Wanted(TensorInfo(call.name, ("checks",), (), "float64"), NUMBERS, False, call)
         return Recipe(tuple(chosen.items()))
+
+    def without_loss_calls(self) -> Recipe:
+        """Return all of it but the facts about loss calls, which cost next to nothing."""
+        return Recipe(tuple((tap, wanted) for tap, wanted in self.wanted if wanted.loss_call is None))
 
     def covers(self, other: Recipe) -> bool:
         """Return whether this recipe has all that another one has, and copies no more than that one."""
@@ -70,7 +85,9 @@ def _covers(wanted: Wanted, other: Wanted) -> bool:
 
 def take(tap: Tap, wanted: Wanted, values: Sequence[Any]) -> list[Any]:
     """Return the row of numbers of a tensor, which begins with a mark that it was computed, and a copy if wanted."""
-    if wanted.primaries == RATIO:
+    if wanted.loss_call is not None:
+        numbers = numbers_of(wanted.loss_call, *values)
+    elif wanted.primaries == RATIO:
         after = values[1] if tap.kind == "change" else lax.convert_element_type(values[0] + values[1], values[0].dtype)
         numbers = kernels.change_ratio(values[0], after, values[1] if tap.kind == "update" else None)
     elif wanted.info.collections == ("losses",):
@@ -189,6 +206,9 @@ class Programs:
         """Return the program for a recipe, or one that computes more, if there is one."""
         if recipe not in self._known:
             wider = next((program for known, program in self._known.items() if known.covers(recipe)), None)
+            alike = next((known for known in self._known if known.without_loss_calls() == recipe), None)
+            if alike is not None:
+                return self._known[alike]
             self._uses[recipe] += 1
             if wider is not None and self._uses[recipe] <= _WORTH_COMPILING:
                 return wider

@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 import jax
 
-from leadline.frameworks.adapter import StepCallbacks
+from leadline.frameworks.adapter import Forward, StepCallbacks
 from leadline.frameworks.frozen_parameters import FrozenParameters
-from leadline.frameworks.jax.calls import EagerCall, JittedCall, Owner
-from leadline.frameworks.jax.facts import LossPlace, TapSite, losses_in
-from leadline.frameworks.jax.jitted import Jitted
+from leadline.frameworks.jax.check.check_hooks import JaxChecks
+from leadline.frameworks.jax.facts import LossPlace, losses_in
+from leadline.frameworks.jax.jit_wrapper import JitWrapper
+from leadline.frameworks.jax.loss_numbers import LOSS_FACTS
+from leadline.frameworks.jax.loss_only_steps import LossOnlySteps
 from leadline.frameworks.jax.owners import Owners
-from leadline.frameworks.jax.quiet_steps import QuietSteps
-from leadline.frameworks.jax.replay import RATIO, CaptureProgram, Programs, Recipe, Timer, evaluate_eager
-from leadline.frameworks.jax.scalars import LateNumber
+from leadline.frameworks.jax.replay import RATIO, Programs
+from leadline.frameworks.jax.replayer import Replayer
+from leadline.frameworks.jax.scalars import Element, JaxScalar
+from leadline.frameworks.jax.step_calls import EagerCall, JittedCall, StepOwner
 from leadline.frameworks.jax.step_count import counted_steps
 from leadline.frameworks.jax.tensors import LOSS
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
+from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.process_memory import process_memory
-from leadline.frameworks.tapped import Values, record_compilation
+from leadline.frameworks.tapped import Values
 from leadline.records.phases import COMPUTE
 from leadline.records.plan import CaptureItem
 from leadline.training.guard import Guard
 
 Call = JittedCall | EagerCall
+_AHEAD_OF_TIME: Final = "calls of a function that was compiled ahead of time are not captured; call it itself"
+_TRACED_ALONE: Final = (
+    "they are computed in jax.pmap of JAX before 0.9.1, or in a loop such as lax.scan that is not within jax.jit; put "
+    "the step within jax.jit"
+)
 
 
 class TrainingSteps:
@@ -37,27 +46,39 @@ class TrainingSteps:
     ``lax.scan`` repeats the step ``n`` times is ``n`` steps. Without an optimizer a step ends when the next begins.
 
     Args:
-        jit: ``jax.jit``, not replaced.
-        note: Takes a line about something that cannot be captured.
+        replayer: Captures from the calls.
+        uncaptured: Describes what is not seen.
+        captured_layers: Returns what was captured of layers in an eval step, given its call and the items.
+        other_losses: Returns losses that a result holds in another form, given the result and the arguments.
     """
 
     def __init__(
-        self, jit: Callable[..., Any], callbacks: StepCallbacks, guard: Guard, note: Callable[[str], None]
+        self,
+        callbacks: StepCallbacks,
+        guard: Guard,
+        replayer: Replayer,
+        uncaptured: Uncaptured,
+        *,
+        captured_layers: Callable[[JittedCall, Sequence[CaptureItem]], Forward],
+        other_losses: Callable[[Any, Sequence[Any]], Sequence[Any]],
     ) -> None:
-        self._jit, self._callbacks, self._guard, self._note = jit, callbacks, guard, note
+        self._callbacks = callbacks
+        self._guard = guard
+        self.replayer = replayer
+        self._uncaptured = uncaptured
+        self._captured_layers = captured_layers
+        self._other_losses = other_losses
         self._losses_read = callbacks.facts.of("losses are", is_vital=True)
         self.layers_read = callbacks.facts.of("layers are")
-        self._clock, self._quiet = callbacks.cost.clock, QuietSteps(callbacks, guard, self._losses_of)
+        self.loss_facts_read = callbacks.facts.of("facts about loss calls are")
+        self._clock = callbacks.cost.clock
+        self._loss_only = LossOnlySteps(callbacks, guard, self._losses_of)
         self.forward_items: tuple[CaptureItem, ...] = ()
+        self.checks: JaxChecks | None = None
         self.is_evaluation = False
         """Whether the script has set the mode to evaluation."""
-        self.ahead_of_time: set[str] = set()
-        """Functions that were lowered ahead of their calls."""
-        self.refusals: dict[str, str] = {}
-        """Why functions cannot be replayed, by their names."""
-        self.has_traced_alone = False
-        """Whether gradients were computed in a program that is no call of a compiled function."""
-        self._owners, self._frozen = Owners(), FrozenParameters()
+        self._owners = Owners()
+        self._frozen = FrozenParameters()
         self._call: Call | None = None
         self._pending: Call | None = None
         """A call whose step may be ended by an update that follows it."""
@@ -67,14 +88,6 @@ class TrainingSteps:
         """The step outside of compiled functions."""
         self._layers: list[Values] = []
         """What was captured of layers in the current step."""
-        self._eager_programs: dict[Recipe, CaptureProgram] = {}
-        self._elsewhere_ns = 0
-        self.seeks_origin = True
-        """Whether no loss and no gradient of a replayed step was NaN or infinite so far."""
-        self.captured_layers: Callable[..., Any]
-        """Returns what was captured of layers in an eval step, as a ``Forward``; set by the adapter."""
-        self.other_losses: Callable[..., Sequence[Any]]
-        """Returns losses that a result holds in another form; set by the adapter."""
 
     # --- calls of compiled functions ----------------------------------------------------------------------
 
@@ -82,11 +95,11 @@ class TrainingSteps:
         """Call a function within the program of another one."""
         return jitted(*args, **kwargs)
 
-    def call(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a function of the script, and capture it if it trains."""
         begun_ns = self._clock()
-        if self._quiet.accepts(function, args, kwargs):
-            return self._quiet.make(self._compiled, function, args, kwargs, begun_ns)
+        if self._loss_only.accepts(function, args, kwargs):
+            return self._loss_only.make(self._compiled, function, args, kwargs, begun_ns)
         programs = self._guard.run(self._learn, function, args, kwargs)
         facts = programs.facts if programs is not None else None
         if programs is None or facts is None or not (facts.trains or (facts.has_layers and self.is_evaluation)):
@@ -95,9 +108,9 @@ class TrainingSteps:
             finally:
                 function.note_size(passes=True)
         if not facts.trains:
-            return self._evaluate(JittedCall(function, args, kwargs, programs, Owner("", "")))
+            return self._evaluate(self._jitted_call(function, args, kwargs, programs, StepOwner("", "")))
         owner = self._owners.of_compiled(function)
-        call = JittedCall(function, args, kwargs, programs, owner)
+        call = self._jitted_call(function, args, kwargs, programs, owner)
         self._guard.run(self._begin, call)
         try:
             result = self._compiled(function, args, kwargs)
@@ -106,14 +119,19 @@ class TrainingSteps:
         self._guard.run(self._end, call, result)
         return result
 
-    def _compiled(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _jitted_call(
+        self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any], programs: Programs, owner: StepOwner
+    ) -> JittedCall:
+        return JittedCall(function, args, kwargs, programs=programs, owner=owner, replayer=self.replayer)
+
+    def _compiled(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         before, self.is_within_call = self.is_within_call, True
         try:
             return function.compiled(*args, **kwargs)
         finally:
             self.is_within_call = before
 
-    def _learn(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Programs | None:
+    def _learn(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Programs | None:
         before, self.is_within_call = self.is_within_call, True
         try:
             programs = function.programs_of(args, kwargs)
@@ -123,13 +141,8 @@ class TrainingSteps:
             self.is_within_call = before
         facts = programs.facts
         if facts.trains and facts.refusal and not programs.refusal:
-            self.refuse(function.__name__, programs, facts.refusal)
+            self.replayer.refuse(function.__name__, programs, facts.refusal)
         return programs
-
-    def refuse(self, name: str, programs: Programs, why: str) -> None:
-        """Note that a function cannot be replayed."""
-        programs.refusal = self.refusals[name] = why
-        self._note(f"gradients, weights and activations of {name} are not captured: {why}")
 
     def _begin(self, call: JittedCall) -> None:
         facts = call.facts
@@ -143,11 +156,16 @@ class TrainingSteps:
             if self._are_updates_apart and not facts.has_optimizer:
                 call.is_part = True
                 self._capture_forward(call)
+                self._record_loss_facts(call)
             else:
                 self._begin_steps(call)
+        if self.checks is not None:
+            self.is_within_call = True  # what the check computes is no step
+            self.checks.begin(call, self._callbacks.timeline)
+            self.is_within_call = False
         call.begun_ns = self._callbacks.timeline.clock()
 
-    def _begin_update(self, call: Call, owner: Owner) -> None:
+    def _begin_update(self, call: Call, owner: StepOwner) -> None:
         """Begin a call that applies gradients which others have computed."""
         self._are_updates_apart = True
         pending, self._pending = self._pending, None
@@ -169,7 +187,7 @@ class TrainingSteps:
             begun = callbacks.cost.begin()
             items = callbacks.items_within(owner, call.steps)
             if items:
-                call.values(self, items)
+                call.values((*items, *self._fact_items()))
             callbacks.cost.end(begun)
         self._begin_step(call)
 
@@ -177,7 +195,7 @@ class TrainingSteps:
         self._callbacks.timeline.facts.setdefault("device", jax.default_backend())  # running by now, not before
         self._callbacks.before_update(call.owner.current)
         self._capture_forward(call)
-        self._record_checks()
+        self._record_checks(call)
 
     def steps_before(self) -> int | None:
         """Return the number of steps before the call that begins; None: nothing in its arguments tells it."""
@@ -187,7 +205,7 @@ class TrainingSteps:
     def _capture_forward(self, call: Call) -> None:
         if self.forward_items:
             begun = self._callbacks.cost.begin()
-            values = self.layers_read.call(call.values, self, self.forward_items) or ()
+            values = self.layers_read.call(call.values, self.forward_items) or ()
             self._layers = [value for value in values if "layers" in value.info.collections]
             self._callbacks.cost.end(begun)
 
@@ -196,11 +214,17 @@ class TrainingSteps:
         taken, self._layers = self._layers, []
         return taken
 
-    def _record_checks(self) -> None:
-        """Record the memory of the process, and that nothing is known of loss calls."""
+    def _record_loss_facts(self, call: Call) -> None:
         callbacks = self._callbacks
         if callbacks.loss_facts_step() is not None:
-            callbacks.record_checks(NO_FACTS)
+            begun = callbacks.cost.begin()
+            callbacks.record_checks(self.loss_facts_read.call(call.loss_facts) or NO_FACTS)
+            callbacks.cost.end(begun)
+
+    def _record_checks(self, call: Call) -> None:
+        """Record facts about loss calls, and the memory of the process."""
+        callbacks = self._callbacks
+        self._record_loss_facts(call)
         if callbacks.wants_checks():
             callbacks.record_checks({**process_memory(), **FRESH_GRADIENTS})
 
@@ -213,7 +237,7 @@ class TrainingSteps:
         call.owner.current.chain.end_step(result)
         for step in range(call.steps):
             if step:
-                call.at = step
+                call.index = step
                 self._call = call
                 self._begin_step(call)
             self._record_losses(call, self._losses_read.call(self._losses_at_step, call, step, result) or ())
@@ -222,7 +246,7 @@ class TrainingSteps:
         if call.facts.has_optimizer or self._are_updates_apart:
             self._end_step(call.owner.current)
             if not self._are_updates_apart:
-                self._quiet.follow(call)
+                self._loss_only.follow(call)
         else:
             self._pending = call
 
@@ -234,14 +258,14 @@ class TrainingSteps:
         return self._found_losses(call.losses, step, result, call.args) or call.replayed_losses()
 
     def _found_losses(self, places: Sequence[LossPlace], step: int, result: Any, args: Sequence[Any]) -> Sequence[Any]:
-        return _losses_at(places, step, result) or self.other_losses(result, args)
+        return _losses_at(places, step, result) or self._other_losses(result, args)
 
     def _record_losses(self, call: Call, losses: Sequence[Any]) -> None:
         if self._callbacks.wants_loss():
             for at, loss in enumerate(losses):
                 self._callbacks.record_loss((call.owner, at), loss, LOSS)
 
-    def _end_step(self, owner: Owner) -> None:
+    def _end_step(self, owner: StepOwner) -> None:
         try:
             self._callbacks.after_update(owner, is_skipped=False)
         finally:
@@ -257,31 +281,20 @@ class TrainingSteps:
 
     def values(self, items: Sequence[CaptureItem]) -> list[Values]:
         """Return what ``items`` select in the current step."""
-        return self._call.values(self, (*items, *self.forward_items)) if self._call is not None else []
+        if self._call is None:
+            return []
+        return self._call.values((*items, *self.forward_items, *self._fact_items()))
 
-    def compiled_by_us(self) -> Callable[..., Any]:
-        """Return ``jax.jit``, not replaced."""
-        return self._jit
-
-    def account(self, timer: Timer, *, is_new: bool) -> None:
-        """Account for a replay: the first one of a program is that of its compilation."""
-        took, took_cpu = timer.took()
-        if is_new:
-            record_compilation(self._callbacks, took, took_cpu)
-        else:
-            self._elsewhere_ns += took - took_cpu
-
-    def take_elsewhere_ns(self) -> int:
-        """Return the time that replays have taken in other threads since the last call."""
-        taken, self._elsewhere_ns = self._elsewhere_ns, 0
-        return taken
+    def _fact_items(self) -> Sequence[CaptureItem]:
+        """Return what selects facts about loss calls, if they are captured at this step: one replay has all."""
+        return (LOSS_FACTS,) if self._callbacks.loss_facts_step() is not None else ()
 
     # --- outside of compiled functions --------------------------------------------------------------------
 
     def begin_eager(self) -> EagerCall:
         """Return the step outside of compiled functions, beginning it if there is none."""
         if self.eager is None:
-            self.eager = EagerCall()
+            self.eager = EagerCall(self.replayer)
         return self.eager
 
     def wants_eager_layers(self) -> bool:
@@ -290,6 +303,8 @@ class TrainingSteps:
 
     def begin_eager_gradients(self) -> None:
         """Begin to compute gradients outside of compiled functions."""
+        if self.checks is not None:
+            self.checks.begin_eager()
         if not self._are_updates_apart:
             self.finish()
             self.eager = None  # of calls before the training, such as those that initialize a model
@@ -298,7 +313,7 @@ class TrainingSteps:
         """Handle gradients that were computed outside of compiled functions."""
         call = self.begin_eager()
         call.owner = self._owners.of(getattr(function, "__code__", function), call, name_of(function))
-        losses = [LateNumber([(loss, 0)])] if loss is not None else []
+        losses = [JaxScalar([Element(loss)])] if loss is not None else []
         if not self._are_updates_apart:
             self._call = call
             self._begin_steps(call)
@@ -321,21 +336,15 @@ class TrainingSteps:
         """Return the layers of the current step, if it is the first one with a loss or gradient that is not finite."""
         if self._call is None or not self._call.shows_origin or self.forward_items:
             return []
-        return [value for value in self._call.values(self, ()) if "layers" in value.info.collections]
+        return [value for value in self._call.values(()) if "layers" in value.info.collections]
 
     def ratios(self, items: Sequence[CaptureItem]) -> dict[str, float]:
         """Return the ratios of the updates of the current step by the names of the weights."""
-        values = self._call.updates(self, items) if self._call is not None else []
+        values = self._call.updates(items) if self._call is not None else []
         found = {value.info.name: value.numbers[0] for value in values if value.primaries == RATIO}
         frozen = {name for name, numbers in found.items() if len(numbers) > 1 and numbers[1] == numbers[2]}
         self._callbacks.record_checks(self._frozen.checks(frozen, found.keys() - frozen))
         return {name: float(numbers[0]) for name, numbers in found.items()}
-
-    def eager_program(self, recipe: Recipe, sites: Sequence[TapSite]) -> CaptureProgram:
-        """Return the program that computes a recipe from arrays at hand."""
-        if recipe not in self._eager_programs:
-            self._eager_programs[recipe] = CaptureProgram(self._jit, evaluate_eager, sites, 0, recipe)
-        return self._eager_programs[recipe]
 
     # --- evaluation ---------------------------------------------------------------------------------------
 
@@ -353,18 +362,18 @@ class TrainingSteps:
         self.finish()
         call.items = self._callbacks.evaluation.begin_step()
         if call.items:
-            call.values(self, call.items)
+            call.values(call.items)
 
     def _end_evaluation(self, call: JittedCall, result: Any) -> None:
         for name, loss in losses_in(result):
-            self._callbacks.evaluation.record_loss(name, LateNumber([(loss, 0)]))
-        self._callbacks.evaluation.end_step(self.captured_layers(call, call.items))
+            self._callbacks.evaluation.record_loss(name, JaxScalar([Element(loss)]))
+        self._callbacks.evaluation.end_step(self._captured_layers(call, call.items))
 
     # --- what is not captured -----------------------------------------------------------------------------
 
-    def lower_ahead_of_time(self, function: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def lower_ahead_of_time(self, function: JitWrapper, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Lower a function ahead of its calls, and note that they will not be seen."""
-        self.ahead_of_time.add(function.__name__)
+        self._uncaptured.gaps[f"{function.__name__}.lower()"] = _AHEAD_OF_TIME
         before, self.is_within_call = self.is_within_call, True
         try:
             return function.compiled.lower(*args, **kwargs)
@@ -374,12 +383,12 @@ class TrainingSteps:
     def notice_traced(self) -> None:
         """Note that gradients are computed in a program that is being traced."""
         if not self.is_within_call:
-            self.has_traced_alone = True
+            self._uncaptured.gaps["gradients outside of jax.jit"] = _TRACED_ALONE
 
 
-def _losses_at(places: Sequence[LossPlace], step: int, result: Any) -> list[LateNumber]:
+def _losses_at(places: Sequence[LossPlace], step: int, result: Any) -> list[JaxScalar]:
     """Return the losses of a step of a call."""
-    return [LateNumber([(place.find(result), step)]) for place in places]
+    return [JaxScalar([Element(place.find(result), step)]) for place in places]
 
 
 def name_of(function: Any) -> str:

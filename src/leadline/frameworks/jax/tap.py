@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 import jax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from leadline.frameworks.jax.versions import Tracer
+from leadline.frameworks.jax.compatibility import Tracer
+from leadline.records.loss_facts import LossKind
 
-Kind = Literal["loss", "gradient", "parameter", "used_gradient", "weight", "state", "update", "change", "layer"]
+TrainingKind = Literal["loss", "gradient", "parameter", "used_gradient", "weight", "state", "update", "change", "layer"]
+Kind = TrainingKind | Literal["activation", "loss_call", "loss_result"]
 UNNAMED: Final = "parameters"
 """The name of a tree that is a single array."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class GivenToLoss:
+    """What the call of a loss of optax shows.
+
+    Attributes:
+        kind: What it computes.
+        axis: The axis of the classes, counted from the last one: -1; None: there is no single one.
+        has_numbers: Whether its labels are numbers, and all of them count.
+        is_outer: Whether predictions and labels of N samples are expanded to N x N.
+        repeats: The number of predictions of its sample with which each label is compared.
+        is_swapped: Whether its labels depend on what is trained, and its predictions do not; None: not known.
+    """
+
+    kind: LossKind
+    axis: int | None
+    has_numbers: bool
+    is_outer: bool
+    repeats: int
+    is_swapped: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -24,16 +47,22 @@ class Tap:
     Attributes:
         kind: ``loss``, ``gradient`` and ``parameter``: of ``jax.value_and_grad``; ``used_gradient``, ``weight``,
             ``state`` and ``update``: of an optimizer, where an ``update`` has two values, the weight and what is added
-            to it; ``change``: a weight before and after an update; ``layer``: an input or output of a layer.
+            to it; ``change``: a weight before and after an update; ``layer``: an input or output of a layer;
+            ``activation``: the output and the input of a function of ``jax.nn``; ``loss_call``: the predictions and
+            the labels that a loss is given; ``loss_result``: what it returns.
         group: Tells one call that is tapped from another.
         name: The path in the tree of values, or the name of the layer.
         collections: The collections of a layer.
+        axis: That of a softmax, counted from the last one.
+        given: What is known of a loss call.
     """
 
     kind: Kind
     group: int
     name: str
     collections: tuple[str, ...] = ()
+    axis: int | None = None
+    given: GivenToLoss | None = None
 
 
 tap_p: Final = Primitive("leadline_tap")
@@ -43,6 +72,9 @@ tap_p.def_abstract_eval(lambda *avals, tap: list(avals))
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, tap: Tap) -> tuple[Sequence[Any], Sequence[Any]]:
+    if tap.given is not None:
+        predictions, labels = (type(tangent) is not ad.Zero for tangent in tangents)
+        tap = replace(tap, given=replace(tap.given, is_swapped=labels and not predictions))
     return tap_p.bind(*primals, tap=tap), list(tangents)
 
 

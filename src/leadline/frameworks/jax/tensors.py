@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from leadline.frameworks.jax.facts import TapSite
+from leadline.frameworks.jax.loss_calls import TracedLossCall
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, parameter_collections
 from leadline.frameworks.tapped import primaries_of, request_with_norm
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
@@ -25,6 +26,8 @@ class Wanted(NamedTuple):
     info: TensorInfo
     primaries: tuple[str, ...]
     has_copy: bool
+    loss_call: TracedLossCall | None = None
+    """The call whose facts are captured in place of statistics."""
 
 
 def tensors_of(sites: Sequence[TapSite], prefix: str) -> list[NamedTensor]:

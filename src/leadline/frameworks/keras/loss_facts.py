@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from leadline.frameworks.kit.array_verbs import ArrayVerbs
-from leadline.frameworks.kit.loss_facts import PredictionTrace, label_facts, traced_facts
+from leadline.frameworks.kit.loss_facts import PredictionTrace, is_outer, label_facts, repeats_of_labels, traced_facts
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import Activation, LossKind
 
@@ -88,18 +88,19 @@ def facts_of(
     if kind is None:
         return None
     kind = _OF_PROBABILITIES[kind] if _is_taken_back(predictions, kind) else kind
-    sizes, label_sizes = _sizes(predictions), _sizes(labels)
+    sizes = _sizes(predictions)
+    aligned = _aligned(_sizes(labels), sizes)
     classes = (sizes[-1] or 0) if len(sizes) > 1 else 1
     is_sparse = has_class_indices(loss)
     known = {
         **traced_facts(kind, trace),
-        facts.IS_BROADCAST: float(not is_sparse and _is_outer(label_sizes, sizes)),
+        facts.IS_BROADCAST: float(not is_sparse and is_outer(*aligned)),
         facts.CLASSES: float(classes),
         facts.IS_WHOLE_LOSS: float(not is_weighted and loss.reduction in _MEANS and _is_only_loss(model)),
         facts.HAS_ACCURACY: float(_has_accuracy(model)),
     }
     if not is_sparse:
-        known[facts.LABEL_REPEATS] = float(_repeats(label_sizes, sizes))
+        known[facts.LABEL_REPEATS] = float(repeats_of_labels(*aligned))
     is_of_classes = kind in (LossKind.CROSS_ENTROPY, LossKind.CATEGORICAL_CROSS_ENTROPY)
     if classes and (is_of_classes or trace.activation is Activation.SOFTMAX):
         known[facts.SOFTMAX_SIZE] = float(classes)
@@ -148,7 +149,9 @@ def _sizes(tensor: Any) -> tuple[int | None, ...]:
     return tuple(tensor.shape)
 
 
-def _aligned(labels: Sequence[int | None], predictions: Sequence[int | None]) -> tuple[list[int | None], ...]:
+def _aligned(
+    labels: Sequence[int | None], predictions: Sequence[int | None]
+) -> tuple[list[int | None], list[int | None]]:
     """Return two shapes as a loss compares them: Keras drops or adds a last dimension of size 1."""
     one, other = list(labels), list(predictions)
     for longer, shorter in ((one, other), (other, one)):
@@ -158,23 +161,6 @@ def _aligned(labels: Sequence[int | None], predictions: Sequence[int | None]) ->
             else:
                 longer.pop()
     return one, other
-
-
-def _is_outer(labels: Sequence[int | None], predictions: Sequence[int | None]) -> bool:
-    """Whether the dimension of the batch of one is compared with another dimension of the other."""
-    one, other = _aligned(labels, predictions)
-    if len(one) == len(other) or not one or not other:
-        return False
-    short, long = sorted((one, other), key=len)
-    return short[0] != 1 and long[len(long) - len(short)] == 1
-
-
-def _repeats(labels: Sequence[int | None], predictions: Sequence[int | None]) -> int:
-    """Return with how many predictions of its sample each label is compared."""
-    one, other = _aligned(labels, predictions)
-    if len(one) != len(other):
-        return 1
-    return math.prod(size or 1 for label, size in zip(one[1:], other[1:], strict=True) if label == 1)
 
 
 # --- what the model was compiled with -------------------------------------------------------------------------

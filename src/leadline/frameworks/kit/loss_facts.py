@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Any, Final, Protocol
 
 from leadline.frameworks.kit.array_verbs import ArrayVerbs
@@ -82,6 +82,21 @@ def label_facts(
         margin = _TOLERANCE * (width if math.isfinite(width) else 1.0)
         found[facts.OUT_OF_REACH_SHARE] = verbs.share((labels < reach[0] - margin) | (labels > reach[1] + margin))
     return {fact: number for fact, number in found.items() if number is not None}
+
+
+def is_outer(labels: Sequence[int | None], predictions: Sequence[int | None]) -> bool:
+    """Return whether the dimension of the batch of one shape is compared with another dimension of the other."""
+    if len(labels) == len(predictions) or not labels or not predictions:
+        return False
+    short, long = sorted((labels, predictions), key=len)
+    return short[0] != 1 and long[len(long) - len(short)] == 1
+
+
+def repeats_of_labels(labels: Sequence[int | None], predictions: Sequence[int | None]) -> int:
+    """Return with how many predictions of its sample each label is compared."""
+    if len(labels) != len(predictions):
+        return 1
+    return math.prod(size or 1 for label, size in zip(labels[1:], predictions[1:], strict=True) if label == 1)
 
 
 def probability_facts(verbs: ArrayVerbs, predictions: Any, kind: LossKind, axis: int) -> dict[str, Any]:

@@ -30,10 +30,15 @@ RECORDED_FACTS: Final[Mapping[str, frozenset[str]]] = {
     | _LABELS
     | _PROBABILITIES
     | _SHAPES
-    | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED, facts.IS_NEGATED},
+    | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED, facts.IS_NEGATED, facts.IGNORE_INDEX, facts.IGNORED_SHARE}
+    | {*facts.LABELS_AT, facts.LABELS_OF_PADDING, facts.DOUBLED_FIRST},
     "Keras on PyTorch": _KERAS | {facts.IS_SOFTMAX_OVER_BATCH},
     "TensorFlow": _KERAS,
     "MXNet": _TRACED | _LABELS | _PROBABILITIES | _SHAPES,
-    "JAX": frozenset({facts.KIND}),
+    "JAX": _TRACED
+    | _LABELS
+    | _PROBABILITIES
+    | _SHAPES
+    | {facts.IS_SOFTMAX_OVER_BATCH, facts.IS_SWAPPED, facts.IS_NEGATED, facts.LABEL_REPEATS},
 }
 """By framework; the contract test of each adapter compares it with what a training has recorded."""

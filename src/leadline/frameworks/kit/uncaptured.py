@@ -1,4 +1,4 @@
-"""Notes about ways to train that are not captured."""
+"""What a script uses that is not captured, and why."""
 
 from __future__ import annotations
 
@@ -19,19 +19,21 @@ class Uncaptured:
         note: Takes a line about something that cannot be captured.
 
     Attributes:
-        seen: What the script uses of it.
+        gaps: What the script uses that is not captured, or only in part, and why.
     """
 
     def __init__(self, reasons: Mapping[str, str], note: Callable[[str], None]) -> None:
-        self.seen: list[str] = []
-        self._reasons, self._note = reasons, note
+        self.gaps: dict[str, str] = {}
+        self._reasons = reasons
+        self._note = note
         self._patches = Patches()
         self._imports: ImportWatch | None = None
 
-    @property
-    def gaps(self) -> dict[str, str]:
-        """The reasons of what the script uses."""
-        return {what: self._reasons[what] for what in self.seen}
+    def refuse(self, function: str, values: str, why: str) -> None:
+        """Note once that some values of a function are not captured."""
+        if function not in self.gaps:
+            self._note(f"{values} of {function} are not captured: {why}")
+        self.gaps[function] = f"{values} are not captured: {why}"
 
     def install(self, guard: Guard, calls: Iterable[tuple[Any, str, str]], modules: Iterable[str] = ()) -> None:
         """Begin to watch.
@@ -66,6 +68,6 @@ class Uncaptured:
         self._notice(name)
 
     def _notice(self, what: str) -> None:
-        if what not in self.seen:
-            self.seen.append(what)
+        if what not in self.gaps:
+            self.gaps[what] = self._reasons[what]
             self._note(f"{what}: {self._reasons[what]}")

@@ -11,6 +11,7 @@ from numbers import Real
 from types import ModuleType
 from typing import Any, Final, Protocol
 
+from leadline.frameworks.loggers.printed_values import PrintedValues
 from leadline.frameworks.patches import MakeReplacement, Patches
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.training.guard import Guard
@@ -99,12 +100,15 @@ class Interceptor:
     **One scalar** - a value that one library forwards to another is recorded once.
     """
 
-    def __init__(self, sink: ScalarSink, guard: Guard, number: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, sink: ScalarSink, guard: Guard, number: Callable[[Any], Any], printed: PrintedValues | None = None
+    ) -> None:
         """
         Args:
             number: Reads a tensor of one element on the host.
+            printed: Takes what the script prints; None: nothing does.
         """
-        self.guard = guard
+        self.guard, self.printed = guard, printed
         self.patches = Patches()
         self.trackers = Trackers()
         """The script's live experiment trackers."""
@@ -168,13 +172,24 @@ class Interceptor:
         """Record what a function logs that is called with these arguments."""
         start_ns = time.thread_time_ns()
         values = read(*args, **kwargs)
-        scalars = {name: value for name, value in self._scalars(values).items() if not self._is_forwarded(name, value)}
+        scalars = {name: value for name, value in self.scalars(values).items() if not self._is_forwarded(name, value)}
         if scalars:
             self._sink.log(scalars, COLLECTION)
+            if self.printed is not None:
+                self.printed.note_logged()
         if self._sink.cost.loop_ns:
             self._sink.cost.own_ns += time.thread_time_ns() - start_ns
 
-    def _scalars(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def read_printed(self, read: Callable[..., object], *args: Any, **options: Any) -> None:
+        """Call a method of ``printed`` with what the script prints, and account for the time."""
+        if self.printed is not None:
+            start_ns = time.thread_time_ns()
+            read(self.printed, *args, **options)
+            if self._sink.cost.loop_ns:
+                self._sink.cost.own_ns += time.thread_time_ns() - start_ns
+
+    def scalars(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return those values that are real scalars, as floats or tensors of one element on a device."""
         scalars = {name: scalar(value) for name, value in values.items()}
         return {
             name: self._number(value) if is_on_host(value) else value
@@ -189,7 +204,7 @@ class Interceptor:
         if self._is_forwarding():
             return True
         return any(
-            name in forwarded or any(is_same(other, value) for other in self._scalars(forwarded).values())
+            name in forwarded or any(is_same(other, value) for other in self.scalars(forwarded).values())
             for forwarded in self._state.forwarded
             if forwarded is not None
         )

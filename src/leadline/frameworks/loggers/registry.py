@@ -9,8 +9,16 @@ from typing import Any, Final
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, ScalarSink
 from leadline.frameworks.loggers.mlflow import MLFLOW
+from leadline.frameworks.loggers.printed import PRINTERS
+from leadline.frameworks.loggers.printed_values import PrintedValues
 from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
-from leadline.frameworks.loggers.training_libraries import LIGHTNING, PYTORCH_LIGHTNING, TORCHMETRICS, TRANSFORMERS
+from leadline.frameworks.loggers.training_libraries import (
+    LIGHTNING,
+    PYTORCH_LIGHTNING,
+    STABLE_BASELINES3,
+    TORCHMETRICS,
+    TRANSFORMERS,
+)
 from leadline.frameworks.loggers.wandb import WANDB
 from leadline.training.guard import Guard
 
@@ -23,6 +31,8 @@ LOGGING_LIBRARIES: Final = (
     LIGHTNING,
     PYTORCH_LIGHTNING,
     TRANSFORMERS,
+    STABLE_BASELINES3,
+    *PRINTERS,
 )
 
 
@@ -38,15 +48,18 @@ class Loggers:
         number: Callable[[Any], Any],
         warn: Callable[[str], None],
         libraries: tuple[LoggingLibrary, ...] = LOGGING_LIBRARIES,
+        *,
+        printed: PrintedValues | None = None,
     ) -> None:
         """
         Args:
             number: Reads a tensor of one element on the host.
             warn: Reports something that cannot be captured, in one line.
+            printed: Takes what the script prints; None: nothing does.
         """
         self._warn = warn
         self._guard = Guard(self._disable)
-        self._interceptor = Interceptor(sink, self._guard, number)
+        self._interceptor = Interceptor(sink, self._guard, number, printed)
         self.trackers = self._interceptor.trackers
         """The script's experiment trackers, into which Leadline can log."""
         self._by_module = {module: library for library in libraries for module in library.patches}

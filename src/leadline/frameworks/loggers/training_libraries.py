@@ -1,4 +1,4 @@
-"""Lightning, Transformers and torchmetrics: the values that they log or compute."""
+"""Lightning, Transformers, Stable-Baselines3 and torchmetrics: the values that they log or compute."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
+from leadline.frameworks.patches import MakeReplacement
 
 # --- Lightning -----------------------------------------------------------------------------------------------
 
@@ -88,6 +89,31 @@ def _history(trainer: Any, logs: Mapping[str, Any], *rest: object, **others: obj
 
 
 TRANSFORMERS: Final = LoggingLibrary("transformers", {"transformers.trainer": _patches})
+
+
+# --- Stable-Baselines3 ---------------------------------------------------------------------------------------
+
+
+def _sb3_logger(library: ModuleType, interceptor: Interceptor) -> None:
+    """Patch the end of an iteration: what was recorded in it is written to the outputs under the same names."""
+    interceptor.replace(library.Logger, "dump", _recording_before(interceptor))
+
+
+def _recording_before(interceptor: Interceptor) -> MakeReplacement:
+    """Record the values before they are written, which clears them; what the outputs forward is not recorded."""
+    around = interceptor.around(_everything, _nothing)
+
+    def wrap(original: Callable[..., Any]) -> Callable[..., Any]:
+        return interceptor.before(lambda *args, **kwargs: interceptor.record(_recorded, args, kwargs))(around(original))
+
+    return wrap
+
+
+def _recorded(logger: Any, *rest: object, **others: object) -> dict[str, Any]:
+    return dict(logger.name_to_value)
+
+
+STABLE_BASELINES3: Final = LoggingLibrary("stable_baselines3", {"stable_baselines3.common.logger": _sb3_logger})
 
 
 # --- torchmetrics --------------------------------------------------------------------------------------------

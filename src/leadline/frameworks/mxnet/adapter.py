@@ -13,9 +13,10 @@ from mxnet import autograd
 from mxnet.gluon import Block, Trainer
 from mxnet.ndarray import NDArray
 
-from leadline.frameworks.adapter import PendingNumbers, StepCallbacks
+from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.import_watch import ImportWatch
+from leadline.frameworks.kit.late_scalar import LateRow
 from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.blocks import BlockHooks
@@ -23,10 +24,11 @@ from leadline.frameworks.mxnet.capture import MXNetSubject, is_updated_on_kvstor
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.data_loading import DataLoading
 from leadline.frameworks.mxnet.diagnose import CALLS, REASONS, coverage_gaps, inventory
-from leadline.frameworks.mxnet.late_loss import LateLoss, LateLossRow
+from leadline.frameworks.mxnet.late_loss import MXNetScalar
 from leadline.frameworks.mxnet.profiles import MXNetRecording, ScriptProfiling
-from leadline.frameworks.mxnet.steps import GluonSteps
+from leadline.frameworks.mxnet.steps import GluonSteps, Losses
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.pending import PendingNumbers
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
@@ -63,7 +65,7 @@ class MXNetAdapter:
         return str(mx.__version__)
 
     def knows(self, thing: object) -> bool:
-        return isinstance(thing, (Trainer, Block, NDArray, LateLoss))
+        return isinstance(thing, (Trainer, Block, NDArray, MXNetScalar))
 
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
@@ -95,9 +97,9 @@ class MXNetAdapter:
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         self._callbacks = callbacks
-        steps = GluonSteps(callbacks)
-        self._blocks = BlockHooks(callbacks, guard, steps.losses, self._note)
-        steps.take_facts = self._blocks.take_loss_facts
+        losses = Losses()
+        self._blocks = BlockHooks(callbacks, guard, losses, self._note)
+        steps = GluonSteps(callbacks, losses, self._blocks.take_loss_facts)
         self._blocks.install()
         self._clipping.install(guard, callbacks)
         self._uncaptured.install(guard, CALLS)
@@ -155,10 +157,10 @@ class MXNetAdapter:
             self._blocks.name_mode(is_evaluation=is_evaluation)
 
     def number(self, value: Any) -> object:
-        return value if isinstance(value, LateLoss) else float(value)
+        return value if isinstance(value, MXNetScalar) else float(value)
 
     def row(self, values: Sequence[Any]) -> bytes | PendingNumbers:
-        return LateLossRow(values)
+        return LateRow(values)
 
 
 def _make_backward(original: Callable[..., Any], steps: GluonSteps, guard: Guard) -> Callable[..., Any]:

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
@@ -16,6 +15,7 @@ from leadline.frameworks.labels import Labels
 from leadline.frameworks.mxnet.arrays import Array, arrays_in, read
 from leadline.frameworks.mxnet.clipping import NormClipping
 from leadline.frameworks.mxnet.learning_rate import learning_rate_of
+from leadline.frameworks.pending import Pending
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo

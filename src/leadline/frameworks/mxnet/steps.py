@@ -14,7 +14,7 @@ from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.frozen_parameters import FrozenParameters
 from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.mxnet.arrays import arrays_in
-from leadline.frameworks.mxnet.late_loss import LateLoss, LossMean
+from leadline.frameworks.mxnet.late_loss import LossMean, MXNetScalar
 from leadline.frameworks.process_memory import process_memory
 
 _MAX_CALLS: Final = 64
@@ -91,11 +91,11 @@ class Losses:
             self._calls = []
             yield names.pop() if len(names) == 1 else None, LossMean(head, calls[0].output if is_loss else None)
 
-    def add_late(self, mean: LossMean) -> LateLoss:
+    def add_late(self, mean: LossMean) -> MXNetScalar:
         """Return a loss that is read later, see ``take_late``."""
         mean.copy_arrays()
         self._late.append(mean)
-        return LateLoss([mean])
+        return MXNetScalar([mean])
 
     def take_late(self) -> list[LossMean]:
         """Return the losses that were not read at once; the caller reads them, once MXNet was given further work."""
@@ -107,15 +107,20 @@ class Losses:
 
 
 class GluonSteps:
-    """Calls the recorder at each backward pass and update."""
+    """Calls the recorder at each backward pass and update.
 
-    def __init__(self, callbacks: StepCallbacks) -> None:
+    Args:
+        losses: The calls of loss blocks.
+        take_facts: Returns the facts about the loss calls of the step.
+    """
+
+    def __init__(self, callbacks: StepCallbacks, losses: Losses, take_facts: Callable[[], Mapping[str, float]]) -> None:
         self._callbacks = callbacks
         self._read = callbacks.facts.of("losses are", is_vital=True)
         self._skips = callbacks.facts.of("whether a loss scaler skips an update is")
-        self.losses, self._frozen = Losses(), FrozenParameters()
-        self.take_facts: Callable[[], Mapping[str, float]] = dict
-        """Returns the facts about the loss calls of the step."""
+        self.losses = losses
+        self._take_facts = take_facts
+        self._frozen = FrozenParameters()
         self._sites: dict[tuple[CodeType, int, str | None], CallSite] = {}
         """The places that call ``backward``, by the name of the loss."""
         self._begun: Any = None
@@ -153,7 +158,7 @@ class GluonSteps:
             callbacks.cost.end(begun)
         callbacks.timeline.end_backward()
 
-    def _loss_of(self, mean: LossMean) -> float | LateLoss:
+    def _loss_of(self, mean: LossMean) -> float | MXNetScalar:
         """Return a loss, or what reads it later: MXNet runs ahead of the script at steps that capture only losses."""
         if self._callbacks.cost.measures_all:
             return mean.read()
@@ -174,7 +179,7 @@ class GluonSteps:
         if callbacks.wants_checks():
             callbacks.record_checks({**process_memory(), **_fresh_gradients(trainer), **self._frozen_of(trainer)})
         if callbacks.loss_facts_step() is not None:
-            callbacks.record_checks(self.take_facts())
+            callbacks.record_checks(self._take_facts())
         callbacks.timeline.begin_update()
 
     def _frozen_of(self, trainer: Any) -> dict[str, float]:

@@ -19,6 +19,7 @@ from leadline.frameworks.patches import Patches
 from leadline.frameworks.tapped import Blocks, record_compilation
 from leadline.frameworks.tensorflow import cluster
 from leadline.frameworks.tensorflow.capture import Optimized, TensorFlowSubject
+from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
 from leadline.frameworks.tensorflow.diagnose import coverage_gaps, inventory, layer_paths
 from leadline.frameworks.tensorflow.keras_hooks import KerasHooks, name_of
 from leadline.frameworks.tensorflow.profiles import SpaceRecording
@@ -30,6 +31,7 @@ from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
+from leadline.training.check import StepChecks
 from leadline.training.guard import Facts, Guard
 from leadline.training.recording import Recording
 
@@ -112,6 +114,10 @@ class TensorFlowAdapter:
         self._keras = KerasHooks(steps, guard)
         self._keras.install()
         self._uncaptured.install(guard, CALLS, [KERAS_2])
+
+    def watch_checks(self, checks: StepChecks, guard: Guard) -> None:
+        if self._steps is not None:
+            self._steps.checks = TensorFlowChecks(checks)
 
     def uninstall(self) -> None:
         self._patches.restore()

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.kit.gradient_norms import wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.tapped import (
     Blocks,
     TensorRequest,

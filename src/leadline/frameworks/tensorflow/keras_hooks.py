@@ -260,7 +260,7 @@ class KerasHooks:
     def _patch_callbacks(self, module: ModuleType) -> None:
         replace, steps = self._patches.replace, self._steps
         follow_announced_steps(self._patches, module.CallbackList, steps.progress)
-        replace(module.CallbackList, "on_train_batch_end", self._before(steps.end_batch, steps.quiet.end_batch))
+        replace(module.CallbackList, "on_train_batch_end", self._before(steps.end_batch, steps.loss_only.end_batch))
         for mode in ("test", "predict"):
             replace(module.CallbackList, f"on_{mode}_batch_begin", self._before(steps.begin_eval_batch))
             replace(module.CallbackList, f"on_{mode}_batch_end", self._before(steps.end_eval_batch))

@@ -34,6 +34,14 @@ _REPEATABLE: Final = re.compile(
 """Stateful operations whose effects are undone with the variables, or which keep their state for themselves."""
 
 
+class Target(NamedTuple):
+    """A function to replay, with its arguments."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
 @dataclass(slots=True)
 class StepCall:
     """A call of a function that trains.
@@ -58,21 +66,15 @@ class StepCall:
     replayed: list[Values] | None = None
     substitute: Callable[[], Any] | None = None
     is_exhausted: bool = False
+    target: list[Target | None] = field(default_factory=list)
+    """The function to replay, once it is known."""
     traces: Traces = field(default_factory=Traces)
-
-
-class _Target(NamedTuple):
-    """A function to replay, with its arguments."""
-
-    function: Any
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
 
 
 class _Prepared(NamedTuple):
     """A function that was traced again, and the variables to restore."""
 
-    target: _Target
+    target: Target
     variant: Variant
     variables: list[Any]
     is_new: bool
@@ -139,16 +141,16 @@ class Replays:
             known = self._prepared[1]
             if known is None or set(items) <= set(known.variant.taps.items):
                 return known
-            target: _Target | None = known.target
+            target: Target | None = known.target
         else:
             if call.traces.are_repeated and not call.facts.refusal:
                 self._note(f"gradients and activations of {call.function.name} are not captured: {RETRACED}")
-            target = None if call.facts.refusal or call.traces.are_repeated else self._target(call)
+            target = None if call.facts.refusal or call.traces.are_repeated else self.target(call)
         prepared = self._trace(call, target, items) if target is not None else None
         self._prepared = (call, prepared)
         return prepared
 
-    def _trace(self, call: StepCall, target: _Target, items: Sequence[CaptureItem]) -> _Prepared | None:
+    def _trace(self, call: StepCall, target: Target, items: Sequence[CaptureItem]) -> _Prepared | None:
         variant = self._variant(target.function, items)
         begun, begun_cpu = time.perf_counter_ns(), time.thread_time_ns()
         traces = variant.function.experimental_get_tracing_count()
@@ -156,13 +158,13 @@ class Replays:
         variant.taps.end_trace()
         is_new = variant.function.experimental_get_tracing_count() != traces
         if is_new:
-            call.facts.refusal = _refusal(concrete)
+            call.facts.refusal = refusal_of(concrete)
             self._on_trace(time.perf_counter_ns() - begun, time.thread_time_ns() - begun_cpu)
         if call.facts.refusal:
             self._note(f"gradients and activations are not captured: {call.facts.refusal}")
             return None
         ours = variant.taps.variables()
-        variables = [variable for variable in _written_variables(concrete) if id(variable) not in ours]
+        variables = [variable for variable in written_variables(concrete) if id(variable) not in ours]
         return _Prepared(target, variant, variables, is_new)
 
     def _run_and_restore(self, call: StepCall, prepared: _Prepared) -> None:
@@ -189,10 +191,16 @@ class Replays:
         )
         return variant
 
-    def _target(self, call: StepCall) -> _Target | None:
+    def target(self, call: StepCall) -> Target | None:
+        """Return the function to replay with its arguments; None: the call says why it cannot be replayed."""
+        if not call.target:
+            call.target.append(self._target(call))
+        return call.target[0]
+
+    def _target(self, call: StepCall) -> Target | None:
         """Return the function to replay with its arguments: where the script passes an iterator, that of one batch."""
         if not any(map(_is_iterator, _leaves(call))):
-            return _Target(call.function, call.args, call.kwargs)
+            return Target(call.function, call.args, call.kwargs)
         inner = call.facts.inner() if call.facts.inner is not None else None
         batches = call.batches if inner is not None else call.facts.batches
         if len(call.args) != 1 or call.kwargs or not batches:
@@ -202,7 +210,7 @@ class Replays:
         iterator = call.args[0]
         if not isinstance(iterator, OwnedIterator):
             return self._distributed_target(call, inner, iterator)
-        # before a batch is taken: then nothing must fail
+        # must precede taking a batch: nothing may fail after that
         copies = [_empty_iterator(iterator) for _ in range(1 if inner is not None else 2)]
         taken = list(_take(iterator, batches))
         if not taken:
@@ -219,10 +227,10 @@ class Replays:
             return None
         call.args = (copies[0],)
         if inner is None:
-            return _Target(call.function, (copies[1],), {})
-        return _Target(inner, (_converted(taken[0]),), {})
+            return Target(call.function, (copies[1],), {})
+        return Target(inner, (_converted(taken[0]),), {})
 
-    def _distributed_target(self, call: StepCall, inner: Any, iterator: Any) -> _Target | None:
+    def _distributed_target(self, call: StepCall, inner: Any, iterator: Any) -> Target | None:
         """Return the function to replay where each batch is divided among replicas.
 
         No iterator that yields the batches once more can be made: the script's function of one batch is called for each
@@ -237,7 +245,7 @@ class Replays:
             call.is_exhausted = True
             return None
         call.substitute = _calls(inner, taken)
-        return _Target(inner, (taken[0],), {})
+        return Target(inner, (taken[0],), {})
 
 
 def _leaves(call: StepCall) -> list[Any]:
@@ -293,7 +301,7 @@ def _fill(iterators: Sequence[Any], elements: Sequence[Any]) -> None:
         gen_dataset_ops.make_iterator(dataset._variant_tensor, iterator._iterator_resource)
 
 
-def _written_variables(concrete: Any) -> list[Any]:
+def written_variables(concrete: Any) -> list[Any]:
     """Return the variables that a traced function may write, in branches and functions that it calls as well."""
     graph = concrete.graph
     read_only = {id(graph.inputs[at]) for at in get_read_only_resource_input_indices_graph(graph)}
@@ -306,7 +314,7 @@ def _handles(variable: Any) -> list[Any]:
     return [part.handle for part in getattr(variable, "values", (variable,))]
 
 
-def _refusal(concrete: Any) -> str:
+def refusal_of(concrete: Any) -> str:
     """Return why a traced function must not run twice; empty: it may."""
     for node in nodes_of(concrete):
         if _is_stateful(node.op) and not _REPEATABLE.fullmatch(node.op):

@@ -16,8 +16,9 @@ from leadline.frameworks.kit.fresh_gradients import FRESH_GRADIENTS
 from leadline.frameworks.kit.loss_facts import NO_FACTS
 from leadline.frameworks.process_memory import process_memory
 from leadline.frameworks.tapped import Values, numbers_of
+from leadline.frameworks.tensorflow.check.check_hooks import TensorFlowChecks
+from leadline.frameworks.tensorflow.loss_only_batches import LossOnlyBatches, scores_of
 from leadline.frameworks.tensorflow.losses import LossReading, LossTotals
-from leadline.frameworks.tensorflow.quiet_batches import QuietBatches, scores_of
 from leadline.frameworks.tensorflow.replay import Replays, StepCall
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import FunctionFacts, Tracing, is_eager
@@ -69,6 +70,7 @@ class Steps:
         self._callbacks, self._guard, self._note = callbacks, guard, note
         self.progress = callbacks.timeline.progress
         self.layers = callbacks.facts.of("layers and gradients within functions are")
+        self.checks: TensorFlowChecks | None = None
         self._losses = callbacks.facts.of("losses are", is_vital=True)
         self._results = callbacks.facts.of("results of batches are", is_vital=True)
         self.tracing, self._replays = tracing, replays
@@ -83,7 +85,7 @@ class Steps:
         self.scaled_loss: tuple[Any, Any] | None = None
         """The last loss that an optimizer has scaled, and the loss itself."""
         self._totals, self._clock = LossTotals(), callbacks.cost.clock
-        self.quiet = QuietBatches(callbacks, guard, self._totals, self._record_loss_of_batch)
+        self.loss_only = LossOnlyBatches(callbacks, guard, self._totals, self._record_loss_of_batch)
 
     @property
     def phase(self) -> Phase | None:
@@ -109,8 +111,8 @@ class Steps:
         if not is_eager() or function._run_functions_eagerly:
             return original(function, *args, **kwargs)
         begun_ns = self._clock()
-        if self.quiet.accepts(function):
-            return self.quiet.make(begun_ns, self.tracing.call, original, function, args, kwargs)
+        if self.loss_only.accepts(function):
+            return self.loss_only.make(begun_ns, self.tracing.call, original, function, args, kwargs)
         facts = self.tracing.facts_of(function) or self._guard.run(self._learn, function, args, kwargs)
         if facts is None or not facts.trains:
             return self.tracing.call(original, function, args, kwargs)
@@ -171,6 +173,8 @@ class Steps:
             self._replays.run(call, self.forward_items)
             self._callbacks.cost.end(begun)
         self._record_checks(call)
+        if self.checks is not None:
+            self.checks.begin(call, self._replays, self._callbacks.timeline)
         call.begun_ns = self._callbacks.timeline.clock()
 
     def _record_checks(self, call: StepCall | None) -> None:
@@ -221,6 +225,8 @@ class Steps:
         self._eager_gradients = gradients
         self._callbacks.before_update(optimizer)
         self._record_checks(None)
+        if self.checks is not None:
+            self.checks.begin_eager()
         self._callbacks.timeline.begin_update()
 
     def end_update(self, optimizer: Any, *, is_skipped: bool = False) -> None:
@@ -259,13 +265,13 @@ class Steps:
     def begin_phase(self, mode: str, model: Any) -> None:
         """Begin ``fit``, ``evaluate`` or ``predict``."""
         self.finish()
-        self.quiet.forget()
+        self.loss_only.forget()
         self._phases.append(Phase(mode, model))
 
     def end_phase(self) -> None:
         """End the method that began last."""
         self.finish()
-        self.quiet.forget()
+        self.loss_only.forget()
         self._phases.pop()
 
     def end_training(self) -> bool:
@@ -325,7 +331,7 @@ class Steps:
                 self._call = None
                 self._replays.release()
         if step.function is not None and phase is not None and phase.mode == "train":
-            self.quiet.follow(step.function, phase.model, step.owners[0])
+            self.loss_only.follow(step.function, phase.model, step.owners[0])
 
     def _record_results(self, model: Any, logs: Mapping[str, Any]) -> None:
         self._record_loss_of_batch(self._losses.call(self._totals.read, model), logs)

@@ -12,13 +12,17 @@ import torch
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.capture.continuation import LatestOptimizer
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, PendingRow, number_of, row_of
 from leadline.frameworks.torch.capture.forward_capture import CapturedTensors
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.optimizer_capture import TorchSubject
 from leadline.frameworks.torch.capture.step_count import steps_before
+from leadline.frameworks.torch.check.check_hooks import CheckHooks
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.diagnose.memory import OutOfMemoryWatch, is_out_of_memory, memory_by_owner
+from leadline.frameworks.torch.diagnose.schedules import Schedules
+from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.hooks.clipping import Clipping
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo, hide_pending_functions
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
@@ -35,6 +39,7 @@ from leadline.frameworks.torch.timing.operators import OperatorRecording
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
 from leadline.records.profile_window import ProfileWindow
+from leadline.training.check import StepChecks
 from leadline.training.guard import Guard
 from leadline.training.recording import Recording
 from leadline.training.timeline.device_clock import DeviceClock
@@ -96,6 +101,9 @@ class TorchAdapter:
     def continues(self, optimizer: Any) -> bool:
         return self._hooks is not None and self._hooks.latest.is_continued_by(optimizer)
 
+    def takes_over(self, optimizer: Any) -> bool:
+        return self._hooks is not None and self._hooks.latest.is_left
+
     def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
         from leadline.frameworks.torch.diagnose.inventory import inventory
 
@@ -110,11 +118,10 @@ class TorchAdapter:
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         hide_pending_functions()
         hook_guard = HookGuard(guard, callbacks.cost)
-        self._forward = ForwardHooks(self._module_names, callbacks, guard, hook_guard, self._warn)
-        checks = LoopChecks(self._names, self._registry, callbacks)
-        self._forward.on_call_without_gradients = checks.call_without_gradients
-        self._forward.recorded.on_loss_without_gradients = checks.loss_without_gradients
-        self._forward.called_modules = checks.called
+        lost = StartingOver(LatestOptimizer(), hook_guard)
+        schedules = Schedules(hook_guard)
+        checks = LoopChecks(self._names, self._registry, callbacks, lost, schedules)
+        self._forward = ForwardHooks(self._module_names, callbacks, guard, hook_guard, checks, self._warn)
         self._timeline = timeline = callbacks.timeline
         self._model_calls = ModelCallHook(timeline, hook_guard)
         loss_inputs = LossInputs(callbacks, self._forward.losses, self._registry)
@@ -127,6 +134,8 @@ class TorchAdapter:
         if not self._is_compiling:
             self._install(self._model_calls)
         self._install(self._clipping)
+        self._install(lost)
+        self._install(schedules)
         self._install(EvalModeWatch(guard, self._on_mode_change))
         self._install(self._registry)
         self._install(KerasLosses(self._forward, loss_inputs, guard, callbacks.facts))
@@ -154,6 +163,9 @@ class TorchAdapter:
         """
         self._install(FetchHooks(profiles, guard))
         return lambda window: LoadingRecording(profiles, guard)
+
+    def watch_checks(self, checks: StepChecks, guard: Guard) -> None:
+        self._install(CheckHooks(checks, guard))
 
     def watch_memory(self, on_out_of_memory: Callable[[str], None]) -> OutOfMemoryWatch:
         return OutOfMemoryWatch(on_out_of_memory)

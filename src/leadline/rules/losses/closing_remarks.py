@@ -9,14 +9,18 @@ from typing import Any, ClassVar, Final
 
 from leadline.records.formatting import significant
 from leadline.records.loss_roles import role_of
+from leadline.records.metric_names import PRINTED, is_upward, printed_resolution
 from leadline.records.names import CHECKS
 from leadline.rules import Clear, Needs, Rule, Severity, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.booster_detection import is_from_booster
 from leadline.rules.bounds import PositiveInt
-from leadline.rules.losses import gradient_sizes, update_sizes
+from leadline.rules.losses import gradient_sizes, logged_norms, schedules, update_sizes
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
+from leadline.rules.losses.logged_norms import LoggedNorm
+from leadline.rules.losses.schedules import RateSchedule
+from leadline.rules.losses.token_remarks import GivenTokens
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable
 from leadline.rules.robust import mann_kendall
 
 _LABEL_STEPS: Final = 10
@@ -36,6 +40,7 @@ _FALL: Final = 0.01
 """The share of the loss by which that half must end lower."""
 _MARGIN: Final = 0.02
 """A metric that is better than the trivial level by less than this share of it is no better."""
+_OTHERS: Final = frozenset({CHECKS, "gradient_norms", "scalars"})
 _Key = tuple[str, str]
 
 
@@ -45,6 +50,8 @@ class _Evaluation:
 
     train_step: int
     values: list[float] = field(default_factory=list)
+    resolution: float = math.inf
+    """The finest unit of a last decimal of printed values so far; infinite: none was printed."""
 
 
 @dataclass(slots=True)
@@ -59,12 +66,18 @@ class _Known:
     """By worker the largest median of the weights' update ratios."""
     evaluations: dict[_Key, _Evaluation] = field(default_factory=dict)
     gradients: dict[str, GradientSizes] = field(default_factory=dict)
+    schedules: dict[_Key, RateSchedule] = field(default_factory=dict)
+    """By worker and optimizer."""
+    norms: dict[_Key, LoggedNorm] = field(default_factory=dict)
+    """By worker and logged metric."""
+    tokens: dict[_Key, GivenTokens] = field(default_factory=dict)
+    """By worker and loss."""
     has_broken: bool = False
     """Whether a training loss was not finite."""
 
 
 class ClosingRemarks(Rule, frozen=True, kw_only=True):
-    """Never fires: remarks at the end of a run that it was short, or that its validation is no better than guessing.
+    """Never fires: remarks at the end of a run on its length, its schedule, and a validation no better than guessing.
 
     Why it matters:
         A model that is judged after a few dozen updates has not been trained yet. A validation accuracy of 95 % is
@@ -75,17 +88,30 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         it began. It remarks that the mean of a validation metric in the last evaluation is not better, by 2 %, than
         what a predictor without input reaches: the entropy of the labels for a cross entropy or negative log
         likelihood, their variance for a mean squared error, the share of the most frequent label for an accuracy.
-        Labels are those of the first 10 train steps, at least 100 of them. It remarks the same of the training loss in
-        the second half of 50 to 300 updates, if it does not fall (with ln C where labels are not known), and where
-        gradients vanish; longer trainings are evaluated by ``metric_not_improving``. It remarks that the weights hardly
-        moved: the largest median of their update ratios times the number of updates, at least 20, is below 0.001, and
-        no loss falls. The remarks follow the outcome of a run without problems.
+        Printed values are given half the unit of their last decimal. Labels are those of the first 10 train steps, at
+        least 100 of them. It remarks the same of the training loss in the second half of 50 to 300 updates, if it does
+        not fall (with ln C where labels are not known), and where gradients vanish; longer trainings are evaluated by
+        ``metric_not_improving``. It remarks that the weights hardly moved: the largest median of their update ratios
+        times the number of updates, at least 20, is below 0.001, and no loss falls. It remarks that a learning rate
+        with a scheduler was still rising at the last capture, after at least 50 updates, and has never reached a fifth
+        of the value that its group was made with (of ``max_lr`` in a cycle), and that the scheduler of a cosine was
+        stepped more than 1.2 times as often as its ``T_max``: only of PyTorch's optimizers, whose schedulers are
+        observed. Of a causal language model of Transformers that is given labels by name, at least 99 % of them the
+        token at their place, it remarks, at the first two steps: that the end token of its configuration occurs in at
+        least 8 sequences, and never as a label; that rows hold several samples (``position_ids`` begin again at 0) that
+        attend to each other, because there is an attention mask, or keys and values were kept; that at least 4
+        sequences of each batch begin with the same 4 or more tokens, and these are labels; that more than half of the
+        positions are padding; that tokens of a batch, among the last 256 of the vocabulary, have equal rows in an
+        embedding that is frozen. It remarks that the gradient norm which the script or its trainer logs differs by more
+        than 5 % from that of the gradients, before and after clipping, at each of at least 5 steps at which both are
+        known. The remarks follow the outcome of a run without problems.
     Not a number:
         NaN and infinity are left out; where a training loss was one of them, it does not advise to train for longer.
     Blind spots:
-        The labels of the validation may be distributed differently. Rounds of boosting are not counted as updates.
-        Metrics that the script computes itself are known by their names (``val_acc``). A training that continues from a
-        good start may move its weights but little.
+        Of several micro-batches of a step only the first has its tokens read. Another token may end a text than the one
+        of the configuration. The labels of the validation may be distributed differently. Rounds of boosting are not
+        counted as updates. Metrics that the script computes itself are known by their names (``val_acc``). A training
+        that continues from a good start may move its weights but little.
     Args:
         updates: Train steps below which a training is short, >= 1.
     Source:
@@ -102,10 +128,13 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
             (
                 TensorNeed("losses", statistics=("value",), modes=modes),
                 TensorNeed("metrics", statistics=("value",), modes=modes, is_optional=True),
+                TensorNeed("scalars", statistics=("value",), modes=("train",), is_optional=True),
                 TensorNeed("labels", statistics=LABEL_STATISTICS, modes=("train",), end=_LABEL_STEPS, is_optional=True),
                 update_sizes.NEED,
                 *(replace(need, is_optional=True) for need in NEEDS.tensors),
                 gradient_sizes.NEED,
+                schedules.NEED,
+                logged_norms.NEED,
             )
         )
 
@@ -114,6 +143,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         LabelsByCall.note(known.labels, window)
         GradientSizes.note(known.gradients, window)
         update_sizes.note_ratios(known.ratios, window)
+        RateSchedule.note(known.schedules, window)
+        LoggedNorm.note(known.norms, window)
+        GivenTokens.note(known.tokens, window)
         for reading in _metrics(window):
             role, _ = role_of(reading.tensor, reading.mode, reading.collections)
             if not math.isfinite(reading.value):
@@ -130,8 +162,11 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         key = (reading.worker, reading.tensor)
         evaluation = known.evaluations.get(key)
         if evaluation is None or evaluation.train_step != train_step:
-            evaluation = known.evaluations[key] = _Evaluation(train_step)
+            before = math.inf if evaluation is None else evaluation.resolution
+            evaluation = known.evaluations[key] = _Evaluation(train_step, resolution=before)
         evaluation.values.append(reading.value)
+        if PRINTED in reading.collections:
+            evaluation.resolution = min(evaluation.resolution, printed_resolution(reading.value))
 
     def evaluate(self, window: Window) -> Verdict:
         if not _metrics(window):
@@ -140,6 +175,9 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         of_validation = [self._of_validation(known, key) for key in known.evaluations]
         remarks = [
             self._of_length(known) or _of_updates(known) or _of_training(known),
+            *[remark for (_, name), schedule in known.schedules.items() if (remark := schedule.remark(name))][:1],
+            *[remark for (_, name), norm in known.norms.items() if (remark := norm.remark(name))][:1],
+            *dict.fromkeys(remark for tokens in known.tokens.values() for remark in tokens.remarks()),
             *[remark for remark in of_validation if remark][-1:],  # a script's own metric says the same, and comes last
         ]
         return Clear({"remarks": [remark for remark in remarks if remark]})
@@ -158,12 +196,14 @@ class ClosingRemarks(Rule, frozen=True, kw_only=True):
         trivial, is_up = labels.level(name), is_upward(name)
         if trivial is None or is_up is None or 0 < labels.labels() < _MIN_LABELS:
             return ""
-        values = known.evaluations[key].values
+        values, resolution = known.evaluations[key].values, known.evaluations[key].resolution
+        resolution = resolution if math.isfinite(resolution) else 0.0
         level, (bound, predictor) = sum(values) / len(values), trivial
         if is_up and level > 1:  # in percent
-            level /= 100
+            level, resolution = level / 100, resolution / 100
         margin = _MARGIN * (1 - bound if is_up else bound)
-        is_better = level > bound + margin if is_up else level < bound - margin
+        best = level + (resolution if is_up else -resolution) / 2
+        is_better = best > bound + margin if is_up else best < bound - margin
         if is_better:
             return ""
         return (
@@ -208,7 +248,7 @@ def _of_training(known: _Known) -> str:
 
 
 def _metrics(window: Window) -> list[TensorReading]:
-    return [reading for reading in window.readings("value") if CHECKS not in reading.collections]
+    return [reading for reading in window.readings("value") if not _OTHERS & set(reading.collections)]
 
 
 def _is_falling(losses: list[float]) -> bool:

@@ -205,7 +205,7 @@ class LearningRate(Rule, frozen=True, kw_only=True):
         steps = reading.mode_step + 1
         return fired(
             f"the learning rate fell from {known.highest:.3g} to {known.latest:.3g}: below {_FADED:g} of its largest "
-            f"value {faded.steps}, more than half of the {steps:,} steps so far",
+            f"value {faded.steps}, more than half of the {steps:,} steps",
             reading,
             advice=_FADED_ADVICE,
             evidence={"highest": known.highest, "latest": known.latest, "since_step": faded.since, "steps": steps},

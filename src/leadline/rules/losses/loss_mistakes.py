@@ -28,6 +28,7 @@ _FEW: Final = 0.1
 """The share of labels that may be beyond reach, or of several classes, without a finding."""
 _SUM_TOLERANCE: Final = 1e-3
 _EXP_SUM_TOLERANCE: Final = 1e-2
+_SAME, _OTHER = 0.99, 0.9
 _LOG_LOSSES: Final = frozenset({LossKind.NLL, LossKind.KL_DIV, LossKind.CTC})
 """Losses that take log-probabilities."""
 _PAIR: Final = 2
@@ -186,6 +187,41 @@ def _looks_like_probabilities(loss: GivenLoss) -> bool:
     return is_unknown and loss.number(facts.SUM_ERROR) <= _SUM_TOLERANCE and loss.number(facts.PREDICTION_MIN) >= 0
 
 
+def _blank(loss: GivenLoss) -> Mistake | None:
+    share = loss.number(facts.BLANK_SHARE)
+    if loss.kind is not LossKind.CTC or not share > 0:
+        return None
+    return Mistake(
+        "blank",
+        f"{percent(share)} of the labels that {loss.loss} is given are its blank, which stands for no label",
+        advice.BLANK,
+        facts.BLANK_SHARE,
+    )
+
+
+def _ignored_labels(loss: GivenLoss) -> Mistake | None:
+    """Find batches of which no label counts; in a training on parts of sequences one may be such by chance."""
+    if loss.number(facts.IGNORED_SHARE) != 1.0:
+        return None
+    index = f"{loss.number(facts.IGNORE_INDEX):.0f}"
+    return Mistake(
+        "ignored_labels",
+        f"100 % of the labels that {loss.loss} is given are {index}, which it ignores: there is nothing to learn from",
+        advice.IGNORED_LABELS.given(index=index),
+        facts.IGNORED_SHARE,
+        is_certain=False,
+    )
+
+
+def _shifted_twice(loss: GivenLoss) -> Mistake | None:
+    """Find labels of the token after the next one, as a model that shifts them makes of labels that are shifted."""
+    _, following, after_next = (loss.number(fact) for fact in facts.LABELS_AT)
+    if not (after_next >= _SAME and following <= _OTHER):
+        return None
+    what = f"{percent(after_next)} of the labels of {loss.loss} are the token two positions after that of the input"
+    return Mistake("shifted_twice", what, advice.SHIFTED_TWICE, facts.LABELS_AT[2], is_certain=False)
+
+
 def _negated(loss: GivenLoss) -> Mistake | None:
     if not loss.has(facts.IS_NEGATED):
         return None
@@ -340,6 +376,9 @@ _FINDERS: Final[tuple[Callable[[GivenLoss], Mistake | None], ...]] = (
     _broadcast,
     _repeated_labels,
     _negated,
+    _blank,
+    _ignored_labels,
+    _shifted_twice,
     _not_logits,
     _not_probabilities,
     _not_log_probabilities,

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from leadline.records.formatting import significant
+from leadline.records.metric_names import PRINTED, is_upward, printed_resolution, stem_of
 from leadline.records.names import gradient_name
 from leadline.rules import (
     Advice,
@@ -27,7 +28,7 @@ from leadline.rules.losses import gradient_sizes, update_sizes
 from leadline.rules.losses.block_means import BlockMeans
 from leadline.rules.losses.given_loss import NEEDS
 from leadline.rules.losses.gradient_sizes import GradientSizes
-from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable, is_upward
+from leadline.rules.losses.trivial_level import LABEL_STATISTICS, MIN_VALUES, LabelsByCall, is_comparable
 from leadline.rules.messages import fired, too_few
 from leadline.rules.robust import mann_kendall
 from leadline.rules.update_limits import UpdateLimits
@@ -63,6 +64,8 @@ class _Curve:
     blocks: BlockMeans = field(default_factory=BlockMeans)
     evaluations: int = 0
     """The number of evaluations that its values are from."""
+    resolution: float = math.inf
+    """The unit of the last decimal of printed values; infinite: none was printed."""
 
     def add(self, value: float, train_step: int) -> bool:
         """Add a value; return whether it completes a block."""
@@ -126,8 +129,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         last half is better by two standard errors. The trivial level is the entropy of the labels for a cross entropy
         or negative log likelihood, their variance for a mean squared error, the share of the most frequent label for an
         accuracy (up to 75 %). Of a loss whose labels were not captured it is ln C, if the backward pass begins at one
-        cross entropy with C classes. If the mean absolute gradients of at least two parameters (not vectors) are below
-        a ten-thousandth of the largest one, the message says that gradients vanish, and where; otherwise, where
+        cross entropy with C classes. Of printed metrics only those named as of validation data are compared, and given
+        half the unit of their last decimal. If the mean absolute gradients of at least two parameters (not vectors) are
+        below a ten-thousandth of the largest one, the message says that gradients vanish, and where; otherwise, where
         gradients were clipped by two orders of magnitude at most steps, the advice is about the clipping, and if the
         median update ratio of the weights is never above 0.0005, the advice is a higher learning rate. With
         ``from_start`` all other metrics are compared with their first tenth; whether higher or lower is better is taken
@@ -183,6 +187,8 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
                 continue
             key = (reading.worker, reading.mode, reading.tensor)
             curve = known.curves.setdefault(key, _Curve(is_up))
+            if PRINTED in reading.collections:
+                curve.resolution = min(curve.resolution, printed_resolution(reading.value))
             is_whole = curve.add(reading.value, window.step)
             if is_whole and curve.blocks.values >= _MIN_CLEAR_VALUES and curve.evaluations > 1:
                 before = known.levels.pop(key, None)
@@ -221,7 +227,7 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
     def _evaluate_level(
         self, curve: _Curve, reading: TensorReading, labels: LabelsByCall, *, was_stuck: bool
     ) -> _Level | None:
-        known = labels.level(reading.tensor)
+        known = labels.level(reading.tensor) if _is_of_known_data(reading) else None
         if known is None and _is_training_loss(reading):
             known = labels.level_of_only_call()
         if known is None and not self.from_start:
@@ -232,7 +238,9 @@ class MetricNotImproving(Rule, frozen=True, kw_only=True):
         trend = mann_kendall(half)
         p = trend.p_of_rising() if curve.is_upward else trend.p_of_falling()
         trivial, predictor = known or _start(curve)
-        is_better = (level - trivial if curve.is_upward else trivial - level) > (4 if was_stuck else 2) * error
+        slack = curve.resolution / 2 if math.isfinite(curve.resolution) else 0.0
+        gain = (level - trivial if curve.is_upward else trivial - level) + slack
+        is_better = gain > (4 if was_stuck else 2) * error
         is_stuck = p > (self.p / _STICKY if was_stuck else self.p) and not is_better
         if known is not None:
             # a validation loss may rise above guessing by overconfidence, while the predictions are right
@@ -277,6 +285,11 @@ def _metrics(window: Window) -> list[TensorReading]:
 
 def _is_training_loss(reading: TensorReading) -> bool:
     return reading.mode == "train" and "losses" in reading.collections
+
+
+def _is_of_known_data(reading: TensorReading) -> bool:
+    """Return whether it is known of which data a metric is: a printed one must name its validation data."""
+    return PRINTED not in reading.collections or stem_of(reading.tensor)[0] == "validation"
 
 
 def _start(curve: _Curve) -> tuple[float, str]:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from leadline.records.formatting import significant
 from leadline.records.loss_rise import OVERFITTING_RISE, relative_rise
 from leadline.records.loss_roles import role_of
+from leadline.records.metric_names import PRINTED, is_upward, kind_of, printed_resolution, stem_of
 from leadline.records.names import CHECKS
 from leadline.rules import (
     Advice,
@@ -28,7 +29,7 @@ from leadline.rules import (
     Window,
 )
 from leadline.rules.booster_detection import is_from_booster
-from leadline.rules.losses.trivial_level import is_upward
+from leadline.rules.losses.evaluations import Mean
 from leadline.rules.messages import fired
 from leadline.rules.robust import NORMAL_MAD, mad, mann_kendall
 
@@ -61,29 +62,6 @@ _Key = tuple[str, str]
 
 
 @dataclass(slots=True)
-class _Mean:
-    """The mean of the values of one evaluation, or of those of training since the last one."""
-
-    step: int = -1
-    total: float = 0.0
-    count: int = 0
-    first: float = math.nan
-    is_read: bool = False
-    """Whether the next value begins another mean."""
-
-    def add(self, value: float) -> None:
-        if self.is_read:
-            self.total, self.count, self.is_read = 0.0, 0, False
-        self.first = value if math.isnan(self.first) else self.first
-        self.total += value
-        self.count += 1
-
-    @property
-    def value(self) -> float:
-        return self.total / self.count if self.count else math.nan
-
-
-@dataclass(slots=True)
 class _Evaluation:
     step: int
     """The train step before it."""
@@ -98,7 +76,11 @@ class _Course:
 
     tensor: str
     is_of_trees: bool
-    current: _Mean = field(default_factory=_Mean)
+    is_metric: bool = False
+    """Whether it is a metric that stands for a validation loss."""
+    resolution: float = math.inf
+    """The unit of the last decimal of printed values; infinite: none was printed."""
+    current: Mean = field(default_factory=Mean)
     training: float = math.nan
     """The mean training loss before the current evaluation."""
     count: int = 0
@@ -122,7 +104,7 @@ class _Course:
         if len(three) == _SMOOTHED and level < self.level:
             self.level, self.best = level, min(three, key=lambda each: each.loss)
             self.best_count = self.count
-        self.current = _Mean()
+        self.current = Mean()
 
     def now(self) -> float:
         """Return the level of the latest evaluations."""
@@ -133,7 +115,8 @@ class _Course:
         losses = [each.loss for each in self.latest]
         steps = [after - before for before, after in pairwise(losses)]
         small_sample = 1 + _SMOOTHED / len(steps)
-        return small_sample * NORMAL_MAD * mad(steps, median(steps)) / math.sqrt(2)
+        noise = small_sample * NORMAL_MAD * mad(steps, median(steps)) / math.sqrt(2)
+        return max(noise, self.resolution) if math.isfinite(self.resolution) else noise
 
     def has_risen(self) -> bool:
         """Return whether the loss is above its best for long, by far more than evaluations vary."""
@@ -158,7 +141,7 @@ class _Course:
 class _Metric:
     """A validation metric of which more is better."""
 
-    current: _Mean = field(default_factory=_Mean)
+    current: Mean = field(default_factory=Mean)
     values: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """The train step and the mean of evaluations."""
 
@@ -178,17 +161,17 @@ class _Known:
 
     courses: dict[_Key, _Course] = field(default_factory=dict)
     """By worker and the name that training and validation share."""
-    training: dict[_Key, _Mean] = field(default_factory=dict)
+    training: dict[_Key, Mean] = field(default_factory=dict)
     metrics: dict[_Key, _Metric] = field(default_factory=dict)
     ended: list[_Key] = field(default_factory=list)
     """The losses whose evaluation has ended with the latest window."""
 
-    def read_training(self, key: _Key) -> _Mean:
+    def read_training(self, key: _Key) -> Mean:
         """Return a training loss since the last evaluation: that of the same name, or the only one."""
         of_worker = [mean for (worker, _), mean in self.training.items() if worker == key[0]]
         mean = self.training.get(key) or (of_worker[0] if len(of_worker) == 1 else None)
         if mean is None:
-            return _Mean()
+            return Mean()
         mean.is_read = True
         return mean
 
@@ -209,7 +192,10 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
         fallen since the first training loss or evaluation, whichever is larger, and the mean training loss between
         evaluations has fallen by more than 10 % meanwhile (that of boosted trees always falls). Clear if a validation
         metric of which more is better, such as an accuracy, has risen since the best loss, by the Mann-Kendall test at
-        0.05, and by more than 10 % of what it lacked then to 1 (or to 100).
+        0.05, and by more than 10 % of what it lacked then to 1 (or to 100). Where no validation loss is captured, a
+        logged or printed metric of validation data of which less is better (``val_rmse``) stands for it; what it had
+        fallen counts from its first evaluation. The deviation of printed values is at least the unit of their last
+        decimal.
     Not a number:
         NaN and infinity are left out (see ``exploding_tensor``).
     Blind spots:
@@ -242,7 +228,7 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
             if role == "validation":
                 _add_validation(known, key, reading, window.step)
             elif "losses" in reading.collections:
-                known.training.setdefault(key, _Mean()).add(reading.value)
+                known.training.setdefault(key, Mean()).add(reading.value)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
@@ -251,7 +237,10 @@ class RisingValidationLoss(Rule, frozen=True, kw_only=True):
             return Undecided("no validation loss was seen")
         if not known.ended:
             return Undecided("no evaluation has ended at this step")
-        ended = {key: known.courses[key] for key in known.ended}
+        has_loss = any(not course.is_metric for course in known.courses.values())
+        ended = {key: known.courses[key] for key in known.ended if not (has_loss and known.courses[key].is_metric)}
+        if not ended:
+            return Undecided("no evaluation of a validation loss has ended at this step")
         for key, course in ended.items():
             if course.count >= _MIN_EVALUATIONS and course.has_risen() and course.is_training_falling():
                 metrics = [metric for (worker, _), metric in known.metrics.items() if worker == key[0]]
@@ -279,22 +268,33 @@ def _readings(window: Window) -> Iterator[tuple[str, _Key, TensorReading]]:
 
 
 def _add_validation(known: _Known, key: _Key, reading: TensorReading, step: int) -> None:
-    if "losses" in reading.collections and not is_upward(reading.tensor):
-        course = known.courses.setdefault(key, _Course(reading.tensor, is_from_booster(reading)))
+    is_loss = "losses" in reading.collections and not is_upward(reading.tensor)
+    if is_loss or _may_stand_for_loss(reading):
+        course = known.courses.setdefault(key, _Course(reading.tensor, is_from_booster(reading), not is_loss))
+        course.is_metric = course.is_metric and not is_loss
         _end_before(known, key, course, step)
+        if PRINTED in reading.collections:
+            course.resolution = min(course.resolution, printed_resolution(reading.value))
         if not course.current.count:
             training = known.read_training(key)
             course.current.step, course.training = step, training.value
-            if not course.count and training.count:
+            if not course.count and training.count and is_loss:
                 course.first = training.first
         course.current.add(reading.value)
     elif is_upward(reading.tensor):
         metric = known.metrics.setdefault(key, _Metric())
         if metric.current.count and metric.current.step != step:
             metric.values.append((metric.current.step, metric.current.value))
-            metric.current = _Mean()
+            metric.current = Mean()
         metric.current.step = step
         metric.current.add(reading.value)
+
+
+def _may_stand_for_loss(reading: TensorReading) -> bool:
+    """Return whether a number is surely a metric of validation data of which less is better: ``val_rmse``."""
+    name = reading.tensor
+    is_validation = kind_of(name) == "metric" and stem_of(name)[0] == "validation"
+    return "metrics" in reading.collections and is_validation and is_upward(name) is False
 
 
 def _end_before(known: _Known, key: _Key, course: _Course, step: int) -> None:

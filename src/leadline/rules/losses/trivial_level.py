@@ -10,6 +10,7 @@ from typing import Final
 
 from leadline.records import loss_facts as facts
 from leadline.records.loss_facts import LossKind
+from leadline.records.metric_names import BINARY_ENTROPY, ENTROPY
 from leadline.rules import Window
 from leadline.rules.losses.given_loss import GivenLoss, given_losses
 from leadline.rules.losses.guess import call_name
@@ -18,16 +19,6 @@ LABEL_STATISTICS: Final = ("mean", "variance", "class_counts")
 """The statistics of labels that ``LabelsByCall`` reads."""
 MIN_VALUES: Final = 300
 """The values of a metric from which on ``metric_not_improving`` evaluates it; ``closing_remarks`` does before."""
-_UP: Final = re.compile(
-    r"acc|auc|auroc|f1|f_?beta|precision|recall|sensitivity|specificity|dice|iou|jaccard|bleu|rouge|meteor|mcc|kappa|"
-    r"psnr|ssim|reward|return|score|r2(?![0-9])|hit|ndcg|map(?![a-z])|top_?\d",
-    re.IGNORECASE,
-)
-_DOWN: Final = re.compile(
-    r"loss|error|err(?![a-z])|perplexity|ppl|(?<![a-z])(mae|mse|rmse|mape|wer|cer|fid|nll|bpc)(?![a-z])", re.IGNORECASE
-)
-_BINARY: Final = re.compile(r"binary_?cross_?entropy|bce(with_?logits)?_?loss", re.IGNORECASE)
-_ENTROPY: Final = re.compile(r"cross_?entropy(?!.*logits)|nll_?loss", re.IGNORECASE)
 _SQUARES: Final = re.compile(r"mse_?loss|mean_?squared_?error", re.IGNORECASE)
 _OF_CLASSES: Final = frozenset(
     {LossKind.CROSS_ENTROPY, LossKind.NLL, LossKind.LOG_LIKELIHOOD, LossKind.CATEGORICAL_CROSS_ENTROPY}
@@ -149,11 +140,11 @@ class LabelsByCall:
 
 
 def _of_distribution(name: str, call: LabelDistribution) -> tuple[float, str] | None:
-    if _BINARY.search(name):
+    if BINARY_ENTROPY.search(name):
         mean = call.mean()
         is_known = mean is not None and 0 < mean < 1
         return (_binary_entropy(mean), _GUESSING) if is_known else None  # type: ignore[arg-type]
-    if _ENTROPY.search(name):
+    if ENTROPY.search(name):
         entropy = call.entropy()
         return (entropy, _GUESSING) if entropy is not None else None
     if _SQUARES.search(name):
@@ -186,10 +177,3 @@ def is_comparable(level: float, start: float, trivial: float) -> bool:
         trivial: The loss of guessing.
     """
     return level <= _FAR * trivial or start <= MAX_START * trivial
-
-
-def is_upward(name: str) -> bool | None:
-    """Return whether higher is better; None if the name does not tell. If both match (``score_error``): False."""
-    if _DOWN.search(name) or _ENTROPY.search(name) or _BINARY.search(name):
-        return False
-    return True if _UP.search(name) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from leadline.records import loss_facts as facts
+from leadline.records.formatting import share as percent
 from leadline.records.loss_facts import REGRESSION, Activation, LossKind
 from leadline.rules import Advice
 from leadline.rules.losses.given_loss import GivenLoss
@@ -19,11 +20,70 @@ _REGRESSION_OF_ONE_HOT: Final = Advice(
 _BINARY: Final = Advice(
     "{cross_entropy} on the output of the last layer, without the softmax; usually the loss was meant for two classes"
 )
+_NOT_SHIFTED: Final = Advice(
+    "labels[:, 1:] with logits[:, :-1], if the model is to predict the next token; where it is to repeat its input (an "
+    "autoencoder), this is right"
+)
+_PADDED: Final = Advice(
+    "the index that the loss ignores (ignore_index) as the label of padding, or the padding's as that index; usually "
+    "labels were padded like the inputs"
+)
+_DOUBLED: Final = Advice(
+    "add_special_tokens=False where the template brings the token of the beginning itself; usually the tokenizer adds "
+    "another one"
+)
+_SAME, _OTHER = 0.99, 0.9
+_MUCH_PADDING, _NEARLY_ALL = 0.1, 0.9
 
 
 def find_unfitting_loss(loss: GivenLoss) -> Mistake | None:
     """Return why another loss, or metric, would suit the labels better; None: none is known."""
-    return _loss_of_another_task(loss) or _accuracy_of_regression(loss)
+    return _loss_of_another_task(loss) or _accuracy_of_regression(loss) or _of_tokens(loss)
+
+
+def _of_tokens(loss: GivenLoss) -> Mistake | None:
+    """Return what is unusual in the tokens and labels of sequences."""
+    return _labels_of_the_input(loss) or _labels_of_padding(loss) or _doubled_first(loss)
+
+
+def _labels_of_padding(loss: GivenLoss) -> Mistake | None:
+    share = loss.number(facts.LABELS_OF_PADDING)
+    if not share > _MUCH_PADDING:
+        return None
+    return Mistake(
+        "labels_of_padding",
+        f"{percent(share)} of the labels that {loss.loss} counts are at positions at which the model is given padding",
+        _PADDED,
+        facts.LABELS_OF_PADDING,
+        is_certain=False,
+    )
+
+
+def _doubled_first(loss: GivenLoss) -> Mistake | None:
+    share = loss.number(facts.DOUBLED_FIRST)
+    if not share > _NEARLY_ALL:
+        return None
+    return Mistake(
+        "doubled_first",
+        f"{percent(share)} of the sequences that the model is given begin with the same token twice",
+        _DOUBLED,
+        facts.DOUBLED_FIRST,
+        is_certain=False,
+    )
+
+
+def _labels_of_the_input(loss: GivenLoss) -> Mistake | None:
+    same, following, _ = (loss.number(fact) for fact in facts.LABELS_AT)
+    if not (same >= _SAME and following <= _OTHER):
+        return None
+    return Mistake(
+        "labels_of_the_input",
+        f"{percent(same)} of the labels of {loss.loss} are the token that the model is given at the same position: it "
+        "is to repeat its input, not to predict the next token",
+        _NOT_SHIFTED,
+        facts.LABELS_AT[0],
+        is_certain=False,
+    )
 
 
 def _accuracy_of_regression(loss: GivenLoss) -> Mistake | None:

@@ -9,9 +9,10 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple
 
 import msgspec
 
+from leadline.analysis.loader_advice import loader_advice
 from leadline.records.formatting import significant
 from leadline.records.names import PHASES
-from leadline.rules import Advice, Clear, Needs, Rule, Severity, Undecided, Verdict, Window
+from leadline.rules import Clear, Needs, Rule, Severity, Undecided, Verdict, Window
 from leadline.rules.messages import fired
 from leadline.rules.system.step_times import Step, StepTimes
 
@@ -24,10 +25,6 @@ _DELAYED: Final = 0.3
 the time …"""
 _DELAYED_WHILE_READY: Final = 0.5
 """… and of that in which it wants one."""
-_ADVICE: Final = Advice(
-    "{more_loader_workers}, if processors are free; else cheaper or cached preprocessing; usually decoding and "
-    "augmenting take longer than the step"
-)
 
 
 @dataclass(slots=True)
@@ -89,7 +86,7 @@ class InputBound(Rule, frozen=True, kw_only=True):
     window: Annotated[int, msgspec.Meta(ge=2)] = 50
 
     def needs(self) -> Needs:
-        return Needs(scan_seconds=1.0, phases=(*PHASES, "step"))
+        return Needs(scan_seconds=1.0, phases=(*PHASES, "step"), facts=True)
 
     def remember(self, memory: Any, window: Window) -> _LatestSteps:
         known: _LatestSteps = memory or _LatestSteps()
@@ -116,12 +113,13 @@ class InputBound(Rule, frozen=True, kw_only=True):
         slow = reliable
         worker = max(slow, key=lambda worker: (waits[worker].share, worker))
         share, wait_ns, step_ns = waits[worker]
+        facts = window.facts.get(worker, {})
         return fired(
             f"{100 * share:.0f} % of the time of steps {full[worker][0].step:,} to {full[worker][-1].step:,}, the "
             f"longest wait aside, is waiting for data: {significant(wait_ns / 1e6)} ms of "
             f"{significant(step_ns / 1e6)} ms per step",
             *slow,
-            advice=_ADVICE,
+            advice=loader_advice(facts.get("dataloader_workers"), facts.get("cores")),
             evidence={"wait_share": share, "wait_ms": wait_ns / 1e6, "step_ms": step_ns / 1e6, "share": self.share},
             noun="worker",
             worker=worker,

@@ -158,7 +158,7 @@ class MemoryGrowth(Rule, frozen=True, kw_only=True):
         suspects = [growth for growth in growths.values() if self._is_suspected(growth)]
         if suspects:
             worst = max(suspects, key=lambda growth: growth.bytes)
-            why = f"the memory grew by {worst.bytes / 1e6:,.0f} MB over the last {worst.steps:,} steps so far"
+            why = f"the memory grew by {worst.bytes / 1e6:,.0f} MB over the last {worst.steps:,} steps"
             return Undecided(why, stage="suspected")
         return Clear()
 

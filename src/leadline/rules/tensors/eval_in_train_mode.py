@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from leadline.records.formatting import counted
 from leadline.rules import (
     Advice,
     Clear,
@@ -25,6 +26,7 @@ from leadline.rules.messages import fired, suspected
 _STEPS: Final = "/train_steps_in_eval_mode"
 _CALLS: Final = "/eval_calls_in_train_mode"
 _OTHERS: Final = "/other_calls_with_dropout"
+_FROZEN: Final = "/frozen_batch_norms"
 _EVERY: Final = 10
 _FEW_CALLS: Final = 3
 """Fewer losses without gradients between two updates are a look at the training."""
@@ -49,6 +51,8 @@ class _Evaluations:
     """Whether there were updates without such losses in between: otherwise they are a part of each step."""
     others: int = 0
     """The most calls with dropout between two updates of which no loss was computed."""
+    frozen: int = 0
+    """The frozen batch normalizations in training mode at the last capture."""
 
     def add(self, calls: float) -> None:
         if _FEW_CALLS <= calls < math.inf:
@@ -73,7 +77,8 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         with a single loss are a mean over dropout. Fires if one of the counts is at least ``patience``; undecided while
         one is between 1 and that. Fires too if the losses of several evaluations, of at least 3 each and with updates
         without such losses in between, add up to ``patience``. Of ``patience`` calls without a loss, between two
-        updates and with dropout in training mode, it remarks at the end of the run.
+        updates and with dropout in training mode, it remarks at the end of the run; and so it does of batch
+        normalizations that were in training mode at the last capture though their weights were frozen at every one.
     Not a number:
         Only these counts are evaluated.
     Blind spots:
@@ -97,7 +102,7 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         return Needs(
             tuple(
                 TensorNeed("checks", regex=f"{check}$", statistics=("value",), modes=("train", "eval"), every=_EVERY)
-                for check in (_STEPS, _CALLS, _OTHERS)
+                for check in (_STEPS, _CALLS, _OTHERS, _FROZEN)
             )
         )
 
@@ -109,13 +114,15 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
             elif reading.tensor.endswith(_OTHERS) and reading.value < math.inf:
                 others = known.setdefault((reading.worker, reading.tensor), _Evaluations())
                 others.others = max(others.others, int(reading.value))
+            elif reading.tensor.endswith(_FROZEN) and reading.value < math.inf:
+                known.setdefault((reading.worker, reading.tensor), _Evaluations()).frozen = int(reading.value)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
         readings = [
             reading
             for reading in window.readings("value")
-            if reading.value == reading.value and not reading.tensor.endswith(_OTHERS)
+            if reading.value == reading.value and not reading.tensor.endswith((_OTHERS, _FROZEN))
         ]
         if not readings:
             return Undecided("no model was seen")
@@ -135,13 +142,21 @@ class EvalInTrainMode(Rule, frozen=True, kw_only=True):
         return Clear({"remarks": remarks} if remarks else {})
 
     def _remarks(self, known: dict[tuple[str, str], _Evaluations]) -> list[str]:
-        return [
+        of_calls = [
             f"{tensor.rpartition('/')[0]} was called up to {of.others:,} times without gradients between two updates "
             "while dropout was active, and no loss was computed: what is sampled or predicted then is random, unless "
             "model.eval() comes before it"
             for (_, tensor), of in known.items()
             if of.others >= self.patience
-        ][:1]
+        ]
+        of_frozen = [
+            f"{tensor.rpartition('/')[0]} was trained with {counted(of.frozen, 'frozen batch normalization')} in "
+            "training mode, where the statistics of the batch are used, and the averages updated: requires_grad "
+            "freezes weights alone, eval() on the module, after each model.train(), the rest"
+            for (_, tensor), of in known.items()
+            if of.frozen
+        ]
+        return [*of_calls[:1], *of_frozen[:1]]
 
     def _fired(self, worst: TensorReading, evaluations: _Evaluations | None = None) -> Fired:
         is_training = worst.tensor.endswith(_STEPS)

@@ -20,6 +20,10 @@ _LOSSES_ADVICE: Final = Advice(
     "a tenth of the learning rate, or clip gradients ({clip_norm_to} 1.0); usually the rate is too high, or the loss "
     "takes a log, square root or quotient of zero"
 )
+_EVALUATION_ADVICE: Final = Advice(
+    "a look at the data of the evaluation, at half precision in it, and at running averages of batch normalization; "
+    "usually these have been NaN since a batch that was not finite, or the update just before made weights NaN"
+)
 _GRADIENTS_ADVICE: Final = Advice(
     "clip gradients ({clip_norm_to} 1.0), or {wide_precision} in place of plain float16; usually half precision "
     "overflowed, or the loss had a spike"
@@ -59,6 +63,7 @@ class ExplodingTensor(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = (
+        "broken_metric",
         "gradient_clipping",
         "exploding_gradient",
         "loss_spike",
@@ -132,13 +137,18 @@ def _may_be_mask(reading: TensorReading) -> bool:
     return any(is_module_collection(collection) for collection in reading.collections)
 
 
+def _is_evaluated_loss(reading: TensorReading) -> bool:
+    return reading.mode == "eval" and "losses" in reading.collections
+
+
 def _is_counted(counts: Floats) -> Choices:
     return counts > 0
 
 
 def _describe(reading: TensorReading, nans: float, only_nan: bool) -> str:
     if reading.statistic == "value":
-        return f"{reading.tensor} is {'NaN' if math.isnan(reading.value) else 'infinite'}"
+        where = " in an evaluation" if _is_evaluated_loss(reading) else ""
+        return f"{reading.tensor} is {'NaN' if math.isnan(reading.value) else 'infinite'}{where}"
     count, what = int(reading.value), "NaN"
     if not only_nan and nans < reading.value:
         what = "infinite" if nans == 0 else "NaN or infinite"
@@ -149,7 +159,7 @@ def _describe(reading: TensorReading, nans: float, only_nan: bool) -> str:
 
 def _suggestion(reading: TensorReading) -> Advice:
     if "losses" in reading.collections:
-        return _LOSSES_ADVICE
+        return _EVALUATION_ADVICE if _is_evaluated_loss(reading) else _LOSSES_ADVICE
     if "gradients" in reading.collections:
         return _GRADIENTS_ADVICE
     return _ADVICE

@@ -11,7 +11,8 @@ from leadline.rules.messages import and_more, fired
 
 _ALL: Final = f"loss/{IDENTICAL_UNITS}"
 _ADVICE: Final = Advice(
-    "random initial weights, {drawn_by_default}; usually the weights were set to a constant, which is meant for biases"
+    "random initial weights, {drawn_by_default}, or those of a trained model that was to be loaded; usually the "
+    "weights were set to a constant, which is meant for biases, or a checkpoint was not read"
 )
 
 

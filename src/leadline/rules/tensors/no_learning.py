@@ -27,7 +27,7 @@ _CONVERGED: Final = 1e-3
 _UNFREEZE: Final = Advice("{unfreeze}; usually the whole model was frozen in place of the part that was trained before")
 _END_OF_SCHEDULE: Final = Advice(
     "checking the length and last value of the scheduler, or {schedule_floor}; usually the schedule ends before the "
-    "training"
+    "training, as its length counts updates or epochs, and it is stepped once for each batch or device"
 )
 _WITHOUT_OPTIMIZER: Final = Advice(
     "{parameters_to_optimizer} after the model is complete, or {freeze} for frozen layers; usually a layer was created "

@@ -134,6 +134,7 @@ class NonfiniteOrigin(Rule, frozen=True, kw_only=True):
 
     severity: ClassVar[Severity] = "fatal"
     explains: ClassVar[tuple[str, ...]] = (
+        "broken_metric",
         "exploding_tensor",
         "exploding_gradient",
         "loss_spike",

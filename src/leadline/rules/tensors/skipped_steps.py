@@ -99,5 +99,5 @@ class SkippedSteps(Rule, frozen=True, kw_only=True):
         if len(latest) < self.least_observations:
             return too_few(len(latest), self.least_observations, "training steps") if latest else Undecided(_WARM_UP)
         if skipped / len(latest) > self.share:
-            return Undecided(f"{skipped:,} of {len(latest):,} training steps so far were skipped", stage="suspected")
+            return Undecided(f"{skipped:,} of {len(latest):,} training steps were skipped", stage="suspected")
         return Clear()

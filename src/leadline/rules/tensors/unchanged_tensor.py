@@ -95,7 +95,7 @@ class UnchangedTensor(Rule, frozen=True, kw_only=True):
         if bad:
             return self._fired(bad)
         if not is_judged:
-            return Undecided(f"no selected tensor was saved {self.num_steps} times so far", stage="too few")
+            return Undecided(f"no selected tensor was saved {self.num_steps} times", stage="too few")
         return clear_if_complete(window, "selected tensors")
 
     def _alike(self, reading: TensorReading, earlier: Sequence[Earlier]) -> bool | None:

@@ -220,7 +220,7 @@ class UnscaledInput(Rule, frozen=True, kw_only=True):
             if detail is not None:
                 return self._fired(reading, pool, *detail)
         if is_early:
-            return Undecided("a regression has predicted the same for every sample so far")
+            return Undecided("a regression has predicted the same for every sample")
         if complete:
             return Clear()
         if judged:

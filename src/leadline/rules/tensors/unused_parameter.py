@@ -13,7 +13,7 @@ from leadline.rules.streak import Streak
 
 _ADVICE: Final = Advice(
     "checking whether {forward} calls this layer, or {freeze} if it is not meant to; usually a layer is created but "
-    "not called, or its output is detached"
+    "not called, its output is detached, or a router never chooses it"
 )
 
 
@@ -108,6 +108,6 @@ class UnusedParameter(Rule, frozen=True, kw_only=True):
         suspects = [(reading, usage) for reading, usage in held if not usage.is_used]
         if suspects:
             steps = max(reading.mode_step - usage.streak.since for reading, usage in suspects)
-            why = f"{suspects[0][0].tensor} had no gradient for {steps:,} of {self.steps:,} steps so far"
+            why = f"{suspects[0][0].tensor} had no gradient for {steps:,} of {self.steps:,} steps"
             return Undecided(why, stage="suspected")
         return clear_if_complete(window, "parameters")

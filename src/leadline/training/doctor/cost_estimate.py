@@ -144,7 +144,7 @@ class _WithoutForward:
         self.subject, self.steps_before = frameworks.subject, frameworks.steps_before
         self.number, self.row = frameworks.number, frameworks.row
         self.is_distributed = frameworks.is_distributed
-        self.continues = lambda optimizer: True
+        self.continues, self.takes_over = lambda optimizer: True, lambda optimizer: False
 
     def watch_forward(self, items: Sequence[CaptureItem], *, by_all: bool = False) -> None: ...
 

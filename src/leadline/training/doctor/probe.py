@@ -72,7 +72,7 @@ class DoctorProbe:
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
         self.cost, self.deferred, self.facts = recorder.cost, recorder.deferred, recorder.facts
         self.has_request, self.ends_steps = recorder.has_request, recorder.ends_steps
-        self.after_quiet_update = recorder.after_quiet_update
+        self.after_loss_only_update = recorder.after_loss_only_update
         self.wants_gradient_norms, self.wants_checks = recorder.wants_gradient_norms, recorder.wants_checks
         self.captures_checks, self.record_checks = recorder.captures_checks, recorder.record_checks
         self.loss_facts_step, self.items_within = recorder.loss_facts_step, recorder.items_within
@@ -104,7 +104,7 @@ class DoctorProbe:
             self._optimizers.append(optimizer)
         self._recorder.before_update(optimizer)
 
-    def defer_quiet_steps(self) -> None:
+    def defer_loss_only_steps(self) -> None:
         """Defer nothing: each call is seen when it is made."""
 
     def after_update(self, optimizer: Any, *, is_skipped: Any, is_part: bool = False) -> None:

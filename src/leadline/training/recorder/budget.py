@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from leadline.records.documents import SampledItem
+from leadline.records.documents import OverheadAtStart, SampledItem
 from leadline.training.recorder.capture_groups import (
     CaptureGroup,
     Part,
@@ -17,6 +17,8 @@ from leadline.training.recorder.capture_groups import (
 )
 from leadline.training.recorder.overhead import Overhead
 
+_START_STEPS: Final = 50
+"""The first steps capture at 0, 1, 2 …, and what is captured once."""
 START_SHARE: Final = 0.2
 """The share of the elapsed time that is earned until ``START_NS`` have been spent: a short run is captured whole."""
 START_NS: Final = 3_000_000_000
@@ -29,7 +31,7 @@ RESERVE_STEP_NS: Final = 20_000
 CAPTURES_SHARE: Final = 0.25
 """The least share of what is earned that is left for captures, and the least share of that for delayable ones."""
 PATIENCE: Final = 4.0
-"""A capture that has waited until this multiple of its price was earned need not wait longer for all of it."""
+"""A capture that waited until this multiple of its price was earned is made even if the credit does not cover it."""
 _FIRST_STEPS_TOGETHER: Final = 100
 _EVERY_TOGETHER: Final = 50
 _SURPLUS: Final = 1.5
@@ -71,7 +73,10 @@ class Budget:
         is_distributed: Callable[[], bool] = lambda: False,
         captures_together: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._share, self._overhead, self._step, self._is_distributed = share, overhead, step, is_distributed
+        self._share = share
+        self._overhead = overhead
+        self._step = step
+        self._is_distributed = is_distributed
         self._captures_together = captures_together
         self._credit, self._reserve = float(SAVED_NS), RESERVE_SHARE * SAVED_NS
         self._debt_ns = 0.0
@@ -94,6 +99,9 @@ class Budget:
         self._costs: dict[tuple[CaptureGroup, ...], int] = {}
         """The measured captures of this step."""
         self._groups: dict[tuple[object, ...], tuple[str, CaptureGroup]] = {}
+        self._first_step: int | None = None
+        self.start: OverheadAtStart | None = None
+        """The overhead of the first steps; None: they are not over."""
 
     def add(self, groups: Iterable[CaptureGroup], mode: str) -> None:
         """Add the groups of a schedule; equal groups, of another optimizer or of a plan before, are counted as one."""
@@ -118,6 +126,11 @@ class Budget:
     def choose(self, due: Sequence[CaptureGroup], step: int) -> list[CaptureGroup]:
         """Return the groups to capture at a step of their mode; the others are delayed."""
         self._earn()
+        if self._first_step is None:
+            self._first_step = self._step()
+        if self.start is None and (steps := self._step() - self._first_step) > _START_STEPS:
+            own_ns = self._overhead.own_ns + self._overhead.compile_ns
+            self.start = OverheadAtStart(steps, own_ns, self._overhead.loop_ns)
         is_aligned, is_together = self._is_distributed(), self._captures_together()
         chosen = []
         for group in sorted(due, key=_order):

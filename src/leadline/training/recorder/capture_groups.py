@@ -77,7 +77,7 @@ class CaptureGroup:
         retry_step: While it is delayed, the step at which it is tried again.
         due_earned_ns: What the budget had earned when it was first delayed; None: it is not delayed.
         level: With several ranks it is captured only at multiples of its interval times two to the power of this.
-        measured: The sets of groups with this one as the first that were captured before.
+        measured: Sets of groups, starting with this one, that were captured together before.
     """
 
     def __init__(self, items: tuple[CaptureItem, ...], *, is_forward: bool = False) -> None:

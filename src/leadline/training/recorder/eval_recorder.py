@@ -39,7 +39,10 @@ class EvalRecorder:
         self.is_finished = False
         self._context, self._clock = context, context.clock
         self._schedules, self._scalars, self._output = schedules, scalars, output
-        self._control, self._overhead, self._timeline, self._listener = control, overhead, timeline, listener
+        self._control = control
+        self._overhead = overhead
+        self._timeline = timeline
+        self._listener = listener
         self._items: tuple[CaptureItem, ...] = ()
         self._captures_losses = False
         self._joined: Forward | None = None

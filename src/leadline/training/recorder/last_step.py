@@ -91,12 +91,16 @@ class LastStep:
             name: Identifies it.
             mode: Its mode; None: any.
         """
-        stamp, progress = self.stamp, self._progress
-        is_over = self._is_closed or progress.has_begun or progress.is_announced
-        if stamp is not None and not is_over and name not in self._given and mode in (None, stamp.mode):
+        if self.would_take(name, mode):
             return True
         self._given_next.add(name)
         return False
+
+    def would_take(self, name: Hashable, mode: str | None = None) -> bool:
+        """Return the same as ``takes``, where nothing is given yet."""
+        stamp, progress = self.stamp, self._progress
+        is_over = self._is_closed or progress.has_begun or progress.is_announced
+        return stamp is not None and not is_over and name not in self._given and mode in (None, stamp.mode)
 
     @property
     def is_overdue(self) -> bool:

@@ -8,8 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeVar
 
-from leadline.frameworks.adapter import PendingNumbers
 from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.pending import PendingNumbers
+from leadline.records.metric_names import PRINTED
 from leadline.records.names import CHECKS, GRADIENT_NORMS
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp, TensorInfo
@@ -224,8 +225,29 @@ class ScalarBuffer:
 
     def log(self, name: str, scalar: Scalar) -> None:
         """Record a scalar of the current step; the last value of a name is kept."""
+        if PRINTED in scalar.marks:
+            self._logged.setdefault(name, scalar)
+            if PRINTED in self._logged[name].marks:
+                self._logged[name] = scalar
+            return
         self._logged[name] = scalar
         self._logged_names.add(name)
+
+    @property
+    def score_names(self) -> frozenset[str]:
+        """The names that were recorded within steps, without printed ones."""
+        return frozenset(self._logged_names)
+
+    def withdraw_printed(self, name: str) -> None:
+        """Forget a printed number of the current step."""
+        scalar = self._logged.get(name)
+        if scalar is not None and PRINTED in scalar.marks:
+            del self._logged[name]
+
+    def withdraw_all_printed(self) -> None:
+        """Forget the printed numbers that are not written yet."""
+        for name in list(self._logged):
+            self.withdraw_printed(name)
 
     def add_norms(self, values: Mapping[str, object]) -> None:
         """Add the norms that gradient clipping has computed."""
@@ -295,14 +317,16 @@ class ScalarBuffer:
     ) -> dict[str, Scalar]:
         """Return the logged values of a step that ``items`` select; others wait.
 
-        A logged name that is also the name of an accuracy or a loss is prefixed with its collection.
+        A logged name that is also the name of an accuracy or a loss is prefixed with its collection, a printed one with
+        ``printed``.
         """
         used = self._accuracy_names.union(*(losses.names for losses in self._losses.values()))
         named: dict[str, Scalar] = {}
         for name, scalar in dict(logged).items():  # copied: a thread that logs may still hold the dict
             if scalar.collection == "losses" or _selects(items, name, scalar):
                 is_other = name in used and scalar.collection != "losses"
-                named[f"{scalar.collection}/{name}" if is_other else name] = scalar
+                prefix = PRINTED if PRINTED in scalar.marks else scalar.collection
+                named[f"{prefix}/{name}" if is_other else name] = scalar
             else:
                 self._wait({name: scalar}, stamp)
         return named

@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.frameworks.adapter import Forward, Pending, PendingNumbers, Program
+from leadline.frameworks.adapter import Forward, Program
 from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.pending import Pending, PendingNumbers
 from leadline.records.event import Event
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
@@ -54,7 +55,10 @@ class StepOutput:
         open_writer: Callable[[], Writer],
     ) -> None:
         self.queue: WriteQueue | None = None
-        self._context, self._frameworks, self._schedules, self._scalars = context, frameworks, schedules, scalars
+        self._context = context
+        self._frameworks = frameworks
+        self._schedules = schedules
+        self._scalars = scalars
         self._overhead, self._timeline, self._open_writer = overhead, timeline, open_writer
         self._rows = ScalarRows()
         facts = context.facts

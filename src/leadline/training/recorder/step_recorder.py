@@ -6,8 +6,9 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from leadline.frameworks.adapter import PendingNumbers, Score
+from leadline.frameworks.adapter import Score
 from leadline.frameworks.installed import Frameworks
+from leadline.frameworks.pending import PendingNumbers
 from leadline.records.loss_facts import FACT_STEPS
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
@@ -68,7 +69,7 @@ class StepRecorder:
             self.facts.of("settings of optimizers are"),
         )
         self._context, self._frameworks, self._control = context, frameworks, control
-        context.continues = frameworks.continues
+        context.continues, context.takes_over = frameworks.continues, frameworks.takes_over
         self.has_request = control.has_pending
         self.budget = (
             Budget(
@@ -273,10 +274,10 @@ class StepRecorder:
         watched = self._watched.get(optimizer)
         return (*forward, *(watched.schedule.items_before(end) if watched else self._schedules.tensor_items))
 
-    def defer_quiet_steps(self) -> None:
-        self.deferred.allow(self._quiet_steps())
+    def defer_loss_only_steps(self) -> None:
+        self.deferred.allow(self._loss_only_steps())
 
-    def after_quiet_update(self, optimizer: Any) -> None:
+    def after_loss_only_update(self, optimizer: Any) -> None:
         self.timeline.progress.end()
         if self.clock.owns(optimizer):
             self._end_step()
@@ -330,6 +331,8 @@ class StepRecorder:
         norms = self._scalars.take_norms()
         if norms:
             self._output.put_scalars(self.clock.stamp(), norms)  # of an optimizer that stepped after the clock's owner
+        if not self.clock.finished:
+            self._scalars.withdraw_all_printed()  # a process without a step leaves no trace by what it prints
         self._output.flush_logged()
         self.timeline.finish(self.clock.last_stamp().step)
         self.drain()
@@ -374,7 +377,7 @@ class StepRecorder:
         for forward in self._frameworks.end_forwards():
             self._output.put_forward(forward, stamp, self._forward_items)
 
-    def _quiet_steps(self) -> int:
+    def _loss_only_steps(self) -> int:
         """Return how many of the next steps capture nothing but losses, and need no time of the thread."""
         step, schedules = self.clock.step, self._schedules.of("train")
         is_plain = self.timeline.facts.get("device") == "cpu" and self.listener.is_idle

@@ -6,8 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from leadline.frameworks.adapter import PendingNumbers, Program, Subject
+from leadline.frameworks.adapter import Program, Subject
 from leadline.frameworks.capabilities import ComputesElsewhere
+from leadline.frameworks.pending import PendingNumbers
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
 from leadline.training.guard import Fact
@@ -50,7 +51,10 @@ class UpdateCapture:
     def __init__(
         self, context: StepContext, output: StepOutput, cost: Overhead, budget: Budget | None, device_bytes: int
     ) -> None:
-        self._context, self._output, self._cost, self._budget = context, output, cost, budget
+        self._context = context
+        self._output = output
+        self._cost = cost
+        self._budget = budget
         self._device_bytes = device_bytes
         self._together = Fact("", lambda line: None, lambda: 0)
         """All items of a step at once; what ends with it is captured one by one."""

@@ -16,6 +16,7 @@ from leadline.records.names import MODES
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.presence import node_name
+from leadline.training.forking import makes_copy
 from leadline.training.session.session import Session
 
 if TYPE_CHECKING:
@@ -108,13 +109,15 @@ def report_disabled(why: str) -> None:
 
 
 def _in_forked_child() -> None:
-    """Give a forked child a session of its own, which writes nothing until its first step."""
+    """Give a forked child a session of its own, which writes nothing until its first step; a copy to test has none."""
     global _current, _lock
     _lock = threading.Lock()
     parent, _current = _current, None
     if parent is None:
         return
     parent.abandon()
+    if makes_copy():
+        return
     _current = Session(parent.run, parent.manifest, parent.node)
 
 

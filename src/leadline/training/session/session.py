@@ -6,22 +6,23 @@ import atexit
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from leadline.records.documents import DisabledCapture, WatchedModel, WorkerDocument
 from leadline.records.manifest import Manifest
-from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Profile, Track
 from leadline.store import layout
+from leadline.training.check import StepChecks, make_checks
 from leadline.training.guard import Guard
+from leadline.training.session.plan_summary import described_plan
 from leadline.training.session.worker_names import is_launched, rank_number, worker_name
 
 if TYPE_CHECKING:
     from leadline.frameworks.adapter import Adapter
+    from leadline.frameworks.loggers.registry import Loggers
     from leadline.store.writer import Writer
     from leadline.training.doctor.probe import DoctorProbe
     from leadline.training.recorder.control_requests import ControlRequests
@@ -29,23 +30,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MAX_ERROR_CHARACTERS: Final = 200
 _TRACKER: Final = "tracker"
-_KINDS: Final[dict[Family, dict[str, str]]] = {
-    "network": {"losses": "losses", "gradients": "statistics", "weights": "statistics"},
-    "trees": {
-        "losses": "losses",
-        "feature_importance": "feature importance",
-        "predictions": "predictions",
-        "average_shap": "SHAP",
-        "full_shap": "SHAP",
-        "trees": "trees",
-    },
-    "arrays": {"losses": "losses", "default": "statistics"},
-}
-"""The label of each collection in the description of a plan."""
-_RAW: Final = "raw tensors"
-_ORDER: Final = ("losses", "statistics", "feature importance", "predictions", "SHAP", "trees", _RAW)
 
 
 class Session:
@@ -71,7 +56,6 @@ class Session:
         self, run: str, manifest: Manifest, node: str, imported_ns: int | None = None, imported: str | None = None
     ) -> None:
         from leadline.frameworks.installed import Frameworks
-        from leadline.frameworks.loggers.registry import Loggers
         from leadline.store import codec
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
         from leadline.training.recorder.control_requests import ControlRequests, PlanChanges
@@ -106,19 +90,30 @@ class Session:
         )
         self.guard.defer(self.recorder.deferred)
         self._doctor_probe = self._make_doctor_probe(control)
-        self._loggers = Loggers(self.recorder, frameworks.number, context.note)
-        self._loggers.install()
+        self._loggers = self._intercept()
+        self._checks = self._make_checks()
         tracker_guard = Guard(lambda error: context.note(f"rules are no longer logged to trackers: {error}"))
         self._trackers = TrackerLogging(context, self._loggers.trackers.find, tracker_guard.wrap)
         self._profiling.begin(manifest.profile, self.recorder.timeline)
         frameworks.when_profiles(self._profiling.begin_operators)
         self._oom_report = OutOfMemoryReport(context, frameworks, self.recorder.optimizers)
-        self._plan_changes.serve(control)
-        control.serve(Track, self._trackers.wake)
-        control.serve(Profile, self._profiling.handle)
+        self._serve(control)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
         self.guard.run(codec.load)  # some 20 ms, which the first step need not take
         atexit.register(self._close_at_exit)
+
+    def _intercept(self) -> Loggers:
+        """Begin to read what the script logs and prints."""
+        from leadline.frameworks.loggers.printed_values import PrintedValues
+        from leadline.frameworks.loggers.registry import Loggers
+
+        recorder, context = self.recorder, self.context
+        recorder.given.roles = {**recorder.given.roles, **self.manifest.roles}
+        deferred = recorder.deferred
+        printed = PrintedValues(recorder.given, context.facts, lambda: deferred.stop(), self.manifest.metrics)
+        loggers = Loggers(recorder, self._frameworks.number, context.note, printed=printed)
+        loggers.install()
+        return loggers
 
     def add(self, adapter: Adapter) -> None:
         """Add an adapter that belongs to no framework."""
@@ -182,6 +177,8 @@ class Session:
         if self._child_finalizer is not None:
             self._child_finalizer.cancel()
         if os.getpid() == self._pid:
+            if self._checks is not None:
+                self._run_at_end(self._checks.close)
             self.guard.run(self.recorder.finish)
             if self._doctor_probe is not None:
                 self.guard.run(self._doctor_probe.close)
@@ -222,6 +219,19 @@ class Session:
 
     def _update_plan(self, *, is_prompt: bool = True) -> None:
         self.recorder.change_plan(self._plan(), is_prompt=is_prompt)
+
+    def _serve(self, control: ControlRequests) -> None:
+        """Handle the requests that change what is captured, tracked and profiled."""
+        self._plan_changes.serve(control)
+        control.serve(Track, self._trackers.wake)
+        control.serve(Profile, self._profiling.handle)
+
+    def _make_checks(self) -> StepChecks | None:
+        """Return the checks on copies of the training, which adapters make; None if none was asked for."""
+        checks = make_checks(self.run, self.manifest, self.context, self.recorder.timeline.facts.__setitem__)
+        if checks is not None:
+            self._frameworks.check_steps(checks)
+        return checks
 
     def _make_doctor_probe(self, control: ControlRequests) -> DoctorProbe | None:
         """Return the probe that records everything in a run of ``leadline doctor``."""
@@ -289,7 +299,7 @@ class Session:
             framework=self._frameworks.label(),
             models=tuple(WatchedModel(model, count) for model, _, count in models),
             optimizers=tuple(optimizer for _, optimizer, _ in models if optimizer),
-            watching=_describe_plan(self.manifest.plan, self._frameworks.training_families),
+            watching=described_plan(self.manifest.plan, self._frameworks.training_families),
             steps=dict(recorder.clock.finished),
             step=recorder.clock.step - 1,
             trainings=(*self._earlier_trainings(), *self.context.trainings[1:]),
@@ -298,9 +308,10 @@ class Session:
             own_ns=recorder.cost.own_ns,
             compile_ns=recorder.cost.compile_ns,
             loop_ns=recorder.cost.loop_ns,
+            start=None if recorder.budget is None else recorder.budget.start,
             sampled=recorder.budget.sampled(recorder.clock.finished) if recorder.budget is not None else (),
             off=self._disabled,
-            error=_uncaught_exception(),
+            error=_error(),
             notes=tuple(self.context.notes),
             facts=dict(recorder.timeline.facts),
             profiles=dict(self._profiling.outcomes),
@@ -336,15 +347,12 @@ def _open_exit_record(path: str) -> ExitRecord | None:
         return None
 
 
-def _uncaught_exception() -> str:
-    """Return the exception that ends the process, in one line: ``RuntimeError: …``; empty: there is none."""
-    error = getattr(sys, "last_value", None)
-    if not isinstance(error, BaseException):
+def _error() -> str:
+    if getattr(sys, "last_value", None) is None:
         return ""
-    from leadline.config.secrets import scrub  # compiles expressions, which a training that ends well does not need
+    from leadline.training.uncaught import uncaught_exception  # compiles expressions, only where they are needed
 
-    text = " ".join(scrub(traceback.format_exception_only(error)[-1]).split())
-    return text if len(text) <= _MAX_ERROR_CHARACTERS else text[: _MAX_ERROR_CHARACTERS - 2] + " …"
+    return uncaught_exception()
 
 
 def _finalize_with_multiprocessing(close: Callable[[], object]) -> Any:
@@ -353,27 +361,3 @@ def _finalize_with_multiprocessing(close: Callable[[], object]) -> Any:
     if util is None or process is None or process.parent_process() is None:
         return None
     return util.Finalize(None, close, exitpriority=-100)
-
-
-def _describe_plan(plan: CapturePlan, families: frozenset[Family]) -> str:
-    """Describe the capture plan in a few words: ``losses every step, statistics every 50``.
-
-    Args:
-        families: The families of the frameworks that train.
-    """
-    kinds_by_collection = {collection: kind for family in families for collection, kind in _KINDS[family].items()}
-    intervals: dict[str, list[int]] = {}
-    for item in plan.items:
-        is_permanent = item.schedule.every is not None and item.schedule.end is None
-        if not is_permanent or item.collection not in kinds_by_collection or not may_select_family(item, families):
-            continue
-        kind = _RAW if item.raw else kinds_by_collection[item.collection]
-        intervals.setdefault(kind, []).append(item.schedule.every or 1)
-    step = "round" if families == {"trees"} else "step"
-    kinds = sorted(intervals, key=_ORDER.index)
-    parts = [f"{kind} every {_format_interval(min(intervals[kind]), step)}" for kind in kinds]
-    return ", ".join(parts) or "only what the rules need"
-
-
-def _format_interval(every: int, step: str) -> str:
-    return step if every == 1 else str(every)

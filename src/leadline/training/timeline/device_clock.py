@@ -43,7 +43,10 @@ class Marks:
         Args:
             first: The mark at the end of the previous step.
         """
-        self._device, self._first, self._edge, self.last = device, first, first, first
+        self._device = device
+        self._first = first
+        self._edge = first
+        self.last = first
         self._open: dict[str, Any] = {}
         self._pairs: list[tuple[str, Any, Any]] = []
         self.is_broken = first is None

@@ -14,21 +14,29 @@ SILENT_STEPS: Final = 10
 _NEW_STEPS: Final = 2
 """The same for one that appears when the owner has made ``SILENT_STEPS``: it begins another training, unless
 the two alternate."""
+_STEPS_OF_TRAINING: Final = 2
+"""Steps in a row of an owner, after which another optimizer may be seen to take over in its first step."""
 
 
 class StepClock:
     """Counts steps; the first optimizer that steps owns the clock, and only its steps count.
 
-    The owner is held weakly, and replaced when it has been deleted, or is silent while another steps
-    ``SILENT_STEPS`` times, one that is new only ``_NEW_STEPS``.
+    The owner is held weakly, and replaced when it has been deleted; when another one, which is not one of several in
+    each step, shows in its first step that the training of the owner is over; or when it is silent while another steps
+    ``SILENT_STEPS`` times, one that is new only ``_NEW_STEPS``. An owner that has made one step gives the clock back
+    to the one before it.
 
     Args:
-        on_owner_change: Called with the name of the class of an owner that replaces another one.
+        on_owner_change: Called with an owner that replaces another one.
         on_training: Called with an owner in its first step, while that is the current one.
+        takes_over: Returns whether the latest step of another optimizer shows that the owner has ended its training.
     """
 
     def __init__(
-        self, on_owner_change: Callable[[str], None], on_training: Callable[[object], None] = lambda owner: None
+        self,
+        on_owner_change: Callable[[object], None],
+        on_training: Callable[[object], None] = lambda owner: None,
+        takes_over: Callable[[object], bool] = lambda optimizer: False,
     ) -> None:
         self.step = 0
         """The current global step, from 0."""
@@ -42,7 +50,12 @@ class StepClock:
         self.first_train_step = 0
         """The first train step of this process."""
         self._on_owner_change, self._on_training = on_owner_change, on_training
+        self._takes_over = takes_over
         self._owner: weakref.ref[object] | None = None
+        self._before: weakref.ref[object] | None = None
+        """The owner before, if it was replaced while it was alive."""
+        self._run = 0
+        """Steps in a row of the owner, without one of another optimizer."""
         self._owners: weakref.WeakSet[object] = weakref.WeakSet()
         """All owners so far whose steps have counted."""
         self._is_new = False
@@ -97,12 +110,14 @@ class StepClock:
             self._since[optimizer] = self._since.get(optimizer, 0) + 1
             self._have_others_stepped = True
             self._note_new(optimizer)
-            needed = _NEW_STEPS if optimizer in self._new else SILENT_STEPS
-            if owner is not None and self._since[optimizer] < needed:
+            if owner is not None and not self._replaces(optimizer):
+                self._run = 0
                 return False
             if self._owner is not None:
-                self._on_owner_change(type(optimizer).__name__)
+                self._on_owner_change(optimizer)
+            self._before, self._run = self._owner if owner is not None else None, 0
             self._owner, self._is_new, self._owned_from = weakref.ref(optimizer), True, self.train_step
+        self._run += 1
         if self._is_new:
             self._begin(optimizer)
         if self._have_others_stepped:
@@ -110,6 +125,14 @@ class StepClock:
             self._since.clear()
             self._new.clear()
         return True
+
+    def _replaces(self, optimizer: object) -> bool:
+        """Return whether an optimizer that has stepped replaces the owner."""
+        if self.train_step - self._owned_from == 1 and self._before is not None and self._before() is optimizer:
+            return True
+        if self._run >= _STEPS_OF_TRAINING and self._takes_over(optimizer):
+            return True
+        return self._since[optimizer] >= (_NEW_STEPS if optimizer in self._new else SILENT_STEPS)
 
     def _note_new(self, optimizer: object) -> None:
         if optimizer not in self._others and optimizer not in self._owners:
@@ -124,6 +147,10 @@ class StepClock:
             self._owners.add(owner)
             self._on_training(owner)
 
+    def has_owned(self, optimizer: object) -> bool:
+        """Return whether steps of this optimizer have counted before."""
+        return optimizer in self._owners
+
     def is_owner(self, optimizer: object) -> bool:
         """Return whether this optimizer's steps are the steps of the training."""
         return self._owner is not None and self._owner() is optimizer
@@ -134,7 +161,7 @@ class StepClock:
         if self._is_claimed and before is not None and before is not owner:
             return False
         if before is not None and before is not owner:
-            self._on_owner_change(type(owner).__name__)
+            self._on_owner_change(owner)
         self._owner, self._is_claimed, self._is_new = weakref.ref(owner), True, True
         return True
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import toynet
 
-from leadline.frameworks.adapter import Pending
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.kit.gradient_norms import NORM, norm_info, wants_norm
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor, may_select, parameter_collections
 from leadline.frameworks.labels import Labels
+from leadline.frameworks.pending import Pending
 from leadline.records.names import OPTIMIZER_VARIABLES, gradient_name
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout

@@ -28,7 +28,16 @@ def test_it_is_noted_once_and_the_script_is_not_disturbed() -> None:
     assert uncaptured.gaps == {"sessions": "they are not captured"}
     assert sessions[1].run(1) == 2
     uncaptured.uninstall()
-    assert (dict(vars(Session)), uncaptured.seen, failures) == (before, ["sessions", "runs"], [])
+    assert (dict(vars(Session)), uncaptured.gaps, failures) == (before, REASONS, [])
+
+
+def test_a_refusal_is_noted_and_its_latest_reason_kept() -> None:
+    notes: list[str] = []
+    uncaptured = Uncaptured({}, notes.append)
+    uncaptured.refuse("step", "gradients", "it has effects")
+    uncaptured.refuse("step", "gradients", "it is traced again and again")
+    assert notes == ["gradients of step are not captured: it has effects"]
+    assert uncaptured.gaps == {"step": "gradients are not captured: it is traced again and again"}
 
 
 def test_an_import_is_noticed() -> None:

@@ -14,6 +14,7 @@ import torch
 
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary, scalar
 from leadline.frameworks.loggers.registry import Loggers
+from leadline.frameworks.loggers.training_libraries import STABLE_BASELINES3
 from leadline.training.guard import Guard
 
 
@@ -197,3 +198,28 @@ def test_overhead_counts_once_the_training_has_begun(sink: Sink, interceptor: In
     sink.cost.loop_ns = 1
     log(interceptor, "late", 1.0)
     assert sink.cost.own_ns > 0
+
+
+class Recorder:
+    """The logger of Stable-Baselines3: values of an iteration, which are cleared when they have been written."""
+
+    def __init__(self, interceptor: Interceptor) -> None:
+        self.name_to_value: dict[str, object] = {}
+        self._interceptor = interceptor
+
+    def dump(self, step: int = 0) -> None:
+        """Write them, as to TensorBoard, and clear them."""
+        self._interceptor.record(lambda: {"forwarded": 1.0}, (), {})
+        self.name_to_value.clear()
+
+
+def test_values_that_are_cleared_are_recorded_before(sink: Sink, interceptor: Interceptor) -> None:
+    library = ModuleType("stable_baselines3.common.logger")
+    library.Logger = Recorder  # type: ignore[attr-defined]
+    STABLE_BASELINES3.patches["stable_baselines3.common.logger"](library, interceptor)
+    recorder = Recorder(interceptor)
+    recorder.name_to_value |= {"rollout/ep_rew_mean": 20.5, "train/n_updates": 8, "video": object()}
+    recorder.dump(3)
+    interceptor.patches.restore()
+    assert sink.kept == {"rollout/ep_rew_mean": 20.5, "train/n_updates": 8.0}
+    assert recorder.name_to_value == {}

@@ -11,6 +11,7 @@ import torch
 import leadline
 import leadline.torch
 from leadline.reader.run import Run
+from leadline.records.metric_roles import role_in
 from leadline.training.session import api
 
 
@@ -68,3 +69,18 @@ def test_the_scripts_own_accuracy_takes_precedence(tmp_path: Path) -> None:
 def test_a_process_that_never_trains_writes_no_document(tmp_path: Path) -> None:
     run = recorded(tmp_path, lambda: log({"logged": 1.0}))
     assert run.worker_documents() == {}
+
+
+def test_metrics_are_marked_with_their_role(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train() -> None:
+        for _ in range(3):
+            model(torch.randn(4, 2)).sum().backward()
+            optimizer.step()
+            log({"reward": 1.0, "grad_norm": 3.0, "other": 4.0})
+
+    infos = recorded(tmp_path, train).archive.infos()
+    roles = {name: role_in(infos[name].collections) for name in ("reward", "grad_norm", "other")}
+    assert roles == {"reward": "reward", "grad_norm": "gradient_norm", "other": ""}

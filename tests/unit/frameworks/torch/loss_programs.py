@@ -33,8 +33,9 @@ def squared_by_product(difference: torch.Tensor) -> torch.Tensor:
     return (difference * difference).mean()
 
 
-def ctc(scores: torch.Tensor) -> torch.Tensor:
-    return F.ctc_loss(scores, torch.ones(2, 3, dtype=torch.long), torch.tensor([9, 9]), torch.tensor([3, 3]))
+def ctc(scores: torch.Tensor, labels: torch.Tensor | None = None, lengths: tuple[int, int] = (3, 3)) -> torch.Tensor:
+    labels = torch.ones(2, 3, dtype=torch.long) if labels is None else labels
+    return F.ctc_loss(scores, labels, torch.tensor([9, 9]), torch.tensor(lengths))
 
 
 def of_frames(*more: nn.Module) -> torch.Tensor:
@@ -98,6 +99,20 @@ MISTAKES: Final[dict[str, tuple[str, Loss]]] = {
     "nll of logsigmoid": ("not_log_probabilities", lambda: F.nll_loss(F.logsigmoid(out(4)), CLASSES)),
     "CTC of a layer": ("not_log_probabilities", lambda: ctc(of_frames())),
     "CTC of a softmax": ("not_log_probabilities", lambda: ctc(of_frames(nn.Softmax(2)))),
+    "CTC of its blank": ("blank", lambda: ctc(of_frames(nn.LogSoftmax(2)), torch.tensor([[1, 0, 2], [1, 3, 2]]))),
+    "CTC of its blank, in one row": (
+        "blank",
+        lambda: ctc(of_frames(nn.LogSoftmax(2)), torch.tensor([1, 2, 3, 0]), (2, 2)),
+    ),
+    "only ignored labels": ("ignored_labels", lambda: F.cross_entropy(out(4), torch.full((32,), -100))),
+    "only ignored labels, smoothed": (
+        "ignored_labels",
+        lambda: F.cross_entropy(out(4), torch.ones(32, dtype=torch.long), ignore_index=1, label_smoothing=0.1),
+    ),
+    "only ignored labels, summed": (
+        "ignored_labels",
+        lambda: F.nll_loss(out(4, nn.LogSoftmax(1)), torch.full((32,), -100), reduction="sum") / 32,
+    ),
     "log sigmoid, by hand": (
         "sigmoid_likelihood",
         lambda: -(ONE_HOT * torch.log(out(4, nn.Sigmoid()))).sum(1).mean(),
@@ -298,7 +313,10 @@ HEALTHY: Final[dict[str, Loss]] = {
     "Wasserstein GAN": lambda: out(1).mean() - out(1).mean(),
     "DQN": lambda: F.smooth_l1_loss(out(4).gather(1, CLASSES[:, None]).squeeze(1), NUMBERS[:, 0]),
     "triplets": lambda: F.triplet_margin_loss(out(8), X, X.roll(1, 0)),
+    "one label that counts": lambda: F.cross_entropy(out(4), torch.tensor([2, *[-100] * 31])),
     "CTC": lambda: ctc(of_frames(nn.LogSoftmax(2))),
+    "CTC with padding": lambda: ctc(of_frames(nn.LogSoftmax(2)), torch.tensor([[1, 2, 0], [1, 3, 2]]), (2, 3)),
+    "CTC in one row": lambda: ctc(of_frames(nn.LogSoftmax(2)), torch.tensor([1, 2, 3]), (2, 1)),
     "GAN by hand": gan_by_hand,
     "variational autoencoder": vae,
     "attention of length 1": attention_of_length_1,

@@ -107,13 +107,13 @@ class WithInfiniteLoss(Loop):
 def deferred_steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The steps whose end was handled later."""
     steps: list[int] = []
-    handle = StepRecorder.after_quiet_update
+    handle = StepRecorder.after_loss_only_update
 
     def noted(recorder: StepRecorder, optimizer: Any) -> None:
         steps.append(recorder.clock.train_step)
         handle(recorder, optimizer)
 
-    monkeypatch.setattr(StepRecorder, "after_quiet_update", noted)
+    monkeypatch.setattr(StepRecorder, "after_loss_only_update", noted)
     return steps
 
 
@@ -204,7 +204,7 @@ def test_a_failure_of_ours_ends_capture_and_not_the_training(tmp_path: Path, mon
     def fail(recorder: StepRecorder, optimizer: object) -> None:
         raise ValueError("a defect")
 
-    monkeypatch.setattr(StepRecorder, "after_quiet_update", fail)
+    monkeypatch.setattr(StepRecorder, "after_loss_only_update", fail)
     loop = Loop()
     hook = leadline.torch.Hook(out=str(tmp_path), name="run", preset="light")
     session = hook.session

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from hooked_run import scalars, watch
 from torch import nn
 
-from leadline.frameworks.torch.diagnose.loop_checks import StaleGradients
+from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
 
 STEPS = 6
 
@@ -367,7 +367,7 @@ def test_gradients_of_another_thread_are_not_touched(monkeypatch: pytest.MonkeyP
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     inspected: list[bool] = []
     monkeypatch.setattr(
-        "leadline.frameworks.torch.diagnose.loop_checks._LastGradient.inspect",
+        "leadline.frameworks.torch.diagnose.stale_gradients._LastGradient.inspect",
         lambda gradient, is_only_optimizer: inspected.append(is_only_optimizer),
     )
     model(torch.ones(1, 4)).sum().backward()

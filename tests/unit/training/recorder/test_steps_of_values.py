@@ -191,6 +191,7 @@ def test_where_optimizers_alternate_the_iteration_is_that_of_the_clock(tmp_path:
             critic.optimizer.step()
             if step % critics == critics - 1:
                 generator.backward(DATA[:4])
+                critic.backward(DATA[:4])  # the loss of a generator is that of the critic, whose gradients grow, too
                 generator.optimizer.step()
                 leadline.log(iteration=step)
 

@@ -324,3 +324,16 @@ def test_a_changed_plan_keeps_credit_and_records() -> None:
     training.run(200)
     assert len(training.captured["l2"]) - before <= 8
     assert training.budget.sampled({"train": 5200})[0].captures == len(training.captured["l2"])
+
+
+def test_the_overhead_of_the_first_steps_is_kept() -> None:
+    training = Training([item("losses", "value", every=1), item("gradients", "l2")], {"value": 0, "l2": 40 * MS})
+    assert training.run(50).budget.start is None
+    start = training.run(10).budget.start
+    assert start is not None
+    assert start.steps == 51
+    assert start.own_ns == sum(training.own[:51])
+    assert training.run(1000).budget.start == start
+    assert start.own_ns / start.loop_ns > 3 * (training.cost.own_ns - start.own_ns) / (
+        training.cost.loop_ns - start.loop_ns
+    )

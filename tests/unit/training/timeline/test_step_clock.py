@@ -9,23 +9,23 @@ class Optimizer: ...
 
 
 def test_the_first_optimizer_owns_the_clock() -> None:
-    events: list[str] = []
+    events: list[object] = []
     clock, first, second = StepClock(events.append), Optimizer(), Optimizer()
     assert [clock.owns(candidate) for candidate in (first, second, first, second)] == [True, False, True, False]
     assert events == []
 
 
 def test_a_silent_owner_is_replaced_and_an_event_is_written() -> None:
-    events: list[str] = []
+    events: list[object] = []
     clock, first, second = StepClock(events.append), Optimizer(), Optimizer()
     clock.owns(first)
     owned = [clock.owns(second) for _ in range(SILENT_STEPS + 1)]
     assert owned == [False] * (SILENT_STEPS - 1) + [True, True]
-    assert events == ["Optimizer"]
+    assert len(events) == 1
 
 
 def test_many_optimizers_that_step_once_do_not_take_the_clock() -> None:
-    events: list[str] = []
+    events: list[object] = []
     clock, optimizers = StepClock(events.append), [Optimizer() for _ in range(2 * SILENT_STEPS)]
     for _ in range(3):
         assert [clock.owns(candidate) for candidate in optimizers] == [True, *[False] * (len(optimizers) - 1)]
@@ -33,12 +33,12 @@ def test_many_optimizers_that_step_once_do_not_take_the_clock() -> None:
 
 
 def test_a_deleted_owner_is_replaced_at_once() -> None:
-    events: list[str] = []
+    events: list[object] = []
     clock, first, second = StepClock(events.append), Optimizer(), Optimizer()
     clock.owns(first)
     del first
     assert clock.owns(second)
-    assert events == ["Optimizer"]
+    assert len(events) == 1
 
 
 def test_each_mode_counts_its_own_steps_and_the_global_step_all() -> None:
@@ -51,12 +51,12 @@ def test_each_mode_counts_its_own_steps_and_the_global_step_all() -> None:
 
 
 def test_a_training_that_announces_its_end_owns_the_clock_until_then() -> None:
-    events: list[str] = []
+    events: list[object] = []
     clock = StepClock(events.append)
     optimizer, booster, other = Optimizer(), Optimizer(), Optimizer()
     assert clock.owns(optimizer)
     assert clock.claim(booster)
-    assert events == ["Optimizer"]
+    assert len(events) == 1
     assert not any(clock.owns(optimizer) for _ in range(3 * SILENT_STEPS))
     assert not clock.claim(other)
     assert clock.claim(booster)
@@ -65,7 +65,7 @@ def test_a_training_that_announces_its_end_owns_the_clock_until_then() -> None:
     assert clock.owns(booster)
     clock.release(booster)
     assert clock.owns(optimizer)
-    assert events == ["Optimizer"]
+    assert len(events) == 1
 
 
 def test_a_training_deleted_without_an_end_releases_the_clock() -> None:
@@ -128,3 +128,31 @@ def test_a_claimed_training_begins_with_its_first_step() -> None:
             take(clock, booster, booster)
         clock.release(booster)
     assert begun == [boosters[0], boosters[2]]
+
+
+def taking_over(clock_of: list[object]) -> StepClock:
+    """Return a clock whose optimizers all show that the owner's training is over, but for the first of the list."""
+    return StepClock(lambda _: None, takes_over=lambda optimizer: optimizer is not clock_of[0])
+
+
+def test_trainings_in_turn_are_counted_from_their_first_steps() -> None:
+    clients = [Optimizer() for _ in range(4)]
+    clock = taking_over([None])
+    for _ in range(3):
+        for client in clients:
+            assert take(clock, *[client] * 5) == [True] * 5
+    assert clock.train_step == 60
+
+
+def test_an_owner_that_made_one_step_gives_the_clock_back() -> None:
+    whole, head = Optimizer(), Optimizer()
+    clock = taking_over([None])
+    assert take(clock, *[*[whole] * 5, head] * 3) == [True] * 18
+    clock = taking_over([whole])
+    assert take(clock, *[*[whole] * 5, head] * 3) == [True] * 18
+
+
+def test_optimizers_of_one_step_do_not_take_over() -> None:
+    policy, value = Optimizer(), Optimizer()
+    clock = taking_over([None])
+    assert take(clock, *[policy, value] * 20) == [True, False] * 20

@@ -85,6 +85,35 @@ def saved(node: Any, name: str) -> torch.Tensor | None:
     return tensor if is_readable and tensor.numel() and not is_recording(tensor.device) else None
 
 
+def blanks_of(node: Any) -> torch.Tensor | None:
+    """Return whether each label of a CTC loss is its blank, without those beyond the length of their sequence.
+
+    Returns:
+        Shape ``(labels,)``; None if there is none, or the node does not show it.
+    """
+    targets, lengths = saved(node, "targets"), getattr(node, "_saved_target_lengths", None)
+    blank = getattr(node, "_saved_blank", None)
+    if targets is None or blank is None or not isinstance(lengths, tuple) or not sum(lengths):
+        return None
+    if targets.dim() == 2:
+        limits = torch.tensor(lengths, device=targets.device).unsqueeze(1)
+        targets = targets[torch.arange(targets.shape[1], device=targets.device) < limits]
+    return targets == blank
+
+
+def ignored_of(node: Any) -> tuple[int, torch.Tensor] | None:
+    """Return the class index that a negative log-likelihood ignores, and whether each label is this index.
+
+    Returns:
+        The second of the shape of the labels; None if the node does not show them.
+    """
+    index, labels = getattr(node, "_saved_ignore_index", None), saved(node, "target")
+    if index is None or labels is None:
+        return None
+    index = index - _WRAPPED if index >= _WRAPPED // 2 else index
+    return index, labels == index
+
+
 def first_rows(values: torch.Tensor) -> torch.Tensor:
     """Return the first rows of a tensor with dimensions, at least one, as far as they are looked at."""
     return values[: max(1, _READ_ELEMENTS * values.shape[0] // values.numel())]

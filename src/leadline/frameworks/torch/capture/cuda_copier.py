@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from leadline.frameworks.adapter import Pending
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.kernels.current_stream import CurrentStream
 

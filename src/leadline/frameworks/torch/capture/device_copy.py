@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from leadline.frameworks.adapter import Pending
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.torch.capture.cuda_copier import CudaCopier
 from leadline.frameworks.torch.capture.untracked import untracked
 from leadline.frameworks.torch.kernels import cuda_statistics, fused_statistics, order_statistics
@@ -210,7 +210,7 @@ class RowBuilder:
 
 
 class PendingRow:
-    """See ``leadline.frameworks.adapter.PendingNumbers``."""
+    """See ``leadline.frameworks.pending.PendingNumbers``."""
 
     def __init__(self, parts: Sequence[Vector | _DevicePart], combine: Callable[[list[Vector]], Vector]) -> None:
         self._combine = combine

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from leadline.frameworks.adapter import Pending
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.torch.capture.device_copy import (
     DeviceScalar,
     PendingRow,
@@ -153,7 +153,7 @@ class CapturedTensors:
     def add_confusion(
         self, name: str, collections: tuple[str, ...], labels: torch.Tensor, predictions: torch.Tensor
     ) -> None:
-        """Count the confusion matrix of a classification loss call, if an item selects it.
+        """Count the confusion matrix of a classification loss call of at most ``MAX_CLASSES``, if an item selects it.
 
         Args:
             name, collections: Those of the labels, as passed to ``add``.
@@ -171,9 +171,7 @@ class CapturedTensors:
             return
         with untracked_in_full_precision():
             counts = confusion(labels, predictions, threshold=threshold or 0.0)
-        if counts is None:
-            self._warn(f"the confusion matrix of {name} is not captured: too many classes ({predictions.shape[1]:,})")
-        else:
+        if counts is not None:
             self._raw.append((vector_name(name, "confusion"), counts))
 
     def row(self) -> tuple[SeriesLayout, bytes | PendingRow] | None:

@@ -51,7 +51,10 @@ class ForwardPass:
         self.accuracy.begin(items)
         self.flops.clear()
         self.roots, self._outputs, self.repeated = set(), {}, frozenset()
-        self.is_open, self.is_past_backward, self.has_gradients, self._repeats = True, False, False, 0
+        self.is_open = True
+        self.is_past_backward = False
+        self.has_gradients = False
+        self._repeats = 0
 
     def join(self, outermost: torch.nn.Module, *, is_grad: bool) -> None:
         """Begin a call of an outermost module, which is captured unless the module was called before."""

@@ -20,9 +20,11 @@ from leadline.frameworks.kit.loss_facts import (
 from leadline.frameworks.torch.capture.autograd_graph import first_rows, shape_of
 from leadline.frameworks.torch.capture.device_copy import number_of
 from leadline.frameworks.torch.capture.forward_row import untracked_in_full_precision
+from leadline.frameworks.torch.capture.label_positions import facts_of_given, position_facts
 from leadline.frameworks.torch.capture.linear_layers import LinearLayers
 from leadline.frameworks.torch.capture.loss_terms import LossTerm, LossTerms
 from leadline.frameworks.torch.capture.manual_updates import leaves_of
+from leadline.frameworks.torch.capture.token_facts import token_facts
 from leadline.frameworks.torch.naming.loss_calls import LossCalls, LossWay
 from leadline.frameworks.torch.naming.model_names import ModuleRegistry
 from leadline.records import loss_facts as facts
@@ -124,9 +126,17 @@ class LossInputs:
                 names.append(unused_name(term.kind.name.lower(), taken))
             found |= {f"{names[index]}/{fact}": value for fact, value in facts_of(term).items()}
             found[f"{names[index]}/{facts.IS_NEGATED}"] = float(is_negated)
+            if len(terms) == 1:  # of several, each may be for another position
+                found |= {f"{names[index]}/{fact}": share for fact, share in position_facts(term).items()}
         self._calls += max(len(terms), 1)
+        given = self._losses.given
         if not terms:
-            found |= NO_FACTS
+            found |= facts_of_given(*given) if given is not None else {}
+            found = found or dict(NO_FACTS)
+        if given is not None and len(terms) <= 1:
+            name = names[0] if terms else facts.LossKind.CROSS_ENTROPY.name.lower()
+            of_tokens = token_facts(*given, has_cached=self._losses.has_cached)
+            found |= {f"{name}/{fact}": number for fact, number in of_tokens.items()}
         if self._step == 0:
             found |= self._layers.find(root)
         self._callbacks.record_checks(found)
@@ -153,6 +163,12 @@ def facts_of(term: LossTerm) -> dict[str, Any]:
     if shape is not None:
         found[facts.CLASSES] = float(shape[1] if len(shape) > 1 else 1)
     numbers = _label_numbers(term) | _prediction_numbers(term)
+    if term.blanks is not None:
+        numbers[facts.BLANK_SHARE] = _VERBS.share(term.blanks)
+    if term.ignored is not None:
+        index, are_ignored = term.ignored
+        found[facts.IGNORE_INDEX] = float(index)
+        numbers[facts.IGNORED_SHARE] = _VERBS.share(are_ignored)
     found |= {fact: number for fact, tensor in numbers.items() if (number := number_of(tensor)) is not None}
     return found
 

@@ -13,7 +13,9 @@ from leadline.frameworks.torch.capture.autograd_graph import (
     VIEWS,
     Edge,
     below_views,
+    blanks_of,
     first_rows,
+    ignored_of,
     inputs_of,
     kind_of,
     saved,
@@ -92,6 +94,12 @@ class LossTerm:
     """Whether the numbers are labels for certain, and not weights."""
     is_broadcast: bool = False
     is_swapped: bool = False
+    blanks: torch.Tensor | None = None
+    """Whether each label of a CTC loss is its blank."""
+    ignored: tuple[int, torch.Tensor] | None = None
+    """The class index that the loss ignores, and whether each label is this index."""
+    likelihood: Any = None
+    """The node of a negative log-likelihood of class indices."""
     sign: int = 0
     """-1 if the negative of this call is minimized; 0: not known."""
 
@@ -165,10 +173,12 @@ class LossTerms:
         values, labels = saved(node, "self"), saved(node, "target")
         if kind is LossKind.CTC:
             trace = ActivationTrace().follow(first)
-            self._terms.append(LossTerm(kind, first, trace, prediction_values=saved(node, "log_probs")))
+            given = saved(node, "log_probs")
+            self._terms.append(LossTerm(kind, first, trace, prediction_values=given, blanks=blanks_of(node)))
             return
         if kind is LossKind.NLL:
             self._add_nll(first, values)
+            self._terms[-1].ignored, self._terms[-1].likelihood = ignored_of(node), node
             return
         is_swapped = first[0] is None and second[0] is not None
         if is_swapped and kind in _SYMMETRIC:

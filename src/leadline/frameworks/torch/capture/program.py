@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 import torch
 
-from leadline.frameworks.adapter import Pending
 from leadline.frameworks.kit.named_tensor import ON_UPDATE
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.torch.capture.device_copy import PendingRow, RowBuilder, Vector, is_recording
 from leadline.frameworks.torch.capture.raw_tensors import RawForm, unstorable_reason
 from leadline.frameworks.torch.capture.tensor_specs import (

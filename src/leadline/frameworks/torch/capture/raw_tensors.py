@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 from leadline.formats.safetensors import STANDARD_NAMES
-from leadline.frameworks.adapter import Pending
+from leadline.frameworks.pending import Pending
 from leadline.frameworks.torch.capture.device_copy import copier_of
 from leadline.store.tensors import CaptureForm, HostBuffer
 
@@ -88,7 +88,7 @@ class _Views:
 
 @dataclass(frozen=True, slots=True)
 class _All:
-    """See ``leadline.frameworks.adapter.Pending``: copies from several devices."""
+    """See ``leadline.frameworks.pending.Pending``: copies from several devices."""
 
     parts: list[Pending]
 

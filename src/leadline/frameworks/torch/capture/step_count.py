@@ -49,8 +49,16 @@ def steps_before(optimizer: Any) -> int | None:
     of_trainer = _steps_of_trainer()
     if of_trainer is not None:
         return of_trainer
-    has_momentum = any(isinstance(entry, Mapping) and entry.get("momentum") for entry in optimizer.param_groups)
-    return 0 if counted == 0 or isinstance(optimizer, _COUNTING) or (has_momentum and not states) else None
+    return 0 if counted == 0 or isinstance(optimizer, _COUNTING) or (_has_momentum(optimizer) and not states) else None
+
+
+def keeps_state(optimizer: Any) -> bool:
+    """Return whether an optimizer is known to gather a state that its updates depend on: moments, momentum, counts."""
+    return isinstance(optimizer, _COUNTING) or "betas" in getattr(optimizer, "defaults", ()) or _has_momentum(optimizer)
+
+
+def _has_momentum(optimizer: Any) -> bool:
+    return any(isinstance(entry, Mapping) and bool(entry.get("momentum")) for entry in optimizer.param_groups)
 
 
 def _number(step: object) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,8 +13,13 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.process_memory import process_memory
+from leadline.frameworks.torch.diagnose.frozen_batch_norms import FrozenBatchNorms
 from leadline.frameworks.torch.diagnose.frozen_groups import FrozenGroups
 from leadline.frameworks.torch.diagnose.process_checks import count_replicas, device_memory
+from leadline.frameworks.torch.diagnose.running_averages import RunningAverages
+from leadline.frameworks.torch.diagnose.schedules import Schedules
+from leadline.frameworks.torch.diagnose.stale_gradients import StaleGradients
+from leadline.frameworks.torch.diagnose.starting_over import StartingOver
 from leadline.frameworks.torch.diagnose.unmanaged_parameters import (
     CalledModules,
     UnmanagedParameters,
@@ -41,6 +45,7 @@ class _OptimizerChecks:
         roots = find_roots(parameters_of(optimizer), registry.outermost())
         self.name = " + ".join(type(unwrap(root)).__name__ for root in roots) or "model"
         self.modes = ModuleModes(roots)
+        self.averages = RunningAverages({root: names.prefix(root) for root in roots})
         named = {
             names.prefix(root) + name: parameter for root in roots for name, parameter in clean_named_parameters(root)
         }
@@ -69,11 +74,20 @@ class LoopChecks:
     ``<model>/train_steps_in_eval_mode``, ``<model>/eval_calls_in_train_mode`` (counts in a row; the first is -1 for a
     model without dropout and batch normalization; the second counts losses without gradients),
     ``<model>/other_calls_with_dropout`` (the most between two updates, without gradients and without a loss),
+    ``<model>/frozen_batch_norms`` (those in training mode), what ``RunningAverages`` finds,
     ``<parameter>/outside_optimizers`` and ``<parameter>/frozen_by_optimizer`` (1 or 0), ``<model>/replicas``
-    (see ``count_replicas``) and the memory of the process.
+    (see ``count_replicas``), what ``StartingOver`` and ``Schedules`` find, and the memory of the process.
     """
 
-    def __init__(self, names: ParameterNames, registry: ModuleRegistry, callbacks: StepCallbacks) -> None:
+    def __init__(
+        self,
+        names: ParameterNames,
+        registry: ModuleRegistry,
+        callbacks: StepCallbacks,
+        lost: StartingOver,
+        schedules: Schedules,
+    ) -> None:
+        self.lost, self._schedules = lost, schedules
         self._names, self._registry, self._callbacks = names, registry, callbacks
         self.is_enabled = callbacks.captures_checks()
         """Whether checks are captured at any step; otherwise nothing is inspected."""
@@ -81,7 +95,7 @@ class LoopChecks:
         """Whether the current or next step of an optimizer is inspected."""
         self.called = CalledModules()
         """Modules of captured forward passes that belong to no trained model."""
-        self._stale_gradients = StaleGradients()
+        self._stale_gradients, self._batch_norms = StaleGradients(), FrozenBatchNorms()
         self._models: weakref.WeakKeyDictionary[Any, _OptimizerChecks] = weakref.WeakKeyDictionary()
         self._once_held: dict[int, weakref.ref[torch.Tensor]] = {}
         """By id, the parameters of all optimizers that were inspected, also of those that are gone."""
@@ -92,6 +106,7 @@ class LoopChecks:
 
     def before_update(self, optimizer: torch.optim.Optimizer) -> None:
         """Handle the start of an optimizer step; called after the callback of the same name."""
+        self.lost.before_update(optimizer)
         is_captured = self._callbacks.wants_checks()
         if not is_captured and not self.is_tracking:
             return
@@ -137,8 +152,14 @@ class LoopChecks:
 
     def _results(self, optimizer: torch.optim.Optimizer, model: _OptimizerChecks) -> dict[str, float]:
         results = process_memory() | device_memory() | model.frozen.find(optimizer, self._names)
+        results |= self.lost.results(optimizer, model.label, self._names)
+        results |= self._schedules.results(optimizer, model.label)
         if model.replicas is not None:
             results[f"{model.name}/replicas"] = float(model.replicas)
+        frozen = self._batch_norms.count(root for reference in model.roots if (root := reference()) is not None)
+        if frozen is not None:
+            results[f"{model.name}/frozen_batch_norms"] = float(frozen)
+        results |= model.averages.results(model.label)
         consecutive_steps = self._stale_gradients.consecutive_steps(optimizer)
         if consecutive_steps is not None:
             results[f"{model.label}/steps_without_zero_grad"] = float(consecutive_steps)
@@ -272,118 +293,3 @@ def has_modes(module: torch.nn.Module) -> bool:
         return bool(module.track_running_stats)
     dropout: Any = getattr(module, "dropout", None)  # of recurrent and attention modules
     return isinstance(dropout, float) and dropout > 0
-
-
-# --- optimizer steps that start with the gradients of the previous step --------------------------------------
-
-_CHECKED_ELEMENTS: Final = 64
-"""Number of elements checked if versions are not conclusive; on the CPU only."""
-
-
-class _LastGradient:
-    """One parameter's gradient after an optimizer's step; it represents all of the optimizer's gradients."""
-
-    __slots__ = ("consecutive_steps", "gradient", "is_renewed", "parameter", "thread", "version", "was_inspected")
-
-    def __init__(self) -> None:
-        self.consecutive_steps = 0
-        self.thread = 0
-        """Thread of the optimizer's step: gradients of other threads may be in use, and are not touched."""
-        self.parameter: weakref.ref[torch.Tensor] | None = None
-        self.gradient: weakref.ref[torch.Tensor] | None = None
-        self.version = 0
-        self.was_inspected = self.is_renewed = False
-
-    def record(self, optimizer: torch.optim.Optimizer) -> None:
-        """Record the gradient after a step of the optimizer."""
-        self.thread = threading.get_ident()
-        held = (parameter for group in optimizer.param_groups for parameter in group["params"])
-        parameter = next((candidate for candidate in held if candidate.grad is not None), None)
-        gradient = parameter.grad if parameter is not None else None
-        self.was_inspected = self.is_renewed = False
-        if parameter is None or gradient is None:
-            self.parameter = None
-            return
-        self.parameter, self.gradient = weakref.ref(parameter), weakref.ref(gradient)
-        self.version = gradient._version
-
-    def forget(self) -> None:
-        """Forget the gradient: the next step is not inspected."""
-        self.parameter = self.gradient = None
-
-    def inspect(self, *, is_only_optimizer: bool) -> None:
-        """Check at the start of a backward pass whether the gradient was reset."""
-        if self.is_renewed or self.parameter is None or (self.was_inspected and is_only_optimizer):
-            return
-        gradient = self._gradient()
-        if gradient is None:
-            self.is_renewed = True
-        elif gradient._version != self.version:
-            self.is_renewed = is_only_optimizer or _may_be_zero(gradient)
-            self.version = gradient._version
-        self.was_inspected = True
-
-    def count(self) -> int:
-        """Return how many consecutive steps, including the one about to start, began with stale gradients."""
-        is_stale = self.was_inspected and not self.is_renewed and self._gradient() is not None
-        self.consecutive_steps = self.consecutive_steps + 1 if is_stale else 0
-        return self.consecutive_steps
-
-    def _gradient(self) -> torch.Tensor | None:
-        """Return the recorded gradient if it is still the parameter's."""
-        parameter = self.parameter() if self.parameter is not None else None
-        gradient = parameter.grad if parameter is not None else None
-        return gradient if gradient is not None and self.gradient is not None and gradient is self.gradient() else None
-
-
-class StaleGradients:
-    """Counts each optimizer's consecutive steps that began with the gradients of the previous step.
-
-    Setting gradients to None removes the tensor; zeroing in place and accumulation write to it and advance its version.
-    So identity and version at the start of the first backward pass show whether gradients were reset, without reading
-    their values. With several optimizers the first backward pass may belong to another one: then the gradient's values
-    are checked, if that needs no synchronization.
-    """
-
-    def __init__(self) -> None:
-        self._known: weakref.WeakKeyDictionary[Any, _LastGradient] = weakref.WeakKeyDictionary()
-        self._counts: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
-
-    def before_backward(self) -> None:
-        """Handle the start of a backward pass."""
-        thread = threading.get_ident()
-        gradients = [gradient for gradient in list(self._known.values()) if gradient.thread == thread]
-        for gradient in gradients:
-            gradient.inspect(is_only_optimizer=len(gradients) == 1)
-
-    def before_update(self, optimizer: torch.optim.Optimizer) -> int:
-        """Handle the start of an optimizer step; return the number of consecutive steps that began stale."""
-        last = self._known.get(optimizer)
-        if last is not None:
-            self._counts[optimizer] = last.count()
-        return self._counts.get(optimizer, 0)
-
-    def after_update(self, optimizer: torch.optim.Optimizer, *, is_inspected_next: bool) -> None:
-        """Handle the end of an optimizer step.
-
-        Args:
-            is_inspected_next: Whether the start of the next step is inspected.
-        """
-        last = self._known.get(optimizer)
-        if last is None:
-            last = self._known[optimizer] = _LastGradient()
-        if is_inspected_next:
-            last.record(optimizer)
-        else:
-            last.forget()
-
-    def consecutive_steps(self, optimizer: torch.optim.Optimizer) -> int | None:
-        """Return the number of consecutive steps, up to the latest inspected, that began stale; None before that."""
-        return self._counts.get(optimizer)
-
-
-def _may_be_zero(gradient: torch.Tensor) -> bool:
-    """Whether the gradient may have been zeroed; always True on an accelerator, where checking would synchronize."""
-    if gradient.device.type != "cpu" or gradient.layout is not torch.strided or type(gradient) is not torch.Tensor:
-        return True
-    return not bool(gradient.detach().reshape(-1)[:_CHECKED_ELEMENTS].any())

@@ -20,7 +20,7 @@ from leadline.frameworks.torch.capture.forward_capture import (
     tensors_in,
 )
 from leadline.frameworks.torch.capture.step_passes import StepPasses
-from leadline.frameworks.torch.diagnose.unmanaged_parameters import CalledModules
+from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_losses import ForwardLosses
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
@@ -55,22 +55,29 @@ class ForwardHooks:
         callbacks: StepCallbacks,
         guard: Guard,
         hook_guard: HookGuard,
+        checks: LoopChecks,
         warn: Callable[[str], None],
     ) -> None:
         """
         Args:
             guard: Runs what is timed here, as part of a forward pass.
             hook_guard: Runs, and times, everything else.
+            checks: Receives calls and losses without gradients, and called modules that no optimizer may hold.
         """
         facts = callbacks.facts
         self._tensors = facts.of("tensors of some forward passes are", is_vital=True)
         self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
         self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
         self._passes = StepPasses(callbacks.evaluation, warn, facts)
-        self.recorded = ForwardLosses(callbacks, self._passes)
+        self.recorded = ForwardLosses(callbacks, self._passes, checks.loss_without_gradients)
         self.losses = self.recorded.calls
         self._passes.returns_loss = self.losses.returns_loss
-        self._module_names, self._callbacks, self._guard, self._hook_guard = module_names, callbacks, guard, hook_guard
+        self._call_without_gradients = checks.call_without_gradients
+        self._called_modules = checks.called
+        self._module_names = module_names
+        self._callbacks = callbacks
+        self._guard = guard
+        self._hook_guard = hook_guard
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
         """One for each observed thread."""
@@ -81,12 +88,8 @@ class ForwardHooks:
         """Called at the beginning of each module call while the hooks are installed."""
         self._is_resumed = False
         """Whether the outermost call under way shows that the evaluation is over."""
-        self.on_call_without_gradients: Callable[[torch.nn.Module], None] = lambda called: None
-        """Called with each outermost module that runs without gradients while hooks are installed."""
         self.is_within_loss = False
         """Whether a loss of another library is computed, which is one loss call."""
-        self.called_modules: CalledModules | None = None
-        """Collects called modules that no optimizer may hold."""
 
     @property
     def captured(self) -> CapturedTensors:
@@ -221,6 +224,7 @@ class ForwardHooks:
     def _make_post_hook(self) -> Callable[..., None]:
         state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
         capture_values, end_call, clock = self._capture_outputs, self._end_call, time.thread_time_ns
+        losses = self.losses
 
         def post_hook(module: torch.nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
             # After an error in the forward pass PyTorch calls the hook without keyword arguments.
@@ -233,6 +237,8 @@ class ForwardHooks:
                 guard.run(capture_values, module, args, kwargs, output)
                 charge(clock() - start_ns)
             if state.depth == 0:
+                if losses.keeps_labels and "labels" in kwargs and torch.is_grad_enabled():
+                    losses.add_given(module, kwargs, output)
                 hook_guard.run(end_call, module)
 
         return hide_from_dynamo(post_hook)
@@ -248,13 +254,13 @@ class ForwardHooks:
             return
         if not is_grad:
             self.stop_function_capture()
-            self._checks.call(self.on_call_without_gradients, outermost)
+            self._checks.call(self._call_without_gradients, outermost)
         if not isinstance(outermost, _Loss):
             self._is_resumed = passes.has_resumed(outermost, model, is_grad=is_grad)
             passes.begin_call(outermost, model, is_grad=is_grad)
             is_training = is_grad and passes.train in passes.current
-            if is_training and not model.is_trained and self.called_modules is not None:
-                self._checks.call(self.called_modules.add_model, outermost)
+            if is_training and not model.is_trained:
+                self._checks.call(self._called_modules.add_model, outermost)
         state.is_captured = any(one.is_open for one in passes.current)
         state.sees_inner = is_grad or passes.has_items
         if is_grad and state.is_captured and passes.train in passes.current:
@@ -293,26 +299,26 @@ class ForwardHooks:
             return
         kind = module_kind(module)
         self._state.stack.append((name, kind))
-        if self._passes.has_items:
-            collections = module_collections(module, kind, "input", is_outermost=self._state.depth == 1)
+        if self._passes.has_items and name:
+            collections = module_collections(module, kind, "input", is_outermost=self._is_whole(name, depth=1))
             self._capture_tensors(name, "input", collections, args)
 
     def _note_unregistered(self, module: torch.nn.Module) -> None:
         """Note a module that its model does not know, such as one in a plain list."""
         stack, model = self._state.stack, self._state.model
-        if not stack or not stack[-1][0] or model is None or self.called_modules is None or not torch.is_grad_enabled():
+        if not stack or not stack[-1][0] or model is None or not torch.is_grad_enabled():
             return
         root, name = model.root(), stack[-1][0]
         name = "" if name == model.root_name else name.removeprefix(model.prefix)
         if root is not None:
             owner = dict(unwrap(root).named_modules()).get(name)
-            self.called_modules.add_unregistered(module, owner, f"{model.prefix}{name}")
+            self._called_modules.add_unregistered(module, owner, f"{model.prefix}{name}")
 
     def _capture_outputs(
         self, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
-        is_outermost, is_loss = self._state.depth == 0, isinstance(module, _Loss)
+        is_outermost, is_loss = self._is_whole(name, depth=0), isinstance(module, _Loss)
         if not name or output is None or not (self._passes.has_items or is_outermost or is_loss):
             return
         if kwargs and self._passes.has_items:
@@ -328,6 +334,16 @@ class ForwardHooks:
             self._names.call(self._passes.note_outputs, module, output)
             model = self._state.model
             self.recorded.add_own(module, captured, output, is_trained=model is not None and model.is_trained)
+
+    def _is_whole(self, name: str, depth: int) -> bool:
+        """Return whether a called module is a whole model, in a wrapper such as DistributedDataParallel or not.
+
+        Args:
+            name: Its name; "" for a wrapper.
+            depth: The current depth if it is the outermost one.
+        """
+        model = self._state.model
+        return self._state.depth == depth or (model is not None and name == model.root_name)
 
     def _capture_tensors(
         self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any

@@ -18,16 +18,21 @@ Captured = Sequence[tuple[str, torch.Tensor]]
 
 
 class ForwardLosses:
-    """Collects the loss calls of a train step, and records those of an eval step."""
+    """Collects the loss calls of a train step, and records those of an eval step.
 
-    def __init__(self, callbacks: StepCallbacks, passes: StepPasses) -> None:
+    Args:
+        on_loss_without_gradients: Called with each loss that is one number and was computed without gradients.
+    """
+
+    def __init__(
+        self, callbacks: StepCallbacks, passes: StepPasses, on_loss_without_gradients: Callable[[], None]
+    ) -> None:
         self.calls = LossCalls()
         self._evaluation, self._passes = callbacks.evaluation, passes
         self._names = callbacks.facts.of("names of losses are")
         self._evaluated = callbacks.facts.of("losses of evaluation are", is_vital=True)
         self._checks = callbacks.facts.of("checks of the training loop are")
-        self.on_loss_without_gradients: Callable[[], None] = lambda: None
-        """Called with each loss that is one number and was computed without gradients."""
+        self._on_loss_without_gradients = on_loss_without_gradients
 
     def add(self, captured: Captured, args: tuple[Any, ...], kwargs: Mapping[str, Any], reduction: Any) -> None:
         """Add a loss call.
@@ -69,7 +74,7 @@ class ForwardLosses:
 
     def _note_evaluation(self, loss: torch.Tensor) -> None:
         if loss.numel() == 1 and not torch.is_grad_enabled():
-            self._checks.call(self.on_loss_without_gradients)
+            self._checks.call(self._on_loss_without_gradients)
 
     def _report(self, name: str | None, value: DeviceScalar | float | None) -> None:
         if value is not None:

@@ -42,7 +42,10 @@ class ManualSteps:
     def __init__(
         self, callbacks: StepCallbacks, checks: LoopChecks, forward: ForwardHooks, names: ParameterNames
     ) -> None:
-        self._callbacks, self._checks, self._forward, self._names = callbacks, checks, forward, names
+        self._callbacks = callbacks
+        self._checks = checks
+        self._forward = forward
+        self._names = names
         self._loop = callbacks.facts.of("checks of the training loop are")
         self._updates: ManualUpdates | None = None
         self._versions, self._renewals = TensorVersions(), GradientRenewals()

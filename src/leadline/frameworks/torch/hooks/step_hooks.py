@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import FrameType
@@ -14,7 +13,6 @@ from torch.optim import optimizer as torch_optimizer
 
 from leadline.frameworks.adapter import StepCallbacks
 from leadline.frameworks.patches import Patches
-from leadline.frameworks.torch.capture.continuation import LatestOptimizer
 from leadline.frameworks.torch.capture.device_copy import DeviceScalar, number_of
 from leadline.frameworks.torch.capture.loss_inputs import LossInputs
 from leadline.frameworks.torch.capture.manual_updates import is_keras_here
@@ -23,42 +21,10 @@ from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_hooks import ForwardHooks
 from leadline.frameworks.torch.hooks.loss_reader import LossReader, ReadLoss, call_site
 from leadline.frameworks.torch.hooks.manual_steps import ManualSteps
+from leadline.frameworks.torch.hooks.step_frames import StepFrame, StepThread
 from leadline.frameworks.torch.hooks.tracing import HookGuard
 from leadline.frameworks.torch.timing.call_timing import GradientReductions
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
-
-
-class _StepFrame:
-    """The current outermost optimizer step of a thread."""
-
-    __slots__ = ("caller", "depth", "found_inf", "has_read_gradients", "optimizer")
-
-    def __init__(self, optimizer: object, caller: FrameType | None) -> None:
-        """
-        Args:
-            caller: The frame of the step; None: whoever creates this object discards it, even if the step raises.
-        """
-        self.optimizer = optimizer
-        self.caller = caller
-        self.depth = 0
-        self.has_read_gradients = False
-        self.found_inf: torch.Tensor | None = None
-        """Above 0 if a fused optimizer will skip the update itself: its scaler calls it regardless."""
-
-    def is_stale(self, current: FrameType) -> bool:
-        """Whether an exception ended the step: its frame is no longer on the stack."""
-        if self.caller is None:
-            return False
-        frame: FrameType | None = current
-        while frame is not None:
-            if frame is self.caller:
-                return False
-            frame = frame.f_back
-        return True
-
-
-class _Local(threading.local):
-    frame: _StepFrame | None = None
 
 
 class StepHooks:
@@ -89,18 +55,25 @@ class StepHooks:
             manual: Ends the steps until an optimizer steps.
             on_compile: Called before each compilation.
         """
-        self._callbacks, self._guard, self._on_compile = callbacks, guard, on_compile
-        self._forward, self._checks, self._timeline = forward, checks, callbacks.timeline
-        self._loss_inputs, facts = loss_inputs, callbacks.facts
+        facts = callbacks.facts
+        self._callbacks = callbacks
+        self._guard = guard
+        self._on_compile = on_compile
+        self._forward = forward
+        self._checks = checks
+        self._timeline = callbacks.timeline
+        self._loss_inputs = loss_inputs
         self._loss_facts = facts.of("facts about loss calls are")
         self._loop = facts.of("checks of the training loop are")
         self._skips = facts.of("whether a gradient scaler skips a step is")
-        self._model_calls, self._expect_model = model_calls, model_calls.expect
+        self._model_calls = model_calls
+        self._expect_model = model_calls.expect
         callbacks.deferred.call_ns = guard.call_ns
         self._manual: ManualSteps | None = manual
         """None as soon as an optimizer has stepped, or Keras is there, whose adapter ends the steps."""
-        self.reductions, self.latest = GradientReductions(), LatestOptimizer()
-        self._local = _Local()
+        self.reductions = GradientReductions()
+        self.latest = checks.lost.latest
+        self._local = StepThread()
         self._losses = LossReader(forward.losses, facts)
         self._scalers: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
         self._stepped_in_backward: list[Any] = []
@@ -136,7 +109,7 @@ class StepHooks:
 
     def _make_pre_hook(self) -> Callable[..., Any]:
         local, guard, before_update = self._local, self._guard, self._before_update
-        timeline, before_quiet_update = self._timeline, self._before_quiet_update
+        timeline, before_loss_only_update = self._timeline, self._before_loss_only_update
         ends_steps, clock = self._callbacks.ends_steps, guard.clock
 
         def before_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -146,7 +119,7 @@ class StepHooks:
             if frame is None or frame.is_stale(caller):
                 if frame is not None:
                     guard.run(timeline.leave_update)
-                frame = local.frame = _StepFrame(optimizer, caller)
+                frame = local.frame = StepFrame(optimizer, caller)
             elif frame.optimizer is optimizer and not frame.has_read_gradients:  # within a scaler's step
                 frame.found_inf = getattr(optimizer, "found_inf", None)
             frame.depth += 1
@@ -155,7 +128,7 @@ class StepHooks:
             closure = args[1] if len(args) > 1 else kwargs.get("closure") if kwargs else None
             if closure is None:
                 frame.has_read_gradients = True
-                if not (ends_steps(optimizer) and guard.defer(begun_ns, before_quiet_update, optimizer)):
+                if not (ends_steps(optimizer) and guard.defer(begun_ns, before_loss_only_update, optimizer)):
                     guard.run(before_update, optimizer)
                 return None
             guard.run(timeline.begin_update)
@@ -169,7 +142,7 @@ class StepHooks:
     def _make_post_hook(self) -> Callable[..., Any]:
         local, guard, stepped_in_backward = self._local, self._guard, self._stepped_in_backward
         after_partial_update, after_update = self._after_partial_update, self._after_update
-        after_quiet_update, deferred = self._after_quiet_update, self._callbacks.deferred
+        after_loss_only_update, deferred = self._after_loss_only_update, self._callbacks.deferred
         has_request, clock, note_update = self._callbacks.has_request, guard.clock, self.latest.after_update
 
         def after_step(optimizer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -189,7 +162,7 @@ class StepHooks:
                 if (
                     deferred.steps > 1
                     and not has_request()
-                    and guard.defer(begun_ns, after_quiet_update, frame.optimizer)
+                    and guard.defer(begun_ns, after_loss_only_update, frame.optimizer)
                 ):
                     deferred.steps -= 1
                 else:
@@ -206,7 +179,7 @@ class StepHooks:
                 return original(scaler, optimizer, *args, **kwargs)
             # A reference to this function's own frame would keep the frames of all callers, with their variables,
             # until the garbage collector finds the cycle.
-            frame = local.frame = _StepFrame(optimizer, None)
+            frame = local.frame = StepFrame(optimizer, None)
             frame.depth = 1
             guard.run(timeline.leave_update)
             guard.run(timeline.begin_update)
@@ -250,8 +223,8 @@ class StepHooks:
     def _make_backward(self, original: Callable[..., Any]) -> Callable[..., Any]:
         guard, stepped_in_backward = self._guard, self._stepped_in_backward
         begin_backward, end_backward = self._begin_backward, self._end_backward
-        read_losses, begin_quiet_backward = self._losses.read_finite, self._begin_quiet_backward
-        end_quiet_backward, expect_model, clock = self._timeline.end_backward, self._expect_model, guard.clock
+        read_losses, begin_loss_only_backward = self._losses.read_finite, self._begin_loss_only_backward
+        end_loss_only_backward, expect_model, clock = self._timeline.end_backward, self._expect_model, guard.clock
 
         def _engine_run_backward(t_outputs: Sequence[Any], *args: Any, **kwargs: Any) -> Any:
             begun_ns = clock()
@@ -261,11 +234,11 @@ class StepHooks:
             if stepped_in_backward:
                 stepped_in_backward.clear()  # left over from a backward pass that raised
             caller = sys._getframe(1)
-            if not guard.defer_with(begun_ns, begin_quiet_backward, read_losses, t_outputs, caller):
+            if not guard.defer_with(begun_ns, begin_loss_only_backward, read_losses, t_outputs, caller):
                 guard.run(begin_backward, t_outputs, caller)
             result = original(t_outputs, *args, **kwargs)
             begun_ns = clock()
-            if not stepped_in_backward and guard.defer(begun_ns, end_quiet_backward):
+            if not stepped_in_backward and guard.defer(begun_ns, end_loss_only_backward):
                 expect_model()
             else:
                 guard.run(end_backward)
@@ -295,7 +268,7 @@ class StepHooks:
             callbacks.listener.mark("backward")
         self._timeline.begin_backward()
 
-    def _begin_quiet_backward(self, losses: list[ReadLoss]) -> None:
+    def _begin_loss_only_backward(self, losses: list[ReadLoss]) -> None:
         """Begin a deferred backward pass, at a step at which nothing but losses is captured."""
         self._timeline.end_forward()
         if self._callbacks.wants_loss():
@@ -334,7 +307,7 @@ class StepHooks:
             self._loop.call(self._checks.before_update, optimizer)
         self._timeline.begin_update()
 
-    def _before_quiet_update(self, optimizer: Any) -> None:
+    def _before_loss_only_update(self, optimizer: Any) -> None:
         """Handle the beginning of a deferred step of an optimizer."""
         self._callbacks.before_update(optimizer)
         self._timeline.begin_update()
@@ -346,12 +319,12 @@ class StepHooks:
         self._callbacks.after_update(optimizer, is_skipped=False)
         is_observing = self._checks.is_tracking or self._forward.is_observing or self._loss_inputs.is_active
         if not is_observing and not self.reductions.replicas:
-            self._callbacks.defer_quiet_steps()
+            self._callbacks.defer_loss_only_steps()
 
-    def _after_quiet_update(self, optimizer: Any) -> None:
+    def _after_loss_only_update(self, optimizer: Any) -> None:
         """Handle the end of a deferred step of an optimizer."""
         self._timeline.end_update()
-        self._callbacks.after_quiet_update(optimizer)
+        self._callbacks.after_loss_only_update(optimizer)
 
     def _after_partial_update(self, optimizer: Any) -> None:
         """Handle a step inside a scaler step or backward pass, which reports the whole step itself."""
@@ -380,7 +353,7 @@ class StepHooks:
 
 
 def _wrap_closure(
-    closure: Callable[[], Any], frame: _StepFrame, before_update: Callable[[Any], None], guard: HookGuard
+    closure: Callable[[], Any], frame: StepFrame, before_update: Callable[[Any], None], guard: HookGuard
 ) -> Callable[[], Any]:
     """Wrap the closure of ``step(closure)`` to capture the gradients after its first evaluation."""
 

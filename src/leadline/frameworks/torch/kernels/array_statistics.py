@@ -1,4 +1,4 @@
-"""Device implementation of array statistics: histograms, unit statistics and class counts."""
+"""Device implementation of array statistics: histograms, unit statistics, class counts and fingerprints."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ from typing import Final
 
 import torch
 
-from leadline.frameworks.torch.kernels.order_statistics import to_float64
+from leadline.frameworks.torch.kernels.order_statistics import device_weights, to_float64
 from leadline.frameworks.torch.kernels.samples import sorted_rows
-from leadline.statistics.definitions import HISTOGRAM_BINS, MAX_CLASSES, Statistic, find_statistic
+from leadline.statistics.definitions import (
+    FINGERPRINTED_ELEMENTS,
+    FINGERPRINTED_SAMPLES,
+    HISTOGRAM_BINS,
+    MAX_CLASSES,
+    Statistic,
+    find_statistic,
+)
 from leadline.store.layout import vector_name
 
+_HALF: Final = (1 << 32) - 1
 _PIECE_ELEMENTS: Final = 1 << 21
 """Number of elements converted to float64 at once."""
 
@@ -37,6 +45,8 @@ def device_vectors(tensors: Sequence[torch.Tensor], statistics: Sequence[str]) -
                 arrays[index].append(histograms[index])
             elif statistic.source == "units":
                 arrays[index].append(_unit_statistic(_dense(tensor), statistic))
+            elif statistic.source == "samples":
+                arrays[index].append(fingerprints(_dense(tensor)))
             else:
                 arrays[index].append(class_counts(_dense(tensor)))
     return arrays
@@ -75,6 +85,25 @@ def class_counts(values: torch.Tensor) -> torch.Tensor:
     chosen, classes = _predicted_classes(values, threshold=0.0)
     size = min(classes or MAX_CLASSES, MAX_CLASSES)
     return _count(chosen, (chosen >= 0) & (chosen < size), size)
+
+
+def fingerprints(values: torch.Tensor) -> torch.Tensor:
+    """Return 64 bits for each sample, as ``bits.fingerprints``; float64.
+
+    Shape:
+        values: ``(samples, *shape)``; result: ``(samples, 2)``.
+    """
+    values = values.abs() if values.is_complex() else values
+    if not values.dim() or not values.numel():
+        return torch.zeros((0, 2), dtype=torch.float64, device=values.device)
+    rows = values[:FINGERPRINTED_SAMPLES].flatten(1) if values.dim() > 1 else values[:FINGERPRINTED_SAMPLES, None]
+    if (size := rows.shape[1]) > FINGERPRINTED_ELEMENTS:
+        rows = rows[:, torch.arange(FINGERPRINTED_ELEMENTS, device=rows.device) * size // FINGERPRINTED_ELEMENTS]
+    numbers = to_float64(rows) + 0.0
+    lanes = numbers.masked_fill(numbers.isnan(), float("nan")).view(torch.int64)
+    lanes = (lanes ^ (lanes >> 32)) * device_weights(rows.device)[: rows.shape[1]]
+    sums = (lanes ^ (lanes >> 32)).sum(1)
+    return torch.stack([(sums >> 32) & _HALF, sums & _HALF], 1).double()
 
 
 def confusion(labels: torch.Tensor, logits: torch.Tensor, *, threshold: float = 0.0) -> torch.Tensor | None:

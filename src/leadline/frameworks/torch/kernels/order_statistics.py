@@ -171,7 +171,7 @@ def _stacked_sums(plan: StackPlan, tensors: Sequence[torch.Tensor]) -> tuple[lis
     sums, lengths = [], []
     for stack in plan.stacks:
         rows = _lanes(stack.gather(tensors)).view(stack.count, -1)
-        sums.append((rows * _weights(rows.device)[: rows.shape[1]]).sum(1))
+        sums.append((rows * device_weights(rows.device)[: rows.shape[1]]).sum(1))
         lengths += [rows.shape[1]] * stack.count
     return sums, lengths
 
@@ -193,11 +193,12 @@ def _lanes(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _chunk_sums(lanes: torch.Tensor) -> list[torch.Tensor]:
-    factors = _weights(lanes.device)
+    factors = device_weights(lanes.device)
     return [(chunk * factors[: chunk.numel()]).sum(0, keepdim=True) for chunk in lanes.split(CHUNK_LANES) if len(chunk)]
 
 
-def _weights(device: torch.device) -> torch.Tensor:
+def device_weights(device: torch.device) -> torch.Tensor:
+    """Return the weights of lanes, copied to a device once."""
     if device not in _WEIGHTS:
         _WEIGHTS[device] = torch.from_numpy(weights()).to(device)
     return _WEIGHTS[device]

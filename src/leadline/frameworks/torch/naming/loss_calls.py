@@ -74,6 +74,10 @@ class LossCalls:
     def __init__(self) -> None:
         self._names: dict[int, str] = {}
         self._labels: dict[str, torch.Tensor] = {}
+        self.given: tuple[torch.nn.Module, dict[str, torch.Tensor]] | None = None
+        """The latest model that was given labels by name, with the tensors that it was given by name."""
+        self.has_cached = False
+        """Whether its output holds the keys and values of its attention."""
         self.keeps_labels = True
         """Whether the labels of the calls are kept until the end of the step."""
         self._sites: dict[object, LossName] = {}
@@ -87,6 +91,12 @@ class LossCalls:
         self._names.clear()
         self._outputs.clear()
         self._labels.clear()
+        self.given = None
+
+    def add_given(self, model: torch.nn.Module, kwargs: Mapping[str, Any], output: Any) -> None:
+        """Add what a model was given by name, with its labels."""
+        self.given = model, {name: value for name, value in kwargs.items() if isinstance(value, torch.Tensor)}
+        self.has_cached = isinstance(output, Mapping) and output.get("past_key_values") is not None
 
     def add_output(self, model: torch.nn.Module, place: OutputPlace, name: str, output: torch.Tensor) -> None:
         """Add a number that a model returned, which may be its loss."""

@@ -1,5 +1,5 @@
 """Runs at the start of every Python process under ``leadline run``: waits for a framework, then attaches."""
-# Valid syntax for any Python 3; imports only sys, os and importlib.machinery; its failures stay invisible.
+# Valid syntax for any Python 3; imports only sys, atexit, os and importlib.machinery; its failures stay invisible.
 
 import sys
 
@@ -109,13 +109,30 @@ class _SmdebugImport:
         return sys.meta_path[0].find_spec(name, path, target)
 
 
+def _record_exception(pid):
+    """At the end of a process that an exception ends, write it into the run: why it may have trained nothing."""
+    import os
+
+    if getattr(sys, "last_value", None) is None or os.getpid() != pid:
+        return
+    try:
+        _import_own_package()
+        from leadline.training.uncaught import record_uncaught
+
+        record_uncaught(os.environ.get("LEADLINE_RUN", ""))
+    except Exception:  # noqa: S110, BLE001 - the exception is on the standard error, whatever becomes of this
+        pass
+
+
 def _start():
+    import atexit
     import os
 
     if os.environ.get("LEADLINE_SMDEBUG"):
         sys.meta_path.insert(0, _SmdebugImport())
     if os.environ.get("LEADLINE_RUN") and os.environ.get("LEADLINE_DISABLED", "") in ("", "0"):
         sys.meta_path.insert(0, _ImportWatch())
+        atexit.register(_record_exception, os.getpid())
 
 
 def _own_folder():

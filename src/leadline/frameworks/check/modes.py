@@ -1,0 +1,48 @@
+"""How dropout and batch statistics are judged in both modes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leadline.frameworks.check.outcome import Tested, failed, passed
+
+MOSTLY_DROPPED: Final = 0.75
+LAST_BATCH: Final = 0.5
+"""The weight of the new batch above which running statistics are those of the last one."""
+NEVER: Final = 1e-3
+"""The weight of the new batch with which a thousand batches move running statistics by less than two thirds."""
+
+
+def mostly_dropped(name: str, share: float) -> Tested:
+    """Return the failure of dropout whose share looks like the one that is to be kept."""
+    return failed(
+        f"{name} drops {100 * share:.0f} % of its input in training: p is the share that is dropped, not kept",
+        f"use {1 - share:.2g}, if {share:g} was meant as the share to keep",
+        module=name,
+    )
+
+
+def odd_momentum(name: str, momentum: float, weight: float, what: str) -> Tested:
+    """Return the failure of running statistics that follow the last batch, or none.
+
+    Args:
+        weight: That of the new batch.
+        what: What the momentum is in this framework.
+    """
+    effect = "are those of the last batch" if weight > LAST_BATCH else "hardly change in a thousand steps"
+    return failed(
+        f"{name} has a momentum of {momentum:g}: its running statistics, with which it is evaluated, {effect}",
+        f"{what}: use {1 - momentum:.3g}",
+        module=name,
+    )
+
+
+def same_in_both_modes() -> Tested:
+    """Return the outcome of a model without dropout and batch statistics."""
+    return passed("no dropout and no batch statistics: both modes compute the same")
+
+
+def follows_mode(drops: int, norms: int) -> Tested:
+    """Return the outcome of a model whose parts follow its mode."""
+    found = [f"{drops} dropouts"] * bool(drops) + [f"{norms} batch norms"] * bool(norms)
+    return passed(f"{' and '.join(found)} follow the mode of the model")

@@ -1,0 +1,1 @@
+"""The checks of a training with TensorFlow and Keras."""

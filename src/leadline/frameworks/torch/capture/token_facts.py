@@ -1,0 +1,133 @@
+"""What a causal language model of Transformers is given by name: its end token, its labels, padding and packed rows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import torch
+
+from leadline.frameworks.torch.capture.device_copy import number_of
+from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows
+from leadline.frameworks.torch.capture.label_positions import IGNORED, MIN_LENGTH, first_rows_of, shifts_labels
+from leadline.frameworks.torch.naming.model_names import unwrap
+from leadline.records.loss_facts import (
+    COMMON_LABELS,
+    COMMON_START,
+    END_LABELS,
+    END_SEQUENCES,
+    END_TOKEN,
+    EQUAL_ROWS,
+    IS_END_PADDING,
+    LABEL_SHARE,
+    LABELS_OF_INPUT,
+    MIXED_ROWS,
+    PADDING_SHARE,
+    SEQUENCES,
+)
+
+_PLAIN_ATTENTION: Final = frozenset({"sdpa", "eager"})
+"""Implementations of attention that know of packed rows by their mask alone."""
+_MAX_ENDS: Final = 4
+_MASKING: Final = "transformers.masking_utils"
+_FIND_PACKED: Final = "find_packed_sequence_indices"
+_LENGTHS: Final = {"cu_seq_lens_q", "cu_seqlens"}
+"""The ends of packed samples, for implementations that separate them."""
+
+
+def token_facts(model: torch.nn.Module, given: Mapping[str, torch.Tensor], *, has_cached: bool) -> dict[str, Any]:
+    """Return facts about the tokens and labels that a causal language model of Transformers is given by name.
+
+    Args:
+        given: Tensors by name; tokens, labels, mask and positions are ``(samples, positions)``.
+        has_cached: Whether the model has kept its keys and values.
+
+    Returns:
+        Device scalars or numbers by fact, from ``SEQUENCES`` on in ``leadline.records.loss_facts``; empty where the
+        model is another one, or tokens and labels have not the same shape.
+    """
+    labels, tokens = given.get("labels"), given.get("input_ids")
+    if not shifts_labels(model) or labels is None or tokens is None or labels.shape != tokens.shape:
+        return {}
+    if labels.dim() != 2 or labels.shape[1] < MIN_LENGTH or labels.is_floating_point():
+        return {}
+    model, mask = unwrap(model), given.get("attention_mask")
+    has_mask = mask is not None and mask.shape == tokens.shape
+    labels, tokens = first_rows_of(labels), first_rows_of(tokens)
+    is_given = first_rows_of(mask).bool() if has_mask and mask is not None else torch.ones_like(tokens).bool()
+    counted = labels != IGNORED
+    found: dict[str, Any] = {
+        SEQUENCES: len(tokens),
+        LABELS_OF_INPUT: ((labels == tokens) & counted).sum() / counted.sum(),
+        LABEL_SHARE: counted.sum() / is_given.sum(),
+        **_of_start(tokens, counted, is_given),
+        **_of_end(model, tokens, counted, is_given),
+    }
+    if has_mask:
+        found[PADDING_SHARE] = 1 - is_given.double().mean()
+    equal_rows = count_equal_rows(model, tokens)
+    if equal_rows is not None:
+        found[EQUAL_ROWS] = equal_rows
+    if mask is None or has_mask:
+        is_separated = not has_mask and not has_cached and hasattr(sys.modules.get(_MASKING), _FIND_PACKED)
+        found |= _of_packed(model, given, is_given, is_separated=is_separated)
+    numbers = {
+        fact: number_of(value) if isinstance(value, torch.Tensor) else float(value) for fact, value in found.items()
+    }
+    return {fact: number for fact, number in numbers.items() if number is not None}
+
+
+def _of_start(tokens: torch.Tensor, counted: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:
+    is_common = ((tokens == tokens[:1]) & is_given).all(0).int().cumprod(0).bool()
+    are_labels = counted.all(0) & is_common
+    return {COMMON_START: is_common.sum(), COMMON_LABELS: are_labels[1:].sum()}  # nothing predicts the first token
+
+
+def _of_end(model: Any, tokens: torch.Tensor, counted: torch.Tensor, is_given: torch.Tensor) -> dict[str, Any]:
+    ends = list(dict.fromkeys(_end_tokens(model)))
+    if not ends or len(ends) > _MAX_ENDS:
+        return {}
+    is_end = torch.stack([tokens == end for end in ends]).any(0)
+    padding = getattr(_config(model), "pad_token_id", None)
+    return {
+        END_TOKEN: ends[0],
+        END_SEQUENCES: (is_end & is_given).any(1).sum(),
+        END_LABELS: (is_end & counted)[:, 1:].sum(),
+        IS_END_PADDING: padding in ends,
+    }
+
+
+def _of_packed(
+    model: Any, given: Mapping[str, torch.Tensor], is_given: torch.Tensor, *, is_separated: bool
+) -> dict[str, Any]:
+    """Return how many rows hold several samples, by their positions, that attend to each other.
+
+    Args:
+        is_separated: Whether samples are separated by their positions: Transformers does that from version 4.53 on, as
+            long as it is given no mask, and keeps no keys and values. Implementations of attention other than those of
+            PyTorch have their own ways.
+    """
+    positions, tokens = given.get("position_ids"), given["input_ids"]
+    is_plain = getattr(_config(model), "_attn_implementation", None) in _PLAIN_ATTENTION
+    if positions is None or positions.shape != tokens.shape or not is_plain or _LENGTHS & set(given):
+        return {}
+    if is_separated:
+        return {MIXED_ROWS: 0.0}
+    begins = (first_rows_of(positions)[:, 1:] == 0) & is_given[:, 1:] & is_given[:, :-1]
+    mask = given.get("attention_mask")
+    if mask is not None:
+        begins &= ~(mask > 1).any()  # a mask that numbers the samples is for an implementation that separates them
+    return {MIXED_ROWS: begins.any(1).sum()}
+
+
+def _config(model: Any) -> Any:
+    """Return the configuration of a model; None: it only has a name like those of Transformers."""
+    return getattr(model, "config", None)
+
+
+def _end_tokens(model: Any) -> Iterator[int]:
+    """Yield the tokens that end a text for the model, as its own configurations say."""
+    for config in (_config(model), getattr(model, "generation_config", None)):
+        known = getattr(config, "eos_token_id", None)
+        yield from (end for end in (known if isinstance(known, list) else [known]) if isinstance(end, int))

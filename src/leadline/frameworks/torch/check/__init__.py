@@ -1,0 +1,1 @@
+"""Probes of a training on a copy of it: ``leadline check``."""

@@ -1,0 +1,72 @@
+"""How far the schedulers of an optimizer's learning rate have come."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler
+
+from leadline.frameworks.patches import Patches
+from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
+from leadline.frameworks.torch.hooks.tracing import HookGuard
+from leadline.records.names import COSINE_PROGRESS, RATE_SHARE, SCHEDULE_STEPS
+
+
+class Schedules:
+    """Knows the schedulers of optimizers, from when they are made."""
+
+    def __init__(self, guard: HookGuard) -> None:
+        self._guard, self._patches = guard, Patches()
+        self._known: weakref.WeakKeyDictionary[Any, list[weakref.ref[Any]]] = weakref.WeakKeyDictionary()
+
+    def install(self) -> None:
+        """Replace the constructor of schedulers."""
+        self._patches.replace(LRScheduler, "__init__", self._make_init)
+
+    def uninstall(self) -> None:
+        """Restore it."""
+        self._patches.restore()
+
+    def results(self, optimizer: Any, label: str) -> dict[str, float]:
+        """Return the checks of an optimizer's schedulers; empty: it has none.
+
+        A learning rate that is a tensor is not read: on a device that would wait for it.
+
+        Args:
+            label: The optimizer's.
+        """
+        schedulers = [known for reference in self._known.get(optimizer, ()) if (known := reference()) is not None]
+        if not schedulers:
+            return {}
+        found = {}
+        shares = [share for group in optimizer.param_groups if (share := _rate_share(group)) is not None]
+        if shares:
+            found[f"{label}/{RATE_SHARE}"] = max(shares)
+        if len(schedulers) == 1:
+            found[f"{label}/{SCHEDULE_STEPS}"] = float(schedulers[0].last_epoch)
+        cosines = [schedule for schedule in schedulers if type(schedule) is CosineAnnealingLR and schedule.T_max > 0]
+        if cosines:
+            found[f"{label}/{COSINE_PROGRESS}"] = max(cosine.last_epoch / cosine.T_max for cosine in cosines)
+        return found
+
+    def _make_init(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        guard, note = self._guard, self._note
+
+        def __init__(scheduler: Any, *args: Any, **kwargs: Any) -> None:
+            original(scheduler, *args, **kwargs)
+            guard.run(note, scheduler)
+
+        return hide_from_dynamo(__init__)
+
+    def _note(self, scheduler: Any) -> None:
+        self._known.setdefault(scheduler.optimizer, []).append(weakref.ref(scheduler))
+
+
+def _rate_share(group: dict[str, Any]) -> float | None:
+    """Return the learning rate of a group as a share of the one that it was made with, or of its cycle's largest."""
+    rate, largest = group.get("lr"), group.get("max_lr", group.get("initial_lr"))
+    if not isinstance(rate, (int, float)) or not isinstance(largest, (int, float)) or largest <= 0:
+        return None
+    return rate / largest

@@ -1,0 +1,45 @@
+"""The result of a probe of ``leadline check``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from leadline.records.decoding import StrictDocument
+
+Outcome = Literal["passed", "failed", "not applicable"]
+
+PROBES: Final = {
+    "mixed_samples": "samples of a batch are independent",
+    "look_ahead": "no prediction sees what it predicts",
+    "padding_influence": "padding has no influence",
+    "unused_inputs": "everything enters the loss",
+    "loss_direction": "the loss asks for the labels",
+    "unlearnable_batch": "one batch can be learned",
+    "update_size": "the update fits the loss",
+    "gradient_of_parts": "the parts of a step add up",
+    "mode_mismatch": "training and evaluation agree",
+    "incomplete_state": "the model can be saved",
+    "ignored_input": "the input is worth more than guessing",
+    "model_inputs": "the model gets sound inputs",
+}
+"""What each probe tests, by its name, which is that of its rule; in the order in which they are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult(StrictDocument):
+    """What a probe has found on a copy of the training."""
+
+    probe: str
+    outcome: Outcome
+    message: str
+    """The observation with numbers and names, or why the probe is not applicable, in one line."""
+    step: int
+    """The train step whose batch was tested."""
+    advice: str = ""
+    """What to try if it failed."""
+    evidence: dict[str, Any] = field(default_factory=dict)
+    """The numbers behind the message: plain JSON values."""
+    seconds: float = 0.0
+    time_ns: int = 0
+    """When it was made."""

@@ -1,0 +1,26 @@
+"""The rule incomplete_state."""
+
+from __future__ import annotations
+
+from leadline.rules.checks.check_rule import CheckRule
+
+
+class IncompleteState(CheckRule, frozen=True, kw_only=True):
+    """Fires when something that the predictions depend on is not in state_dict.
+
+    Why it matters:
+        A saved model that lacks a part is noticed when it is loaded, often weeks later.
+    How it decides:
+        Looks for modules with parameters in plain lists and dictionaries; for trained tensors that are no parameters;
+        and for tensors and numbers outside of state_dict that predictions in evaluation mode depend on, and that a
+        forward pass in training mode changes, or that look random: at least 32 elements, of which neighbours are not
+        alike. The model and the optimizer must load their own state.
+    Not a number:
+        A prediction, loss or gradient that is not finite makes the probe not applicable.
+    Blind spots:
+        What is derived from the configuration of the model, such as a fixed mask, need not be saved. A compiled
+        training or a sharded one is not copied, and a step that cannot be repeated on the copy with the same loss is
+        not tested.
+    Source:
+        Ours.
+    """

@@ -1,0 +1,26 @@
+"""The rule model_inputs."""
+
+from __future__ import annotations
+
+from leadline.rules.checks.check_rule import CheckRule
+
+
+class ModelInputs(CheckRule, frozen=True, kw_only=True):
+    """Fires when what a model is given is damaged, constant or repeated.
+
+    Why it matters:
+        Data are wrong more often than models. Only what enters the network counts, not what the file has.
+    How it decides:
+        At the checked step, fires on elements that are NaN or infinite; on inputs that are one value everywhere; on
+        batches of which less than one sample in eight differs; on features whose spread is below 1e-4 of their mean,
+        or half of which have one value that is neither 0 nor 1; on a feature that is the label; on images with a
+        channel of one value; and on images with values beyond 50.
+    Not a number:
+        A prediction, loss or gradient that is not finite makes the probe not applicable.
+    Blind spots:
+        One batch is looked at. Its first samples are shown on the page of the check; whether they look right is for
+        you to say. A compiled training or a sharded one is not copied, and a step that cannot be repeated on the copy
+        with the same loss is not tested.
+    Source:
+        A. Karpathy, A Recipe for Training Neural Networks: "visualize just before the net".
+    """

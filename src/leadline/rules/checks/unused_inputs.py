@@ -1,0 +1,27 @@
+"""The rule unused_inputs."""
+
+from __future__ import annotations
+
+from leadline.rules.checks.check_rule import CheckRule
+
+
+class UnusedInputs(CheckRule, frozen=True, kw_only=True):
+    """Fires when an input, a feature or a trained weight has no influence on the loss.
+
+    Why it matters:
+        What does not enter cannot be learned from: a branch that is computed and not added, an index that drops a
+        channel, an adapter that was never called, a head that no optimizer holds.
+    How it decides:
+        On a copy half of the samples get each input of the other half: some digit of the loss or of a prediction must
+        change. The gradient of a random projection of the predictions must be other than 0 for some element of every
+        feature or channel. Every weight matrix that the optimizer holds and has not updated before must be in the
+        graph of a loss of the step, and every parameter with a gradient in the optimizer, if it is the only one.
+    Not a number:
+        A prediction, loss or gradient that is not finite makes the probe not applicable.
+    Blind spots:
+        Inputs that are equal in all samples are not tested, nor are masks, of which ``padding_influence`` tells more.
+        Vectors, and parameters of numbered experts, may be unused. A compiled training or a sharded one is not
+        copied, and a step that cannot be repeated on the copy with the same loss is not tested.
+    Source:
+        Ours; A. Karpathy, A Recipe for Training Neural Networks.
+    """

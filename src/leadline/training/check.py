@@ -1,0 +1,167 @@
+"""The checks of a training process: at which steps a copy of it is tested, and what is recorded of the results."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final, Protocol
+
+from leadline.records.check_result import PROBES, CheckResult
+from leadline.records.manifest import Manifest
+from leadline.records.request import Stop
+from leadline.store import layout
+from leadline.store.control import new_request_id, read_requests, write_request
+from leadline.store.documents import make_subfolder, read_document, write_document
+from leadline.training.guard import Fact
+from leadline.training.step_context import StepContext
+
+CHECKED_STEPS: Final = (2, 501)
+"""The train steps that are checked beside a training, counted from 0: none at which the presets capture tensors."""
+LEAST_SECONDS: Final = 30.0
+"""The least time limit of a check beside a training: on a busy machine its low priority leaves it a part of a core."""
+_SHARE: Final = 0.01
+"""Of the time since the training began, which may exceed that limit."""
+_GRACE_SECONDS: Final = 10.0
+
+
+class CopyUnderTest(Protocol):
+    """A copy of the training, in which probes run."""
+
+    def start(self, probes: Sequence[str], seconds: float) -> None:
+        """Make the copy, and begin the probes.
+
+        Args:
+            seconds: The time limit of all probes.
+        """
+
+    def results(self, *, waits: bool) -> list[CheckResult] | None:
+        """Return the results; None: they are not complete yet.
+
+        Args:
+            waits: Whether to wait for them, until the time limit at most.
+        """
+
+
+class StepChecks:
+    """The steps to check, and the check that runs.
+
+    Args:
+        probes: The names of the probes to make.
+        order: The document ``check.json`` of ``leadline check``; None: the training is checked while it runs.
+        fact: What a failure of ours ends.
+        record: Takes the facts of the worker's document.
+    """
+
+    def __init__(
+        self,
+        probes: Sequence[str],
+        order: Mapping[str, Any] | None,
+        context: StepContext,
+        fact: Fact,
+        record: Callable[[str, object], None],
+    ) -> None:
+        self.fact = fact
+        self._probes, self._context, self._record = tuple(probes), context, record
+        self._waits = order is not None
+        self._ends = bool(order and order["ends"])
+        self._seconds = float(order["seconds"]) if order else LEAST_SECONDS
+        self._steps = [int(order["step"])] if order else list(CHECKED_STEPS)
+        self._running: CopyUnderTest | None = None
+        self._results: dict[str, CheckResult] = {}
+        self._began = time.monotonic()
+        self._has_trained = False
+
+    def checks_step(self, step: int) -> bool:
+        """Return whether the step that begins is to be checked."""
+        self._has_trained = True
+        return bool(self._steps) and self._running is None and step >= self._steps[0]
+
+    def begin(self, copy: CopyUnderTest, step: int) -> None:
+        """Check a copy of the training: wait for the results where ``leadline check`` has asked for them."""
+        self._steps = [later for later in self._steps if later > step]
+        seconds = self._seconds if self._waits else max(LEAST_SECONDS, _SHARE * (time.monotonic() - self._began))
+        self._running = copy
+        copy.start(self._probes, seconds)
+        if self._waits:
+            self._collect(waits=True)
+            if self._ends:
+                self._stop()
+
+    def refuse(self, why: str, step: int) -> None:
+        """Record that a step cannot be checked, and end the training where ``leadline check`` has asked for it."""
+        self._steps = [later for later in self._steps if later > step]
+        now_ns = time.time_ns()
+        self._keep([CheckResult(probe, "not applicable", why, step, time_ns=now_ns) for probe in self._probes])
+        if self._ends:
+            self._stop()
+
+    def poll(self) -> None:
+        """Record the results of a check that has ended."""
+        if self._running is not None:
+            self._collect(waits=False)
+
+    def close(self) -> None:
+        """Record the results of the check under way; wait for it until its time limit."""
+        if self._running is not None:
+            self._collect(waits=True)
+        if self._waits and not self._results:
+            why = "the training ended before the step that was to be checked"
+            if not self._has_trained:
+                why = "no train step was seen"
+            self.refuse(why, self._steps[0] if self._steps else 0)
+
+    def _collect(self, *, waits: bool) -> None:
+        if self._running is None:
+            return
+        results = self._running.results(waits=waits)
+        if results is not None:
+            self._running = None
+            self._keep(results)
+
+    def _keep(self, results: Sequence[CheckResult]) -> None:
+        """Record results; a failure stays, and of the others the later one that could be decided."""
+        for result in results:
+            before = self._results.get(result.probe)
+            if before is None or before.outcome == "not applicable" or result.outcome == "failed":
+                self._results[result.probe] = result
+        self._record("checks", {name: _without_evidence(result) for name, result in self._results.items()})
+        folder = os.path.join(self._context.run, layout.CHECKS)
+        make_subfolder(folder)
+        document = {"checks": [asdict(self._results[probe]) for probe in PROBES if probe in self._results]}
+        write_document(os.path.join(self._context.run, layout.check_report(self._context.worker)), document)
+
+    def _stop(self) -> None:
+        run = self._context.run
+        if any(isinstance(request, Stop) for request in read_requests(run)):
+            return
+        write_request(
+            run,
+            Stop(
+                new_request_id(),
+                step=None,
+                reason="leadline check is done",
+                by="check",
+                time_ns=time.time_ns(),
+                grace_seconds=_GRACE_SECONDS,
+            ),
+        )
+
+
+def _without_evidence(result: CheckResult) -> dict[str, Any]:
+    return {key: value for key, value in asdict(result).items() if key != "evidence"}
+
+
+def make_checks(
+    run: str, manifest: Manifest, context: StepContext, record: Callable[[str, object], None]
+) -> StepChecks | None:
+    """Return the checks of a run; None if it has no order for them, and none of its rules is about one."""
+    path = os.path.join(run, layout.CHECK)
+    document = read_document(path) if os.path.exists(path) else None
+    order = document if isinstance(document, dict) else None
+    rules = {spec.rule for spec in manifest.rules}
+    probes = order["probes"] if order else [probe for probe in PROBES if probe in rules]
+    if not probes:
+        return None
+    return StepChecks(probes, order, context, context.facts.of("checks on a copy of the training are"), record)

@@ -1,0 +1,143 @@
+"""``leadline check`` and ``leadline run --check`` with real trainings: results, and that nothing is left behind."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from launching import LEADLINE, PATIENCE, bare, environment, rule, script, watched
+
+from leadline.reader.checks import read_checks
+
+SCRIPT = script("checked.py")
+
+
+def check(folder: Path, kind: str, *options: str, status: int | None = None) -> dict[str, Any]:
+    """Check a training; return the report, and what the command wrote to standard error as ``err``."""
+    (folder / "tmp").mkdir(exist_ok=True)
+    done = subprocess.run(
+        [*LEADLINE, "check", "--json", *options, SCRIPT, kind],
+        cwd=folder,
+        env=environment(TMPDIR=str(folder / "tmp")),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+        stdin=subprocess.DEVNULL,
+    )
+    assert status in (None, done.returncode), (done.stdout, done.stderr)
+    assert list((folder / "tmp").glob("leadline*")) == []
+    assert (folder / "leadline-runs").exists() == ("--keep" in options)
+    assert left_processes(kind, folder) == []
+    return {**json.loads(done.stdout), "err": done.stderr}
+
+
+def left_processes(kind: str, folder: Path) -> list[str]:
+    """Return the processes of the training that are still there a moment later."""
+    for _ in range(50):
+        found = [path for path in Path("/proc").glob("[0-9]*") if runs_in(path, kind, folder)]
+        if not found:
+            break
+        time.sleep(0.1)
+    return [str(path) for path in found]
+
+
+def runs_in(process: Path, kind: str, folder: Path) -> bool:
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        return words[-3:-1] == [SCRIPT.encode(), kind.encode()] and (process / "cwd").readlink() == folder
+    except OSError:
+        return False
+
+
+def outcomes(report: dict[str, Any]) -> dict[str, str]:
+    return {entry["probe"]: entry["outcome"] for entry in report["checks"]}
+
+
+def reasons(report: dict[str, Any]) -> set[str]:
+    return {entry["message"] for entry in report["checks"] if entry["outcome"] == "not applicable"}
+
+
+def test_a_healthy_training_passes_and_ends_at_the_step(tmp_path: Path) -> None:
+    report = check(tmp_path, "plain", status=0)
+    assert (report["step"], report["run"]) == (2, None)
+    found = outcomes(report)
+    assert "failed" not in found.values()
+    assert [found[probe] for probe in ("mixed_samples", "unused_inputs", "loss_direction", "incomplete_state")] == [
+        "passed"
+    ] * 4
+    assert "weights" not in report["err"]
+
+
+def test_a_kept_run_goes_on_with_equal_weights(tmp_path: Path) -> None:
+    weights = bare("checked.py", "plain", folder=tmp_path).out.strip()
+    only = ("--only", "mixed_samples", "--only", "mode_mismatch")
+    report = check(tmp_path, "plain", "--continue", "--keep", "--step", "1", *only, status=0)
+    assert weights in report["err"]
+    assert (report["step"], list(outcomes(report))) == (1, ["mixed_samples", "mode_mismatch"])
+    ((_, results),) = read_checks(report["run"]).items()
+    assert [(result.probe, result.step) for result in results] == [("mixed_samples", 1), ("mode_mismatch", 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        ("plain", ("--step", "50"), "the training ended before the step that was to be checked"),
+        ("never", (), "no train step was seen"),
+        ("fails", (), "no train step was seen"),
+    ],
+)
+def test_what_cannot_be_tested_says_why(tmp_path: Path, kind: str, options: tuple[str, ...], reason: str) -> None:
+    assert reasons(check(tmp_path, kind, *options, status=1)) == {reason}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "reason"),
+    [
+        ("sleeps", ("--seconds", "4"), "the time limit of 4 s was reached before"),
+        ("killed", (), "the copy of the training was ended"),
+        ("raises", (), "only trained, never evaluated"),
+    ],
+)
+def test_a_probe_that_hangs_dies_or_raises_ends_alone(
+    tmp_path: Path, kind: str, options: tuple[str, ...], reason: str
+) -> None:
+    weights = bare("checked.py", kind, folder=tmp_path).out.strip()
+    report = check(tmp_path, kind, "--continue", "--only", "mixed_samples", *options, status=1)
+    (why,) = reasons(report)
+    assert reason in why
+    assert "weights" in weights
+    assert weights in report["err"]
+
+
+@pytest.mark.parametrize("kind", ["waits", "lbfgs", "accumulated", "scaled", "workers", "autocast", "compiled"])
+def test_trainings_of_every_style_are_tested_with_equal_weights(tmp_path: Path, kind: str) -> None:
+    without = bare("checked.py", kind, folder=tmp_path)
+    report = check(tmp_path, kind, "--continue", "--only", "mixed_samples", "--only", "unused_inputs", status=0)
+    assert outcomes(report) == {"mixed_samples": "passed", "unused_inputs": "passed"}
+    assert [line for line in without.lines if line not in report["err"]] == []
+
+
+def test_a_compiled_training_is_not_checked_while_it_runs(tmp_path: Path) -> None:
+    without = bare("checked.py", "compiled", folder=tmp_path)
+    ended = watched(("--check", "--no-default-rules"), SCRIPT, "compiled", folder=tmp_path)
+    assert (ended.status, ended.out) == (0, without.out)
+    ((_, results),) = read_checks(ended.run.path).items()
+    assert {result.message for result in results} == {"the script uses torch.compile"}
+
+
+@pytest.mark.slow
+def test_a_training_is_checked_again_later_while_it_runs(tmp_path: Path) -> None:
+    without = bare("checked.py", "late", folder=tmp_path)
+    ended = watched(("--check",), SCRIPT, "late", str(tmp_path / "runs"), folder=tmp_path)
+    assert (ended.status, ended.out) == (0, without.out)
+    ((_, results),) = read_checks(ended.run.path).items()
+    failed = {result.probe: result.step for result in results if result.outcome == "failed"}
+    assert failed == {"ignored_input": 501, "model_inputs": 501}
+    assert "passed" in {result.outcome for result in results if result.step == 2}
+    (finding,) = rule(ended.show(), "ignored_input")["findings"]
+    assert finding["evidence"]["checked_step"] == 501

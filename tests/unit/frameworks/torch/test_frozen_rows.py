@@ -1,0 +1,45 @@
+"""Tokens that a frozen embedding does not tell apart."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from leadline.frameworks.torch.capture.frozen_rows import count_equal_rows
+
+
+class Model(nn.Module):
+    def __init__(self, size: int = 300) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(size, 8)
+        self.tokens.weight.requires_grad_(False)
+        self.tokens.weight[-3:] = self.tokens.weight[-1].clone()
+
+    def get_input_embeddings(self) -> nn.Module:
+        return self.tokens
+
+
+@pytest.mark.parametrize(
+    ("tokens", "equal"), [([0, 1, 299], 0), ([299, 299], 0), ([298, 299], 2), ([5, 297, 298, 299], 3)]
+)
+def test_used_tokens_with_equal_rows_are_counted(tokens: list[int], equal: int) -> None:
+    count = count_equal_rows(Model(), torch.tensor([tokens]))
+    assert count is not None
+    assert count.item() == equal
+
+
+def test_rows_of_zeros_and_those_far_from_the_end_are_left_out() -> None:
+    model = Model()
+    model.tokens.weight[-3:] = 0.0
+    model.tokens.weight[:2] = 1.0
+    assert count_equal_rows(model, torch.tensor([0, 1, 298, 299])) == 0
+    small = Model(5)
+    assert count_equal_rows(small, torch.tensor([0, 3, 4])) == 2
+
+
+def test_a_trained_embedding_is_not_looked_at() -> None:
+    model = Model()
+    model.tokens.weight.requires_grad_(True)
+    assert count_equal_rows(model, torch.tensor([298, 299])) is None
+    assert count_equal_rows(nn.Linear(1, 1), torch.tensor([0])) is None

@@ -1,0 +1,116 @@
+"""Tokens and labels that a causal language model is given by name."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import fake_device
+import pytest
+import torch
+from torch import nn
+
+from leadline.frameworks.torch.capture.device_copy import DeviceScalar
+from leadline.frameworks.torch.capture.token_facts import token_facts
+
+END, PADDING = 2, 0
+TOKENS = torch.tensor([[1, 5, 6, 7, 8, 9, END, PADDING], [1, 5, 6, 9, 8, 7, 6, END]])
+MASK = (TOKENS != PADDING).long()
+
+
+class Model(nn.Module):
+    loss_type = "ForCausalLM"
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__()
+        known = {"eos_token_id": END, "pad_token_id": PADDING, "_attn_implementation": "sdpa"}
+        self.config = SimpleNamespace(**known | settings)
+
+
+def facts(model: nn.Module | None = None, *, has_cached: bool = False, **given: torch.Tensor) -> dict[str, Any]:
+    labels = given.pop("labels", TOKENS.masked_fill(MASK == 0, -100))
+    return token_facts(model or Model(), {"input_ids": TOKENS, "labels": labels, **given}, has_cached=has_cached)
+
+
+def test_the_end_token_is_counted_among_tokens_and_labels() -> None:
+    found = facts(attention_mask=MASK)
+    assert (found["sequences"], found["end_token"], found["end_sequences"], found["end_labels"]) == (2, END, 2, 2)
+    assert (found["labels_of_input"], found["label_share"], found["padding_share"]) == (1.0, 1.0, 1 / 16)
+    masked = facts(labels=TOKENS.masked_fill(TOKENS == END, -100))
+    assert (masked["end_sequences"], masked["end_labels"], masked["is_end_padding"]) == (2, 0, 0)
+    assert "padding_share" not in masked
+
+
+def test_an_end_token_of_the_padding_is_left_out_as_far_as_the_mask_shows_it() -> None:
+    model = Model(pad_token_id=END)
+    tokens = TOKENS.masked_fill(MASK == 0, END)
+    found = token_facts(
+        model, {"input_ids": tokens, "labels": TOKENS, "attention_mask": tokens != END}, has_cached=False
+    )
+    assert (found["end_sequences"], found["is_end_padding"]) == (0, 1)
+
+
+def test_several_end_tokens_count_each_and_none_is_not_counted() -> None:
+    model = Model(eos_token_id=[END, 9])
+    assert facts(model)["end_labels"] == 4
+    model.generation_config = SimpleNamespace(eos_token_id=8)
+    assert facts(model)["end_labels"] == 6
+    assert "end_labels" not in facts(Model(eos_token_id=None))
+
+
+def test_a_wrapped_model_shows_the_same() -> None:
+    model = Model(eos_token_id=[END, 9])
+    model.tokens = nn.Embedding(10, 4).requires_grad_(False)
+    model.tokens.weight[-3:] = 1.0
+    model.get_input_embeddings = lambda: model.tokens
+    found = facts(model)
+    assert (found["end_labels"], found["equal_rows"]) == (4, 3)
+    assert facts(nn.DataParallel(model)) == found
+
+
+def test_the_common_beginning_and_its_labels() -> None:
+    found = facts()
+    assert (found["common_start"], found["common_labels"]) == (3, 2)
+    labels = TOKENS.clone()
+    labels[0, :2] = -100
+    assert facts(labels=labels)["common_labels"] == 1
+
+
+@pytest.mark.parametrize(
+    ("has_mask", "has_cached", "is_new", "rows"),
+    [(True, False, True, 1), (False, True, True, 1), (False, False, False, 1), (False, False, True, 0)],
+)
+def test_rows_of_several_samples(
+    monkeypatch: pytest.MonkeyPatch, has_mask: bool, has_cached: bool, is_new: bool, rows: int
+) -> None:
+    masking = ModuleType("transformers.masking_utils")
+    if is_new:
+        masking.find_packed_sequence_indices = lambda: None
+    monkeypatch.setitem(sys.modules, "transformers.masking_utils", masking)
+    positions = torch.tensor([[0, 1, 2, 3, 4, 5, 6, 7], [0, 1, 2, 0, 1, 2, 3, 4]])
+    given = {"position_ids": positions} | ({"attention_mask": torch.ones_like(TOKENS)} if has_mask else {})
+    assert facts(has_cached=has_cached, **given)["mixed_rows"] == rows
+    assert "mixed_rows" not in facts(Model(_attn_implementation="flash_attention_2"), has_cached=has_cached, **given)
+
+
+def test_positions_of_padding_and_numbered_samples_are_no_samples_that_see_each_other() -> None:
+    left = torch.tensor([[0, 0, 0, 1, 2, 3, 4, 5], [0, 1, 2, 3, 4, 5, 6, 7]])
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1, 1], [1] * 8])
+    assert facts(position_ids=left, attention_mask=mask)["mixed_rows"] == 0
+    positions = torch.tensor([[0, 1, 2, 0, 1, 2, 3, 4]] * 2)
+    numbered = torch.tensor([[1, 1, 1, 2, 2, 2, 2, 2]] * 2)
+    assert facts(position_ids=positions, attention_mask=numbered)["mixed_rows"] == 0
+    assert "mixed_rows" not in facts(position_ids=positions, attention_mask=torch.ones(2, 1, 8, 8))
+
+
+def test_other_models_and_shapes_show_nothing() -> None:
+    assert facts(nn.Linear(1, 1)) == {}
+    assert facts(labels=TOKENS[:, 1:]) == {}
+
+
+def test_on_an_accelerator_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = fake_device.install(monkeypatch)
+    found = facts(attention_mask=MASK)
+    assert isinstance(found["end_labels"], DeviceScalar)
+    assert device.waits == 0

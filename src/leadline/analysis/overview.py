@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 from leadline.analysis.resumed import interruptions_with_changes
@@ -98,10 +98,11 @@ def time_breakdown_of(run: Run) -> dict[str, Any]:
 
 def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
     """Return the overhead as time and share of step time, its size on disk, and what was sampled less often."""
+    split = start_and_rest(workers)
     return {
         "seconds": own_seconds(workers),
         "step_share": step_share(workers),
-        "start": to_json(start_and_rest(workers)),
+        "start": asdict(split) if split is not None else None,
         "compile_seconds": compile_seconds(workers),
         "bytes": recorded_bytes(path),
         "sampled": to_json(sampled(workers)),

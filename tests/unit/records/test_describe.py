@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,11 @@ def test_the_overhead_has_the_longest_compilation_of_a_worker() -> None:
     assert describe.overhead(0.71, 0.06, start=start_and_rest([worker, WorkerDocument()])) == (
         "710 ms: 610 ms in the first 51 steps, then 1.0 % of step time"
     )
+    assert json.loads(json.dumps(cost_of("/no/run", [worker])["start"])) == {
+        "steps": 51,
+        "seconds": 0.61,
+        "step_share_since": 0.01,
+    }
     assert start_and_rest([replace(worker, steps={"train": 120})]) is None
     assert start_and_rest([]) is None
     assert describe.overhead(2.34, 0.007, compile_seconds=compile_seconds([])) == "2.34 s (0.7 % of step time)"

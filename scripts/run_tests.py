@@ -3,13 +3,15 @@
 Each run leaves ``.test-runs/durations.json``: seconds, processor seconds and processes by test. The run fails if a test
 takes more processor time than ``tests/limits.toml`` allows.
 
-    scripts/test [...] --record    also updates tests/durations.json, by which the longest units start first
+    scripts/test [...] --record            also updates tests/durations.json, by which the longest units start first
+    scripts/test [...] --within MINUTES    leaves slow tests to other days if this machine takes longer for all of them
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -33,13 +35,15 @@ TEST_SECONDS = 1200
 _TIMEOUT = ["-o", f"faulthandler_timeout={TEST_SECONDS}", "-o", "faulthandler_exit_on_timeout=true"]
 _PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder", *_TIMEOUT]
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
-_RETRY_OPTION, _RECORD_OPTION = "--retry", "--record"
+_RETRY_OPTION, _RECORD_OPTION, _WITHIN_OPTION = "--retry", "--record", "--within"
+_WITHIN_VARIABLE = "TESTS_WITHIN"  # tests/within.py reads it
 _SHOWN = 60
 _LOAD = 3.0
 """How much longer than alone a test may take: beside others, and as the first of its worker that needs something."""
 
 
 _PROGRESS_SECONDS = 300.0
+_SPEEDS = 101
 
 
 @dataclass
@@ -61,6 +65,11 @@ class Record:
         self.costs: dict[str, Cost] = defaultdict(Cost)
         self.slowness = 1.0
         self.is_whole = True
+        self.left_out: dict[str, Any] = {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self.left_out = getattr(node, "workeroutput", {}).get("left_out") or self.left_out
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
@@ -114,6 +123,11 @@ class Record:
         return Units(config, log)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if units := self.left_out.get("units"):
+            tests, days = self.left_out["tests"], self.left_out["days"]
+            terminalreporter.section(f"left to other days: {tests} slow tests; all run within {days} days", yellow=True)
+            for unit in units:
+                terminalreporter.line(f"LEFT OUT {unit}")
         slowest = sorted(self.costs.items(), key=lambda each: -each[1].seconds)[:_SHOWN]
         if not slowest or slowest[0][1].seconds < 1:
             return
@@ -188,8 +202,9 @@ def main(arguments: list[str]) -> int:
         return retry(Path(arguments[1]), arguments[2:])
     is_recorded = _RECORD_OPTION in arguments
     arguments = [word for word in arguments if word != _RECORD_OPTION]
+    chosen = of_this_day(arguments)
     record, began = Record(), time.monotonic()
-    status = pytest.main([*_PARALLEL, "--dist", "loadscope", *arguments], plugins=[record, Progress()])
+    status = pytest.main([*_PARALLEL, "--dist", "loadscope", *chosen, *arguments], plugins=[record, Progress()])
     write_costs(record, time.monotonic() - began)
     if is_recorded:
         write_durations(record)
@@ -197,6 +212,23 @@ def main(arguments: list[str]) -> int:
         status = run_again(record, arguments)
     is_over = exceed_limits(record)  # said also if a test failed
     return int(status) or int(is_over)
+
+
+def of_this_day(arguments: list[str]) -> list[str]:
+    """Take the time limit out of the arguments, and return the options of pytest that keep it."""
+    if _WITHIN_OPTION not in arguments:
+        return []
+    from speed import sample_speed
+
+    place = arguments.index(_WITHIN_OPTION)
+    _, minutes = arguments[place : place + 2]
+    del arguments[place : place + 2]
+    slowness = statistics.median(sample_speed() for _ in range(_SPEEDS))
+    available = float(minutes) * 60 * int(WORKERS) / max(1.0, slowness)
+    os.environ[_WITHIN_VARIABLE] = f"{available:.0f} {time.time() // 86400:.0f}"
+    sys.stdout.write(f"this machine is {slowness:.2f} times as slow as the reference\n")
+    sys.stdout.flush()
+    return ["-p", "within"]
 
 
 def run_again(record: Record, arguments: list[str]) -> int:
@@ -233,13 +265,18 @@ def write_costs(record: Record, seconds: float) -> None:
 
 
 def write_durations(record: Record) -> None:
-    """Write how long each unit took, so that the next run begins with the longest."""
-    from units import DURATIONS, KEPT_SECONDS, unit_of
+    """Write how long each unit took, so that the next run begins with the longest; what was left out stays."""
+    from units import DURATIONS, is_kept, unit_of
 
+    left_out = record.left_out.get("units", ())
     seconds: dict[str, float] = defaultdict(float)
+    for unit, known in json.loads(DURATIONS.read_text(encoding="utf-8")).items():
+        if unit in left_out:
+            seconds[unit] = known
     for test, cost in record.costs.items():
-        seconds[unit_of(test, TESTS.parent)] += cost.seconds
-    kept = {unit: round(seconds[unit]) for unit in sorted(seconds) if seconds[unit] >= KEPT_SECONDS}
+        if (unit := unit_of(test, TESTS.parent)) not in left_out:
+            seconds[unit] += cost.seconds
+    kept = {unit: max(1, round(seconds[unit])) for unit in sorted(seconds) if is_kept(unit, seconds[unit])}
     DURATIONS.write_text(json.dumps(kept, indent=0) + "\n", encoding="utf-8")
 
 

@@ -8,13 +8,11 @@ from __future__ import annotations
 import resource
 import statistics
 import sys
-import time
 from collections.abc import Generator
 
 import pytest
+from speed import sample_speed
 
-REFERENCE_SECONDS = 0.0029
-"""The loop of ``sample_speed`` on the machine for which the limits of ``tests/limits.toml`` hold."""
 _EVERY = 40
 
 _started = 0
@@ -27,15 +25,6 @@ def _count(event: str, arguments: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_count)
-
-
-def sample_speed() -> float:
-    """Return how many times longer than on the reference a fixed loop takes now."""
-    began = time.process_time()
-    total = 0
-    for number in range(150_000):
-        total += number & 7
-    return (time.process_time() - began) / REFERENCE_SECONDS
 
 
 class Meter:

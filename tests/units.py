@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 DURATIONS = Path(__file__).with_name("durations.json")
-"""Seconds by unit, of those that take at least ``KEPT_SECONDS``."""
-KEPT_SECONDS = 2.0
+"""Seconds by unit, of those that start processes, and of others that take at least ``_KEPT_SECONDS``."""
+_KEPT_SECONDS = 2.0
 _SHARED = re.compile(
     r"""scope=["'](module|session|package|class)["']|^class Test|^@(functools\.)?cache$|\brecorded(_run)?\(""", re.M
 )
@@ -28,6 +28,11 @@ def unit_of(test: str, root: Path) -> str:
     if not file.startswith(_STARTING) or _is_shared(root / file):
         return file
     return f"{file}::{name.partition('[')[0]}"
+
+
+def is_kept(unit: str, seconds: float) -> bool:
+    """Return whether it is recorded how long a unit took."""
+    return seconds >= _KEPT_SECONDS or unit.startswith(_STARTING)
 
 
 def expected_seconds(unit: str) -> float:

@@ -55,6 +55,7 @@ def test_busy():
     exec(COUNT)
 """
 """It takes a third of a second on the reference, half of it in another process."""
+SLOW = "import pytest\n\n@pytest.mark.slow\ndef test_slow(): pass\n"
 LIMITS = "everyday_unit_test = 0.02\nprocess_test = 20.0\n[exceptions]\n"
 DRAWN = """
 from hypothesis import given, strategies as st
@@ -70,7 +71,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real_starts]
 
 def tried(folder: Path, *options: str, **files: str) -> tuple[int, str]:
     """Run a folder of tests; return status and output."""
-    (folder / "pytest.ini").write_text("[pytest]\n")
+    (folder / "pytest.ini").write_text("[pytest]\nmarkers = slow\n")
     for name, text in files.items():
         (folder / f"test_{name}.py").write_text(text)
     clean = {key: value for key, value in os.environ.items() if not key.startswith("PYTEST")}
@@ -200,3 +201,16 @@ def test_options_and_paths_apply_to_both_runs(tmp_path: Path, options: list[str]
     status, said = tried(tmp_path, *options, first=FIRST_TIME, wrong=WRONG)
     assert status == 0
     assert named(said) == ["test_first.py::test_first_time"]
+
+
+def test_slow_tests_for_which_there_is_no_time_are_left_to_other_days_by_name(tmp_path: Path) -> None:
+    (tmp_path / "tests" / "process").mkdir(parents=True)
+    for number in range(5):
+        (tmp_path / "tests" / "process" / f"test_slow_{number}.py").write_text(SLOW)
+    status, said = tried(tmp_path, "--within", "0", "-m", "slow or not slow", fine=FINE)
+    assert status == 0
+    (left,) = re.findall(r"left to other days: (\d+) slow tests; all run within (\d+) days", said)
+    assert (int(left[0]), int(left[1])) == (len(re.findall("^LEFT OUT tests/process/test_slow_", said, re.M)), 10)
+    assert summaries(said) == [f"{6 - int(left[0])} passed"]
+    status, said = tried(tmp_path, "--within", "600", "-m", "slow or not slow")
+    assert (status, summaries(said), "LEFT OUT" in said) == (0, ["6 passed"], False)

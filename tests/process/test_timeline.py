@@ -108,8 +108,7 @@ def test_the_longest_phase_is_the_bottleneck_of_the_training(training: tuple[str
         assert longest == expected[kind]
     if kind == "evaluating":
         evaluated = sums(rows(ended.run), "eval", since=0)
-        assert evaluated["data"] >= 3 * 8 * 0.01
-        assert found["step"] - found["own"] < 1.5 * sum(found[name] for name in PHASES) + 0.1
+        assert evaluated["data"] >= 3 * 8 * 0.01  # within steps of their own, which overlap no train step: see above
     if kind == "accumulating":
         counts = [row["args"].get("count") for row in rows(ended.run) if row["name"] == "backward"]
         assert counts == [4] * STEPS

@@ -111,7 +111,9 @@ def test_20_a_confusion_matrix_of_the_rounds_while_the_trees_grow(clients: objec
     )
     trial = create_trial(f"{ROOT}/{name}/debug-output")
     matrices: dict[int, np.ndarray[Any, Any]] = {}
-    while not matrices or not trial.loaded_all_steps:
+    is_over = False
+    while not is_over:
+        is_over = trial.loaded_all_steps  # before the steps are read: none can follow
         for step in sorted(set(trial.steps()) - set(matrices)):  # no other steps than those of the collections
             labels = trial.tensor("labels").value(step).astype(int).reshape(-1)
             predicted = trial.tensor("predictions").value(step).astype(int).reshape(-1)

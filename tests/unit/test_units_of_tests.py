@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import units
+import within
 
 SHARING = '@pytest.fixture(scope="module")\ndef run(): ...\n'
 
@@ -60,3 +61,18 @@ def test_the_recorded_units_exist() -> None:
     recorded = json.loads(units.DURATIONS.read_text())
     assert recorded
     assert [unit for unit in recorded if not (root / unit.partition("::")[0]).is_file()] == []
+
+
+@pytest.mark.parametrize("available", [30.0, 55.0, 130.0, 400.0])
+def test_all_units_run_within_the_days_of_all(available: float) -> None:
+    seconds = {f"tests/process/test_{number}.py": float(number) for number in range(1, 31)}
+    days = within.days_of_all(sum(seconds.values()), available)
+    for first in (20_000, 20_786):
+        chosen = [within.of_the_day(seconds, available, first + day) for day in range(days)]
+        assert set.union(*chosen) == set(seconds)
+        assert max(sum(map(seconds.__getitem__, of_day)) for of_day in chosen) <= available + max(seconds.values())
+
+
+def test_with_time_for_all_every_unit_runs() -> None:
+    seconds = {"tests/process/test_a.py": 10.0, "tests/process/test_b.py": 20.0}
+    assert within.of_the_day(seconds, 30.0, 7) == set(seconds)

@@ -110,5 +110,8 @@ def serve(
     listener = bind(host, port)
     name = f"[{host}]" if ":" in host else host
     line = f"leadline  http://{name}:{listener.getsockname()[1]}   (press Ctrl-C to quit; leadline serve --env)"
-    console().print(line, markup=False, highlight=False, soft_wrap=True)
-    run_server(settings, listener, access, pairs, events)
+
+    def print_address() -> None:
+        console().print(line, markup=False, highlight=False, soft_wrap=True)
+
+    run_server(settings, listener, access, pairs, events, print_address)

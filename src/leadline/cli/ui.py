@@ -71,9 +71,9 @@ def ui(
     listener = bind(host, PORT if port is None else port, or_next=port is None)
     address = _address(access, listener.getsockname()[1], path)
     link = f"{address}?token={quote(access.token, safe='')}" if access.token else address
-    _print_address(address if given else link, has_secret=access.token is not None and not given)
+    printed, has_secret = (address, False) if given else (link, access.token is not None)
     with kept_fresh((), uri), opened(link) if should_open else nullcontext():
-        serve(root, listener, access)
+        serve(root, listener, access, lambda: _print_address(printed, has_secret=has_secret))
 
 
 def _address(access: Access, port: int, path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import socket
+from collections.abc import Callable
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -16,6 +17,8 @@ from leadline.errors import ConfigurationError
 from leadline.reader.pandas_import import skip_pandas_import
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from leadline.dashboard.security import Access
 
 _PORT_ATTEMPTS: Final = 20
@@ -56,8 +59,12 @@ def _listen(host: str, port: int) -> socket.socket:
         raise ConfigurationError(f"--host {host!r}, --port {port}: not an address of this machine") from error
 
 
-def serve(root: str, listener: socket.socket, access: Access) -> None:
-    """Serve until a signal arrives; open event streams are closed first."""
+def serve(root: str, listener: socket.socket, access: Access, on_start: Callable[[], None]) -> None:
+    """Serve until a signal arrives; open event streams are closed first.
+
+    Args:
+        on_start: Called once, as ``call_after_start`` does.
+    """
     import uvicorn
 
     share_arenas()
@@ -81,10 +88,25 @@ def serve(root: str, listener: socket.socket, access: Access) -> None:
         handle_exit(number, frame)
 
     server.handle_exit = close_streams
+    call_after_start(server, on_start)
     try:
         server.run(sockets=[listener])
     except KeyboardInterrupt:
         return  # uvicorn raises the signal again after shutdown
+
+
+def call_after_start(server: uvicorn.Server, on_start: Callable[[], None]) -> None:
+    """Have a function called when a server has begun to answer, and handles signals itself.
+
+    An interrupt that arrives before is an exception within an import, where it can be lost.
+    """
+    startup = server.startup
+
+    async def start(sockets: list[socket.socket] | None = None) -> None:
+        await startup(sockets)
+        on_start()
+
+    server.startup = start
 
 
 def share_arenas(count: int = 2) -> None:

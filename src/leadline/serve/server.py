@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from leadline.config.secrets import refuse_literal
 from leadline.dashboard.connections import connection_options
 from leadline.dashboard.security import Access, is_loopback
-from leadline.dashboard.server import share_arenas
+from leadline.dashboard.server import call_after_start, share_arenas
 from leadline.errors import ConfigurationError
 from leadline.reader.pandas_import import skip_pandas_import
 from leadline.serve import rule_messages
@@ -67,11 +67,13 @@ def serve(
     access: Access,
     keys: dict[str, str] | None,
     events: StateEvents | None,
+    on_start: Callable[[], None],
 ) -> None:
     """Serve until a signal arrives; running jobs continue, and the next server finds them.
 
     Args:
         events: Receives the changes of the jobs.
+        on_start: Called once, as ``dashboard.server.call_after_start`` does.
     Raises:
         ConfigurationError: The folder cannot be used, or another server uses it.
     """
@@ -110,8 +112,10 @@ def serve(
         proxy_headers=False,
         **connection_options(_MAX_CONNECTIONS),
     )
+    server = uvicorn.Server(config)
+    call_after_start(server, on_start)
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        server.run(sockets=[listener])
     except KeyboardInterrupt:
         return  # uvicorn raises the signal again after shutdown
     finally:

@@ -43,7 +43,9 @@ def test_the_wheel_runs_the_first_example_of_the_readme(tmp_path: Path) -> None:
     printed = call(leadline, "demo", folder=tmp_path, status=10)
     shown = json.loads(call(leadline, "show", "--json", folder=tmp_path))
     assert shown["stopped_by"] == "rule:exploding_tensor"
-    assert findings(printed) <= findings((ROOT / "README.md").read_text())
+    promised = findings((ROOT / "README.md").read_text())
+    assert findings(printed) & promised
+    assert {rule for rule, _ in findings(printed)} <= {rule for rule, _ in promised}  # a slow judge may find more of each
 
 
 def findings(text: str) -> set[tuple[str, str]]:

@@ -23,7 +23,7 @@ from leadline.records.notification import RuleState
 from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import ranked
 from leadline.store import layout
-from leadline.store.documents import append_line, encode, make_folder, replace_file, write_document
+from leadline.store.documents import append_line, encode, make_subfolder, replace_file, write_document
 from leadline.store.incarnations import read_incarnations
 from leadline.store.run_state import read_rule_summary
 
@@ -206,7 +206,7 @@ class RuleResultStore:
         self.is_complete = self._is_final = True
         self._time = self._time or self._time_breakdown()
         for alias, entry in self.entries.items():
-            make_folder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
+            make_subfolder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
             with replace_file(os.path.join(self._run, layout.rule_findings(alias))) as file:
                 file.writelines(encode(last_event(entry.findings[key])) + b"\n" for key in sorted(entry.findings))
             self._write_status(alias, with_counts=True)
@@ -378,7 +378,7 @@ class RuleResultStore:
     def _begin_documents(self) -> None:
         before = read_rule_summary(self._run)
         self._announcements.restore(before.announcements if before is not None else ())
-        make_folder(os.path.join(self._run, layout.RULES))
+        make_subfolder(os.path.join(self._run, layout.RULES))
         since_ns = read_incarnations(self._run).since_ns
         if before is not None and not before.complete and before.updated_ns > since_ns:
             self._held_step = before.judged_step
@@ -390,7 +390,7 @@ class RuleResultStore:
             self._begin_document(alias)
 
     def _begin_document(self, alias: str) -> None:
-        make_folder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
+        make_subfolder(os.path.dirname(os.path.join(self._run, layout.rule_status(alias))))
         self._clear_findings(alias)
 
     def _clear_findings(self, alias: str) -> None:

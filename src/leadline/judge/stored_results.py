@@ -15,7 +15,7 @@ from leadline.records.documents import RuleDocument, RuleSummary
 from leadline.records.manifest import RuleSpec
 from leadline.remote.mirror import uri_of
 from leadline.store import layout
-from leadline.store.documents import make_folder
+from leadline.store.documents import make_subfolder
 from leadline.store.run_state import read_rule, read_rule_summary
 
 _FINAL = ("clear", "fired", "not_applicable")
@@ -30,7 +30,7 @@ def lock_rules(run: str) -> int | None:
         OSError: The folder cannot be created.
     """
     folder = os.path.join(run, layout.RULES)
-    make_folder(folder)
+    make_subfolder(folder)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

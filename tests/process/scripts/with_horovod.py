@@ -19,7 +19,7 @@ TENSORS = ("conv1.weight", "conv1.bias", "head.weight")
 def main(steps: int, wait: str | None) -> None:
     model = nn.Linear(4, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    started = time.monotonic_ns()
+    started, started_us = time.monotonic_ns(), time.time_ns() // 1000
 
     def now_us() -> int:
         return (time.monotonic_ns() - started) // 1000
@@ -36,7 +36,7 @@ def main(steps: int, wait: str | None) -> None:
             return json.dumps(event) + ",\n"
 
         file.write("[\n")
-        epoch_us = {"start_time_since_epoch_in_micros": time.time_ns() // 1000}
+        epoch_us = {"start_time_since_epoch_in_micros": started_us}
         file.write(describe(name="process_name", ph="M", pid=0, args=epoch_us))
         for pid, name in enumerate(TENSORS):
             file.write(describe(name="process_name", ph="M", pid=pid, args={"name": name}))

@@ -119,6 +119,12 @@ def test_a_run_whose_judge_is_at_work_is_not_written(run: str) -> None:
     assert store_results(run, [SPEC], [result("clear")]) == ""
 
 
+def test_a_run_that_was_removed_is_not_created_again(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        lock_rules(str(tmp_path / "removed"))
+    assert not (tmp_path / "removed").exists()
+
+
 def test_a_run_that_is_still_running_is_not_written(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run", rules=[SPEC])
     writer.set_status("InProgress", node=os.uname().nodename, agent_pid=os.getpid())

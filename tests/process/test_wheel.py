@@ -45,7 +45,7 @@ def test_the_wheel_runs_the_first_example_of_the_readme(tmp_path: Path) -> None:
     assert shown["stopped_by"] == "rule:exploding_tensor"
     promised = findings((ROOT / "README.md").read_text())
     assert findings(printed) & promised
-    assert {rule for rule, _ in findings(printed)} <= {rule for rule, _ in promised}  # a slow judge may find more of each
+    assert {rule for rule, _ in findings(printed)} <= {rule for rule, _ in promised}  # a slow judge finds more
 
 
 def findings(text: str) -> set[tuple[str, str]]:

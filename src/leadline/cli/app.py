@@ -58,6 +58,7 @@ COMMANDS: Final = {
     "serve": _CommandSpec("serve", "serve"),
     "report": _CommandSpec("report", "report", takes_run=True),
     "judge": _CommandSpec("judge", "judge", takes_run=True),
+    "diagnose": _CommandSpec("diagnose", "diagnose"),
     "rules": _CommandSpec("rules", "rules"),
     "test-actions": _CommandSpec("perform_actions", "perform_actions"),
     "set": _CommandSpec("set", "set_", takes_run=True),

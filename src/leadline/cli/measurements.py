@@ -23,6 +23,8 @@ from leadline.records.metric_roles import role_in
 _MAX_SCALARS: Final = 16
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _WIDTH: Final = 24
+_ROUNDING: Final = 1e-12
+"""Means of equal values differ by as much, as a share of them."""
 _MIN_WIDTH: Final = 90
 """The minimum width of a terminal for sparklines."""
 _MAX_PHASES: Final = 6
@@ -109,7 +111,8 @@ def sparkline(values: Sequence[float], width: int = _WIDTH) -> str:
     if len(known) < 2:
         return ""
     low, high = min(known), max(known)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
+    is_flat = high - low <= _ROUNDING * max(abs(low), abs(high))
+    scale = 0.0 if is_flat else (len(_BARS) - 1) / (high - low)
     return "".join(_BARS[round((mean - low) * scale)] if math.isfinite(mean) else " " for mean in means)
 
 

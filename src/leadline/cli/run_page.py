@@ -111,7 +111,8 @@ def state_line(summary: dict[str, Any]) -> str:
     by = f" by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
     note = f" ({summary['status_note']})" if summary["status_note"] else ""
     seconds = max(0.0, ended - _timestamp(summary["started"]))
-    return f"{summary['status']}{by}{note} after {duration(seconds)}, {describe.steps(summary['steps'])}"
+    after = f" after {duration(seconds)}" if seconds or not summary["ended"] else ""  # a log without times has none
+    return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'])}"
 
 
 def _models(workers: Sequence[WorkerDocument]) -> str:

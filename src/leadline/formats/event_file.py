@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.formats.protobuf import (
+    Value,
     bytes_field,
     content,
     double,
@@ -25,6 +26,7 @@ from leadline.formats.protobuf import (
 _HEAD: Final = struct.Struct("<QI")
 _LENGTH: Final = struct.Struct("<Q")
 _FOOT: Final = struct.Struct("<I")
+_SINGLE: Final = struct.Struct("<f")
 FRAMING_BYTES: Final = _HEAD.size + _FOOT.size
 """The bytes of a record beside its message: its length, and the checksums of length and message."""
 CONSTANT_CHECKSUM: Final = 0x062DC0B3
@@ -159,6 +161,70 @@ def read_file(data: bytes) -> Iterator[RecordedTensor]:
         except ValueError as error:
             raise ValueError(f"byte {at:,}: {error}") from None
         at = end
+
+
+def read_scalars(data: bytes) -> Iterator[tuple[str, int, int, float]]:
+    """Yield the scalars of the bytes of an event file: name, step, time in nanoseconds, value.
+
+    An incomplete last record, which its writer has not finished, is left out. The checksums of messages are not
+    computed: files of TensorBoard have many megabytes.
+
+    Raises:
+        ValueError: A record is damaged.
+    """
+    at = 0
+    while at + _HEAD.size <= len(data):
+        length, checksum = _HEAD.unpack_from(data, at)
+        if masked_crc32c(data[at : at + 8]) != checksum:
+            raise ValueError(f"byte {at:,}: the checksum of its record's length does not match")
+        end = at + length + FRAMING_BYTES
+        if end > len(data):
+            return
+        yield from _scalars_of(data[at + _HEAD.size : at + _HEAD.size + length])
+        at = end
+
+
+def _scalars_of(message: bytes) -> Iterator[tuple[str, int, int, float]]:
+    step, seconds, summary = 0, 0.0, b""
+    for number, value in fields(message):
+        match number:
+            case 1:
+                seconds = double(value)
+            case 2:
+                step = signed(value)
+            case 5:
+                summary = content(value)
+    for number, entry in fields(summary):
+        parts = dict(fields(content(entry))) if number == 1 else {}
+        found = _scalar(parts)
+        if found is not None and 1 in parts:
+            time_ns = nanoseconds(seconds) if 0.0 <= seconds < _MAX_SECONDS else 0
+            yield content(parts[1]).decode(errors="replace"), step, time_ns, found
+
+
+def _scalar(parts: dict[int, Value]) -> float | None:
+    """Return the number of a value of a summary: a simple one, or a tensor of one element; None: it is none."""
+    if 2 in parts:
+        return float(_SINGLE.unpack(content(parts[2]))[0])
+    if 8 not in parts:
+        return None
+    dtype, shape, data, single = 0, tuple[int, ...](), b"", math.nan
+    for number, value in fields(content(parts[8])):
+        match number:
+            case 1:
+                dtype = signed(value)
+            case 2:
+                shape = _shape(content(value))
+            case 4:
+                data = content(value)
+            case 5:  # float_val, packed or not
+                single = float(_SINGLE.unpack(content(value)[:4])[0])
+    if math.prod(shape) != 1 or dtype in _TEXT or dtype not in DTYPES:
+        return None
+    if not data:
+        return single
+    values = np.frombuffer(data, dtype=DTYPES[dtype])
+    return float(values[0]) if values.size == 1 and values.dtype.kind in "fiub" else None
 
 
 def nanoseconds(seconds: float) -> int:

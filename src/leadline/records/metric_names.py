@@ -9,6 +9,9 @@ from typing import Final, Literal
 PRINTED: Final = "printed"
 """Collection of the numbers that a script prints or writes to a table, beside ``metrics`` or ``scalars``."""
 
+LOGGED: Final = "logged"
+"""Collection of the losses of a log, beside ``losses``, in a training that the log shows to be no game or search."""
+
 _UP: Final = re.compile(
     r"acc|auc|auroc|f1|f_?beta|precision|recall|sensitivity|specificity|dice|iou|jaccard|bleu|rouge|meteor|mcc|kappa|"
     r"psnr|ssim|reward|return|score|r2(?![0-9])|hit|ndcg|map(?![a-z])|top_?\d",

@@ -14,8 +14,8 @@ from functools import lru_cache
 from types import FrameType, ModuleType
 from typing import Any, Final, Literal
 
+from leadline.formats.named_numbers import MAX_CHARACTERS
 from leadline.frameworks.loggers.interceptor import Interceptor, LoggingLibrary
-from leadline.frameworks.loggers.printed_text import MAX_CHARACTERS
 from leadline.frameworks.loggers.printed_values import PrintedValues
 from leadline.frameworks.patches import MakeReplacement
 from leadline.records.metric_names import kind_of

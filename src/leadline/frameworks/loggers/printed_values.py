@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Protocol
 
-from leadline.frameworks.loggers.printed_text import MAX_CHARACTERS, NamedNumber, named_numbers, number_of
+from leadline.formats.named_numbers import MAX_CHARACTERS, NamedNumber, named_numbers, number_of
 from leadline.records.metric_names import PRINTED, is_loss, kind_of, stem_of
 from leadline.training.guard import Facts
 

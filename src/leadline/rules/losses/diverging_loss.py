@@ -11,6 +11,7 @@ import msgspec
 
 from leadline.records import loss_facts as facts
 from leadline.records.formatting import significant
+from leadline.records.metric_names import LOGGED
 from leadline.records.names import CHECKS
 from leadline.rules import (
     Advice,
@@ -44,6 +45,10 @@ _SIGNIFICANCE: Final = 0.1
 """That of a fall which excuses a high level: a weak sign of one is enough."""
 _LOWER: Final = 0.9
 """A last quarter of the last half below this share of its median is such a sign, too."""
+_OF_LOG: Final = 2.0
+"""How many times its first values the loss of a log must be, where guessing is not known."""
+_LEAST_OF_LOG: Final = 40
+"""The values of a loss that are required in a log: each is the mean of many steps, as a rule."""
 _Key = tuple[str, str]
 _TOO_HIGH_RATE: Final = Advice(
     "a tenth of the learning rate, or a warm-up over the first few hundred steps; usually the rate is too high, so "
@@ -111,7 +116,8 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         fall in that half, not even at a significance of 0.1, nor is the median of its last quarter more than 10 %
         lower. The test is applied to the means of up to 16 groups of neighbours, since losses that follow each other
         are not independent. Of several training losses all must have risen by ``factor``: two that compete are those of
-        adversaries.
+        adversaries. In a log that ``leadline diagnose`` reads, guessing is not known: there, twice the first losses
+        stands for it, and 40 values are enough, unless a name tells of rewards or adversaries.
     Not a number:
         NaN and infinity are skipped (see ``exploding_tensor``).
     Blind spots:
@@ -180,14 +186,12 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         count = max((curve.blocks.values for _, curve, _ in curves), default=0)
         if not curves:
             return NotApplicable("no training loss of which the loss of guessing is known")
-        if count < self.least:
-            return too_few(count, self.least, "losses")
+        least = min(self.least, _LEAST_OF_LOG) if LOGGED in losses[0].collections else self.least
+        if count < least:
+            return too_few(count, least, "losses")
         for reading, curve, guess in curves:
-            if (
-                curve.blocks.values >= self.least
-                and self._is_high(curve, guess[0])
-                and self._have_all_risen(known, reading)
-            ):
+            is_high = curve.blocks.values >= least and self._is_high(curve, guess[0], reading)
+            if is_high and self._have_all_risen(known, reading):
                 if not curve.is_falling:
                     return self._fired(reading, curve, guess, known.accumulations.get((reading.worker, reading.tensor)))
                 return Undecided(f"{reading.tensor} is far above guessing, but falls", stage="suspected")
@@ -196,6 +200,8 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
     def _guess(self, known: _Known, reading: TensorReading) -> tuple[float, str] | None:
         """Return the loss of guessing and its description; None: it is not known, or the loss is not comparable."""
         curve = known.curves.get((reading.worker, reading.tensor))
+        if curve is not None and LOGGED in reading.collections:
+            return (curve.start, "the first losses") if curve.start > 0 else None
         labels = known.labels.get(reading.worker)
         weighted = known.accumulations.get((reading.worker, reading.tensor), Accumulation()).is_weighted_sum
         if curve is None or labels is None or weighted or reading.worker in known.maximized:
@@ -206,8 +212,9 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         bound = max(level[0], labels.largest_square(reading.tensor) or 0.0)
         return (bound, level[1]) if curve.start <= MAX_START * bound else None
 
-    def _is_high(self, curve: _Curve, guess: float) -> bool:
-        return curve.low > self.factor * max(guess, curve.start)
+    def _is_high(self, curve: _Curve, guess: float, reading: TensorReading) -> bool:
+        factor = max(self.factor, _OF_LOG) if LOGGED in reading.collections else self.factor
+        return curve.low > factor * max(guess, curve.start)
 
     def _have_all_risen(self, known: _Known, reading: TensorReading) -> bool:
         """Return whether all losses of the worker have, as far as they are still computed."""

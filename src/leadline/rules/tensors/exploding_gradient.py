@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import significant
+from leadline.records.metric_roles import GRADIENT_NORM, role_in
 from leadline.rules import Advice, Clear, Fired, Needs, Rule, TensorNeed, TensorReading, Undecided, Verdict, Window
 from leadline.rules.bounds import Factor, PositiveInt
 from leadline.rules.messages import fired, too_few
@@ -167,11 +168,12 @@ def _noise(norms: list[float]) -> float:
 
 
 def _norms(readings: list[TensorReading]) -> list[TensorReading]:
-    """Return the norm of each optimizer, before clipping if available."""
+    """Return the norm of each optimizer, before clipping if available; of a log, the norm that it names."""
     clipped = {(reading.worker, reading.tensor) for reading in readings if reading.tensor.endswith(_BEFORE)}
     return [
         reading
         for reading in readings
         if reading.tensor.endswith(_BEFORE)
+        or role_in(reading.collections) == GRADIENT_NORM
         or (reading.tensor.endswith(_NORM) and (reading.worker, f"{reading.tensor}_before_clipping") not in clipped)
     ]

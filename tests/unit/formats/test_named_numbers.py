@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from leadline.frameworks.loggers.printed_text import MAX_CHARACTERS, named_numbers, number_of
+from leadline.formats.named_numbers import MAX_CHARACTERS, named_numbers, number_of
 
 
 @pytest.mark.parametrize(

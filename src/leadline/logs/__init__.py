@@ -1,0 +1,1 @@
+"""Logs of trainings that ran without Leadline: what they hold, as a run that rules can judge."""

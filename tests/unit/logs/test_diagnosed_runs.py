@@ -1,0 +1,123 @@
+"""``leadline diagnose``: verdicts on logs of faulty and of healthy trainings, and what it leaves behind."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from leadline.cli.app import application
+from leadline.logs.write_run import collections_of, is_supervised
+
+NOISE = random.Random(7)
+
+
+def falling(step: int) -> float:
+    return 2.5 * math.exp(-step / 60) + 0.05 + 0.02 * NOISE.random()
+
+
+def learned(step: int) -> float:
+    return 1.2 + 1.3 * math.exp(-step / 60)
+
+
+def overfitted(step: int) -> float:
+    return learned(step) + max(0, step - 100) * 0.006
+
+
+def gaining(step: int) -> float:
+    return 5.0 - learned(step)
+
+
+def rising(step: int) -> float:
+    return 2.0 * math.exp(step / 89) + 0.1 * NOISE.random()
+
+
+def breaking(step: int) -> float:
+    return math.nan if step > 250 else falling(step)
+
+
+def table(folder: Path, **columns: Any) -> str:
+    lines = [",".join(("step", *columns))]
+    lines += [",".join(map(str, (step, *(of(step) for of in columns.values())))) for step in range(0, 400, 2)]
+    path = folder / "metrics.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+def diagnosed(*words: str, status: int = 0, text: str | None = None) -> str:
+    result = CliRunner().invoke(application("diagnose"), ["diagnose", *words], input=text, standalone_mode=False)
+    assert result.exception is None, result.exception
+    assert (result.return_value or 0) == status
+    return result.stdout
+
+
+@pytest.mark.parametrize(
+    ("columns", "named"),
+    [
+        ({"train_loss": rising}, "diverging_loss"),
+        ({"train_loss": breaking}, "exploding_tensor"),
+        ({"train_loss": falling, "val_loss": overfitted}, "generalization_gap"),
+        ({"train_loss": falling, "val_loss": learned}, None),
+        ({"train_loss": falling}, None),
+        ({"loss": rising, "episode_reward_mean": gaining}, None),
+        ({"d_loss": falling, "g_loss": rising}, None),
+    ],
+)
+def test_a_log_is_judged(tmp_path: Path, columns: dict[str, Any], named: str | None) -> None:
+    result = json.loads(diagnosed("--json", "--fail-on-issues", table(tmp_path, **columns), status=int(bool(named))))
+    fired = {rule["name"] for rule in result["rules"] if rule["findings"]}
+    assert (named in fired) if named else not fired
+    assert not [rule for rule in result["rules"] if rule["status"] == "Error"]
+    assert {"vanishing_gradient", "no_gradient"} & set(result["not_applicable"])
+    assert not {rule["name"] for rule in result["rules"]} & set(result["not_applicable"])
+    assert os.listdir(tmp_path) == ["metrics.csv"]
+
+
+def test_what_is_printed_names_the_log_its_steps_and_what_it_cannot_show(tmp_path: Path) -> None:
+    text = "".join(
+        f"Epoch {epoch}: train loss {falling(8 * epoch)}, val loss {overfitted(8 * epoch)}\n" for epoch in range(1, 41)
+    )
+    shown = " ".join(diagnosed("-", text=text).split())
+    assert shown.startswith("printed text: 2 names in 40 rows, epoch 1 to 40; a step is one epoch here standard-input")
+    assert "40 steps; overfitting since step" in shown
+    assert "Completed" not in shown
+    assert "run the training under it: leadline run train.py" in shown
+    assert "no such run" not in shown
+
+
+def test_a_log_is_kept_as_a_run_that_other_commands_show(tmp_path: Path) -> None:
+    path = table(tmp_path, train_loss=rising)
+    diagnosed(path, "--keep", str(tmp_path / "runs" / "mine"))
+    shown = CliRunner().invoke(application("show"), ["show", str(tmp_path / "runs" / "mine"), "--json"])
+    document = json.loads(shown.stdout)
+    assert document["command"] == ["leadline", "diagnose", path]
+    assert document["steps"] == {"train": 399}
+    assert [rule["name"] for rule in document["rules"] if rule["findings"]] == ["diverging_loss"]
+    again = CliRunner().invoke(application("diagnose"), ["diagnose", path, "--keep", str(tmp_path / "runs" / "mine")])
+    assert "exists; choose another name" in str(again.exception)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("train/loss", ("losses", "scalars", "logged")),
+        ("eval_loss", ("losses", "scalars", "logged")),
+        ("grad_norm", ("metrics", "gradient_norms", "role:gradient_norm")),
+        ("accuracy", ("metrics",)),
+        ("policy_loss", ("metrics",)),
+    ],
+)
+def test_the_collections_of_a_number(name: str, expected: tuple[str, ...]) -> None:
+    assert collections_of(name, is_supervised=True) == expected
+
+
+@pytest.mark.parametrize("names", [{"loss", "rollout/ep_rew_mean", "reward"}, {"loss_D", "loss_G"}, {"critic_loss"}])
+def test_games_and_searches_are_not_taken_for_supervised(names: set[str]) -> None:
+    assert not is_supervised(names)
+    assert is_supervised({"train_loss", "val_acc", "lr"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, Final
 
@@ -21,15 +21,10 @@ from leadline.cli.run_page import apart, headline, rule_block
 from leadline.config.options import parse_rule
 from leadline.config.run_config import runs_root
 from leadline.errors import ConfigurationError
-from leadline.judge.judge import judge_run
-from leadline.judge.rule_plan import resolve_rules
+from leadline.judge.judged_log import write_judged_run
 from leadline.logs.find import read_log
 from leadline.logs.training_log import TrainingLog
-from leadline.logs.write_run import collections_of, write_run
 from leadline.records.formatting import counted
-from leadline.records.manifest import RuleSpec
-from leadline.rules import Rule
-from leadline.rules.registry import DEFAULT
 
 _MAX_LINES: Final = 10
 
@@ -58,14 +53,9 @@ def diagnose(
         log = read_log(path)
     except OSError as error:
         raise ConfigurationError(f"{error.filename or path}: {(error.strerror or str(error)).lower()}") from error
-    held = {name for each in log.names for name in collections_of(each, is_supervised=False)}
-    rules = resolve_rules([RuleSpec(name, name, source="default") for name in DEFAULT])
-    judged = [spec for spec, each in rules if can_judge(each, held)]
-    left_out = [spec.alias for spec, each in rules if not can_judge(each, held)]
-    judged += [spec for spec, _ in resolve_rules(parse_rule(text, os.getcwd()) for text in rule or ())]
+    rules = [parse_rule(text, os.getcwd()) for text in rule or ()]
     with _run_path(keep, path) as run:
-        write_run(log, run, source=path, rules=judged)
-        judge_run(run, write=True)
+        left_out = write_judged_run(log, run, source=path, rules=rules)
         opened = leadline.open_run(run)
         result = overview(opened)
         for line in log.damage[:_MAX_LINES]:
@@ -75,18 +65,6 @@ def diagnose(
         else:
             _show(log, Digest(opened), left_out, is_kept=keep is not None)
     return int(fail_on_issues and any(each["findings"] for each in result["rules"]))
-
-
-def can_judge(rule: Rule, held: Collection[str]) -> bool:
-    """Return whether a rule needs no more than a log holds.
-
-    Args:
-        held: The collections of the log's numbers.
-    """
-    needs = rule.needs()
-    needed = {need.collection for need in needs.tensors if not need.is_optional}
-    names_metrics = any(need.collection == "metrics" for need in needs.tensors)
-    return needed <= {"all", *held} and (bool(needed) or names_metrics)
 
 
 def _show(log: TrainingLog, digest: Digest, left_out: list[str], *, is_kept: bool) -> None:

@@ -239,6 +239,7 @@ def _start_server(interpreter: str) -> tuple[socket.socket, dict[str, str]] | No
     theirs.close()
     answer, _ = wire.receive(ours)
     if answer is None or "refused" in answer:
+        ours.close()
         sys.stderr.write(f"fork server of {interpreter}: {answer['refused'] if answer else 'failed'}\n")
         return None
     return ours, decisive(clean)

@@ -59,6 +59,7 @@ COMMANDS: Final = {
     "report": _CommandSpec("report", "report", takes_run=True),
     "judge": _CommandSpec("judge", "judge", takes_run=True),
     "diagnose": _CommandSpec("diagnose", "diagnose"),
+    "mcp": _CommandSpec("mcp", "mcp"),
     "rules": _CommandSpec("rules", "rules"),
     "test-actions": _CommandSpec("perform_actions", "perform_actions"),
     "set": _CommandSpec("set", "set_", takes_run=True),

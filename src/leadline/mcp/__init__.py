@@ -1,0 +1,1 @@
+"""Runs as tools for agents: a server of the Model Context Protocol."""

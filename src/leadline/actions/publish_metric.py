@@ -50,6 +50,7 @@ class PublishMetric(Action, frozen=True, kw_only=True, dict=True):
 
     These are the names in Prometheus; OpenTelemetry has `leadline.rule.fired`, CloudWatch `RuleFired`, and so on.
     An alarm on `leadline_rule_fired == 1` resets when the finding closes, and never takes missing data for "clear".
+    `integrations/grafana/leadline.json` is a dashboard for Grafana with these names, to be imported as it is.
 
     `prometheus`: an HTTP endpoint `/metrics` for as long as the judge runs; the outcome contains its address. With
     `gateway` the values are pushed to a Pushgateway instead, which keeps the last ones after the run.

@@ -149,7 +149,7 @@ def program_of(words: Sequence[str]) -> dict[str, Any] | None:
     while options and options[0] in ("-P", "-u"):
         options.pop(0)
     flags = list(words[1 : len(words) - len(options)])
-    if len(options) >= 2 and options[0] == "-m" and options[1].partition(".")[0] == "leadline":
+    if len(options) >= 2 and options[0] == "-m" and (wire.is_own(options[1]) or options[1] == wire.LAUNCHER):
         return {"flags": flags, "module": options[1], "arguments": options[2:]}
     if options and not options[0].startswith("-"):
         return {"flags": flags, "script": options[0], "arguments": options[1:]}
@@ -371,7 +371,7 @@ def _exec_with(path: str, words: Sequence[str], environment: Mapping[str, str]) 
     """Replace this process, which keeps its server if the new program is a module of Leadline."""
     server, _ = _servers.get(sys.executable) or (None, {})
     program = program_of(words) if path == sys.executable and os.getpid() == _owner else None
-    if server is None or program is None or "module" not in program:
+    if server is None or program is None or not wire.is_own(program.get("module", "")):
         return _execve(path, words, environment)
     os.set_inheritable(server.fileno(), True)
     return _execve(path, words, {**environment, HANDED_DOWN: f"{_owner}:{server.fileno()}"})

@@ -69,8 +69,8 @@ _DECIDES_IMPORTS = (
     "XLA",
     "XGB",
 )
-_HARMLESS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"})
-"""Those that ``child`` heeds."""
+_HARMLESS = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "TORCHELASTIC_", "TORCH_NCCL_ASYNC")
+"""Those that ``child`` heeds, and of torchrun, which no import reads."""
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 _posix_spawn, _posix_spawnp, _execve, _listdir = os.posix_spawn, os.posix_spawnp, os.execve, os.listdir
@@ -92,7 +92,7 @@ def decisive(environment: Mapping[str, str]) -> dict[str, str]:
     found = {
         name: value
         for name, value in environment.items()
-        if name.startswith(_DECIDES_IMPORTS) and name not in _HARMLESS
+        if name.startswith(_DECIDES_IMPORTS) and not name.startswith(_HARMLESS)
     }
     return {name: value for name, value in found.items() if HELD.get(name) != value}
 

@@ -6,7 +6,7 @@ with the pid, process group, session, signals, descriptors, limits and environme
 (`child`) sets aside what was imported (`imported`), and runs its module or script, whose imports take back what they
 name. If it is one of Leadline's, it begins with a fork of its own that becomes its server: it starts further ones.
 
-Started for real are: every command that is not a plain ``python [-P] [-u] -m leadline...`` or ``python script`` of
-an environment of this project, one whose environment could change what is imported or how, one with a function that
-runs before ``exec``, and everything within ``client.real_starts()``.
+Started for real are: every command that is not a plain ``python [-P] [-u] -m leadline...``, ``python -m
+torch.distributed.run`` or ``python script`` of an environment of this project, one whose environment could change what
+is imported or how, one with a function that runs before ``exec``, and everything within ``client.real_starts()``.
 """

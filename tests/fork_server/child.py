@@ -19,7 +19,7 @@ from importlib.machinery import SourceFileLoader
 from types import ModuleType, TracebackType
 from typing import Any
 
-from fork_server import client, imported
+from fork_server import client, imported, wire
 
 _PR_SET_NAME, _PR_SET_MM, _PR_SET_MM_MAP = 15, 35, 14
 _PATIENCE_SECONDS = 10.0
@@ -59,7 +59,7 @@ def run(request: dict[str, Any], descriptors: list[int], aside: imported.SetAsid
     _set_path(request["environment"].get("PYTHONPATH", ""))
     if server is not None:
         client.install(server)
-    _end_quickly(aside, is_own="module" in request)
+    _end_quickly(aside, is_own=wire.is_own(request.get("module", "")))
     signal.pthread_sigmask(signal.SIG_SETMASK, request["mask"])
     try:
         _run_program(request, aside)
@@ -109,7 +109,7 @@ def _inherit(request: dict[str, Any]) -> None:
 def _set_environment(request: dict[str, Any], added: dict[str, str]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
-    if "script" in request:
+    if not wire.is_own(request.get("module", "")):
         for name, value in added.items():
             os.environ.setdefault(name, value)
     sys.dont_write_bytecode = bool(request["environment"].get("PYTHONDONTWRITEBYTECODE"))

@@ -69,8 +69,8 @@ _DECIDES_IMPORTS = (
     "XLA",
     "XGB",
 )
-_HARMLESS = frozenset({"PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED"})
-"""Those that ``child`` heeds."""
+_HARMLESS = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONUNBUFFERED", "TORCHELASTIC_", "TORCH_NCCL_ASYNC")
+"""Those that ``child`` heeds, and of torchrun, which no import reads."""
 _PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37
 
 _posix_spawn, _posix_spawnp, _execve, _listdir = os.posix_spawn, os.posix_spawnp, os.execve, os.listdir
@@ -92,7 +92,7 @@ def decisive(environment: Mapping[str, str]) -> dict[str, str]:
     found = {
         name: value
         for name, value in environment.items()
-        if name.startswith(_DECIDES_IMPORTS) and name not in _HARMLESS
+        if name.startswith(_DECIDES_IMPORTS) and not name.startswith(_HARMLESS)
     }
     return {name: value for name, value in found.items() if HELD.get(name) != value}
 
@@ -149,7 +149,7 @@ def program_of(words: Sequence[str]) -> dict[str, Any] | None:
     while options and options[0] in ("-P", "-u"):
         options.pop(0)
     flags = list(words[1 : len(words) - len(options)])
-    if len(options) >= 2 and options[0] == "-m" and options[1].partition(".")[0] == "leadline":
+    if len(options) >= 2 and options[0] == "-m" and (wire.is_own(options[1]) or options[1] == wire.LAUNCHER):
         return {"flags": flags, "module": options[1], "arguments": options[2:]}
     if options and not options[0].startswith("-"):
         return {"flags": flags, "script": options[0], "arguments": options[1:]}
@@ -372,7 +372,7 @@ def _exec_with(path: str, words: Sequence[str], environment: Mapping[str, str]) 
     """Replace this process, which keeps its server if the new program is a module of Leadline."""
     server, _ = _servers.get(sys.executable) or (None, {})
     program = program_of(words) if path == sys.executable and os.getpid() == _owner else None
-    if server is None or program is None or "module" not in program:
+    if server is None or program is None or not wire.is_own(program.get("module", "")):
         return _execve(path, words, environment)
     os.set_inheritable(server.fileno(), True)
     return _execve(path, words, {**environment, HANDED_DOWN: f"{_owner}:{server.fileno()}"})

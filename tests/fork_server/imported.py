@@ -49,6 +49,10 @@ class SetAside:
             top = name.partition(".")[0]
             if top not in sys.stdlib_module_names and top not in _OURS:
                 self._all[name] = sys.modules.pop(name)
+        for name in late.keys() & self._all.keys():
+            top, _, last = name.rpartition(".")
+            if top in self._all and top not in late and "." not in top:
+                vars(self._all[top]).pop(last, None)  # as before that import
         self._waiting = dict(self._all)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._all))
 

@@ -10,6 +10,7 @@ import pkgutil
 import signal
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 _TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -55,6 +56,8 @@ LATE = (
     "uvicorn.protocols.http.h11_impl",
 )
 """Imported after the others: what they import in functions."""
+COMPILER = "torch._dynamo"
+"""Imported last where the framework is PyTorch: by what compiles, by each DistributedDataParallel, by its trainers."""
 ADAPTERS = {
     "torch": ("torch",),
     "tensorflow": ("tensorflow", "keras"),
@@ -79,7 +82,7 @@ def main() -> None:
     for name in frameworks:
         importlib.import_module(name)
     import_own(frameworks)
-    late = import_late()
+    late = import_late((*LATE, COMPILER) if "torch" in frameworks else LATE)
     if len(os.listdir("/proc/self/task")) > 1:
         wire.send(channel, {"refused": f"importing {', '.join(frameworks)} starts threads"})
         return
@@ -113,10 +116,10 @@ def import_own(frameworks: list[str]) -> None:
                 importlib.import_module(name)
 
 
-def import_late() -> dict[str, str]:
+def import_late(names: Sequence[str]) -> dict[str, str]:
     """Import the rest; return in which import each module came."""
     came: dict[str, str] = {}
-    for name in LATE:
+    for name in names:
         before = set(sys.modules)
         with suppress(ImportError):
             importlib.import_module(name)

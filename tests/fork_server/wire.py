@@ -12,6 +12,14 @@ _MAX_DESCRIPTORS = 250
 NAME = "fork-server"
 """The name of the process that waits, by which it is recognized in ``/proc``."""
 
+LAUNCHER = "torch.distributed.run"
+"""A module of others that is forked, too: it starts the processes of a training."""
+
+
+def is_own(module: str) -> bool:
+    """Return whether a module is one of Leadline's."""
+    return module.partition(".")[0] == "leadline"
+
 
 def send(channel: socket.socket, message: dict[str, Any], descriptors: list[int] | None = None) -> None:
     body = json.dumps(message).encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Final
 
 REGION: Final = "eu-west-1"
@@ -34,8 +35,9 @@ def amazon() -> Iterator[str]:
         server.stop()
 
 
+@cache
 def client(service: str, address: str) -> Any:
-    """Return a boto3 client of the server."""
+    """Return a boto3 client of the server, always the same one: to make one takes longer than its calls."""
     import boto3
 
     return boto3.client(

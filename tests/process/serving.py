@@ -20,6 +20,8 @@ from launching import LEADLINE, SCRIPTS, environment, wait_for
 BUCKET: Final = "training-jobs"
 IMAGE: Final = "685455198987.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-debugger-rules:latest"
 ENDED: Final = ("Completed", "Failed", "Stopped")
+LOOK_SECONDS: Final = 0.5
+"""How long a reader of a running job waits before it looks again."""
 
 
 def rule(kind: str, name: str = "", **parameters: str) -> dict[str, Any]:

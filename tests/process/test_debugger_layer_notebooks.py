@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 from amazon import CREDENTIALS, REGION
 from launching import MXNET
-from serving import BUCKET, Server, Store, create, ended, rule, s3_store, statuses
+from serving import BUCKET, LOOK_SECONDS, Server, Store, create, ended, rule, s3_store, statuses
 
 from leadline.compat.smdebug import create_trial, modes
 from leadline.compat.smdebug.exceptions import RuleEvaluationConditionMet, TensorUnavailableForStep
@@ -125,6 +126,7 @@ def sagemaker(server: Server) -> Any:
 def test_an_autoencoder_of_mxnet_is_followed(sagemaker: Any) -> None:
     trial, seen, has_ended = create_trial(f"{ROOT}/gluon/debug-output"), {}, False
     while not has_ended:
+        time.sleep(LOOK_SECONDS)
         has_ended = trial.loaded_all_steps
         for step in set(trial.steps(mode=modes.EVAL)) - set(seen):
             try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 from amazon import CREDENTIALS
-from serving import BUCKET, Server, Store, create, ended, rule, s3_store, statuses
+from serving import BUCKET, LOOK_SECONDS, Server, Store, create, ended, rule, s3_store, statuses
 
 from leadline.compat.smdebug import create_trial, modes
 from leadline.compat.smdebug.exceptions import NoMoreData, RuleEvaluationConditionMet
@@ -198,6 +199,7 @@ def sagemaker(server: Server) -> Any:
 def test_12_saliency_maps_during_the_training(sagemaker: Any) -> None:
     trial, maps, has_ended = trial_of("saliency"), {}, False
     while not has_ended:
+        time.sleep(LOOK_SECONDS)
         has_ended = trial.loaded_all_steps
         saved = trial.tensor("gradient/image").steps(modes.EVAL) if trial.has_tensor("gradient/image") else []
         for step in saved:

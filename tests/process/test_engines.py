@@ -8,6 +8,7 @@ import shlex
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ GIVEN = {
     "tensor_variance": "tensor_regex=.,max_threshold=1.0",
     "unchanged_tensor": "collection_names=gradients",
 }
+STORIES = 6
 FAULTS = ("dead_relu", "loss_spike", "unused_parameter")
 """Trainings with a planted fault that are recorded by these tests."""
 MINE = """
@@ -68,7 +70,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create a folder with generated runs of every kind and recorded faults."""
     folder = tmp_path_factory.mktemp("engines")
     (folder / "mine.py").write_text(MINE)
-    for index, story in enumerate(some_stories(10)):
+    for index, story in enumerate(some_stories(STORIES)):
         RunWriter(folder / "runs" / f"story-{index}", batch_rows=3, segment_batches=2).write_all(story).end()
     for name in FAULTS:
         options = (*examples()[name].options, "--name", name)
@@ -114,13 +116,19 @@ def cluster() -> Iterator[str]:
         process.communicate("", timeout=PATIENCE)
 
 
-def rules() -> list[str]:
-    options = [f"{name}:{GIVEN[name]}" if name in GIVEN else name for name in BUILT_IN]
-    return [*options, "mine.py:Mine", "dies=mine.py:Dies"]
+OWN_RULES = [f"{name}:{GIVEN[name]}" if name in GIVEN else name for name in BUILT_IN]
+CUSTOM_RULES = ["mine.py:Mine", "dies=mine.py:Dies"]
+"""Each has a process of its own for each run."""
 
 
-def judge(folder: Path, *options: str, rules: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
-    words = [RAY_PYTHON, "-m", "leadline", "judge", *options, *(word for rule in rules for word in ("--rule", rule))]
+def judge(
+    folder: Path, *options: str, rules: Sequence[str] = (), ray: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Judge with the local engine, or on a Ray cluster with that address."""
+    python = sys.executable
+    if ray is not None:
+        python, options = RAY_PYTHON, (*options, "--engine", "ray", "--ray-address", ray)
+    words = [python, "-m", "leadline", "judge", *options, *(word for rule in rules for word in ("--rule", rule))]
     env = environment(LEADLINE_ROOT=str(folder / "runs"))
     return subprocess.run(words, cwd=folder, env=env, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
@@ -135,7 +143,7 @@ def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 def alone(folder: Path, run: str) -> dict[str, Any]:
     """Return the result of each built-in rule, evaluated alone on a run in this process."""
     found = {}
-    specs = [spec for spec in (named(parse_rule(rule, str(folder))) for rule in rules()) if spec.rule in BUILT_IN]
+    specs = [named(parse_rule(rule, str(folder))) for rule in OWN_RULES]
     for spec, rule in resolve_rules(specs):
         judging = Evaluator(run, [(spec.alias, rule)], started_ns=read_manifest(run).started_ns)
         progress = judging.advance(is_over=True)
@@ -148,15 +156,21 @@ def alone(folder: Path, run: str) -> dict[str, Any]:
     return found
 
 
-def test_every_engine_returns_the_same_verdicts_as_judging_each_run_alone(root: Path, cluster: str) -> None:
-    local = told(judge(root, "runs", "--json", rules=rules()))
-    there = told(judge(root, "runs", "--json", "--engine", "ray", "--ray-address", cluster, rules=rules()))
-    assert there == local
-    assert len(local) == 10 + len(FAULTS)
+@pytest.fixture(scope="module")
+def local(root: Path) -> dict[str, Any]:
+    """The results of the local engine by run."""
+    return told(judge(root, "runs", "--json", rules=OWN_RULES))
+
+
+def test_every_engine_returns_the_same_verdicts_as_judging_each_run_alone(
+    root: Path, cluster: str, local: dict[str, Any]
+) -> None:
+    assert told(judge(root, "runs", "--json", rules=OWN_RULES, ray=cluster)) == local
+    assert len(local) == STORIES + len(FAULTS)
     fired = set()
     for run in find_runs(root / "runs"):
         judged = {rule["name"]: rule for rule in local[Path(run).name]["rules"]}
-        assert len(judged) == len(rules())
+        assert len(judged) == len(OWN_RULES)
         for name, (verdict, why, judged_steps, findings) in alone(root, run).items():
             result = judged[name]
             said = [(one["step"], one["last_step"], one["message"], one["tensors"]) for one in result["findings"]]
@@ -167,15 +181,17 @@ def test_every_engine_returns_the_same_verdicts_as_judging_each_run_alone(root: 
             fired |= {name} if findings else set()
     assert fired >= set(FAULTS)
     assert len(fired) >= 10
-    of_long_run = {rule["name"]: rule for rule in local["loss_spike"]["rules"]}
-    assert of_long_run["mine"]["why"] == "ValueError: at 5 (mine.py:11)"
-    assert [finding["message"] for finding in of_long_run["mine"]["findings"]] == ["as asked"]
-    assert of_long_run["dies"]["why"] == "its process exited with status 3"
 
 
 def test_fewer_runs_than_processors_are_split_by_rules(root: Path, cluster: str) -> None:
-    one = told(judge(root, "loss_spike", "--json", rules=rules()))
-    assert told(judge(root, "loss_spike", "--json", "--engine", "ray", "--ray-address", cluster, rules=rules())) == one
+    rules = [*OWN_RULES, *CUSTOM_RULES]
+    one = told(judge(root, "loss_spike", "--json", rules=rules))
+    assert told(judge(root, "loss_spike", "--json", rules=rules, ray=cluster)) == one
+    judged = {rule["name"]: rule for rule in one["loss_spike"]["rules"]}
+    assert len(judged) == len(rules)
+    assert judged["mine"]["why"] == "ValueError: at 5 (mine.py:11)"
+    assert [finding["message"] for finding in judged["mine"]["findings"]] == ["as asked"]
+    assert judged["dies"]["why"] == "its process exited with status 3"
 
 
 def test_runs_and_rule_files_missing_on_a_node_are_reported(root: Path, cluster: str) -> None:
@@ -223,18 +239,18 @@ def test_a_missing_cluster_is_reported_in_one_line(root: Path) -> None:
         unused.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{unused.getsockname()[1]}"
     for place, said in ((address, "no cluster answers"), ("nonsense", "must be host:port")):
-        done = judge(root, "runs", "--engine", "ray", "--ray-address", place, rules=["loss_spike"])
+        done = judge(root, "runs", rules=["loss_spike"], ray=place)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
         assert done.stderr.startswith(f"leadline: --ray-address {place}: {said}")
 
 
-def test_a_killed_ray_process_is_replaced_and_its_rule_workers_end(root: Path) -> None:
-    local = told(judge(root, "runs", "--json", rules=rules()))
-    words = ["runs", "--json", "--engine", "ray", *(word for rule in rules() for word in ("--rule", rule))]
+def test_a_killed_ray_process_is_replaced_and_its_rule_workers_end(root: Path, local: dict[str, Any]) -> None:
+    names = ["story-0", "story-1", *FAULTS]
+    words = [*names, "--json", "--engine", "ray", *(word for rule in OWN_RULES for word in ("--rule", rule))]
     process = subprocess.Popen(
         [RAY_PYTHON, "-m", "leadline", "judge", *words],
         cwd=root,
-        env=environment(),
+        env=environment(LEADLINE_ROOT=str(root / "runs")),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -247,7 +263,7 @@ def test_a_killed_ray_process_is_replaced_and_its_rule_workers_end(root: Path) -
     finally:
         process.kill()
     assert process.returncode == 0, err
-    assert {run["name"]: run for run in json.loads(out)} == local
+    assert {run["name"]: run for run in json.loads(out)} == {name: local[name] for name in names}
     _, alive = psutil.wait_procs(orphans, timeout=PATIENCE)
     assert alive == []
 
@@ -267,7 +283,7 @@ def judging_for_ray(pid: int) -> psutil.Process | None:
 def test_ctrl_c_ends_the_command_and_all_its_processes(root: Path, engine: str) -> None:
     words = f"-m leadline judge runs --engine {engine} --rule mine.py:Hangs --rule exploding_tensor"
     process = subprocess.Popen(
-        [RAY_PYTHON, *shlex.split(words)],
+        [RAY_PYTHON if engine == "ray" else sys.executable, *shlex.split(words)],
         cwd=root,
         env=environment(),
         stdout=subprocess.PIPE,

@@ -155,6 +155,13 @@ def test_a_script_ends_as_a_started_one(tmp_path: Path, program: str) -> None:
     assert (forked.status, forked.out, forked.err) == (started.status, started.out, started.err)
 
 
+def test_a_launcher_is_run_as_a_started_one(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "torch.distributed.run", "--help"]
+    forked, started = both(lambda _: finish(words, tmp_path, env=environment()), tmp_path)
+    assert (forked.status, forked.out) == (started.status, started.out)
+    assert "--nproc-per-node" in forked.out
+
+
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_output_is_buffered_as_in_a_started_script(tmp_path: Path, unbuffered: str) -> None:
     file = tmp_path / "printing.py"

@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 
 from leadline.reader.checks import read_checks
 from leadline.reader.run import Run
+from leadline.records.check_result import CheckResult
 from leadline.records.documents import WatchedModel, WorkerDocument
 
 pytestmark = pytest.mark.slow
@@ -205,16 +206,26 @@ def left_by(kind: str) -> dict[str, int]:
     return {"modes": 1} if kind in MODE_LEFT else {}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", CHECKED)
-def test_a_training_that_is_checked_has_the_same_weights_and_process_state(unwatched: Path, kind: str) -> None:
-    ended, folder = recorded_run(("--check", "--no-default-rules"), script("kinds.py"), ".", kind)
+@pytest.fixture(scope="module")
+def checked() -> tuple[Path, dict[str, list[CheckResult]]]:
+    """Return the folder of the diaries of trainings that were checked in one run, and the results by worker."""
+    ended, folder = recorded_run(("--check", "--no-default-rules"), script("kinds.py"), ".", *CHECKED)
     assert ended.status == 0, ended.err
+    results = read_checks(ended.run.path)
+    assert len(results) == len(CHECKED)
+    return folder, results
+
+
+@pytest.mark.parametrize("kind", CHECKED)
+def test_a_training_that_is_checked_has_the_same_weights_and_process_state(
+    checked: tuple[Path, dict[str, list[CheckResult]]], unwatched: Path, kind: str
+) -> None:
+    folder, results = checked
     without, found = read_diary(unwatched, kind), read_diary(folder, kind)
     for what in ("digest", "facts", "losses"):
         assert found[what] == without[what]
     assert found["settings"] == without["settings"] | left_by(kind)
-    assert {result.step for results in read_checks(ended.run.path).values() for result in results} == {2}
+    assert {result.step for result in results[f"rank0-{found['pid']}"]} == {2}
 
 
 @pytest.mark.parametrize("kind", DIARIES)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from launching import LEADLINE, Ended, environment, finish, script
 
+import leadline
 from leadline.reader.run import Run
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "loggers" / "bin" / "python")
@@ -28,7 +29,6 @@ OFFLINE = {
     "WANDB_MODE": "offline",
     "DO_NOT_TRACK": "1",
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "PYTHONWARNINGS": "default",
 }
 OWN_NAMES = {
     "mlflow": {"cross_entropy_output_0": "metrics/cross_entropy_output_0", "accuracy": "metrics/accuracy"},
@@ -38,11 +38,12 @@ BESIDES = {"accuracy", "epoch"}
 """Metrics missing in the diaries: Leadline's accuracy, and the Trainer's epoch, logged several times a step."""
 
 
-def launch(kind: str, folder: Path, *options: str) -> Ended:
-    words = [PYTHON, script("logged.py"), str(folder), kind]
-    if options:
-        words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), *options[1:], "--", *words]
-    return finish(words, folder, env=environment(**OFFLINE, HOME=str(folder)))
+def finished(folder: Path, name: str, *arguments: str) -> Ended:
+    """Run a script, whose first argument is the folder, until it has ended well."""
+    words = [PYTHON, script(name), str(folder), *arguments]
+    ended = finish(words, folder, env=environment(**OFFLINE, HOME=str(folder)))
+    assert ended.status == 0, ended.err
+    return ended
 
 
 def diary(folder: Path, kind: str) -> dict[str, Any]:
@@ -53,26 +54,36 @@ def diary(folder: Path, kind: str) -> dict[str, Any]:
 def unwatched(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run all trainings without Leadline, one after the other in one process; return the folder."""
     folder = tmp_path_factory.mktemp("bare")
-    ended = finish(
-        [PYTHON, script("logged.py"), str(folder), *KINDS], folder, env=environment(**OFFLINE, HOME=str(folder))
-    )
-    assert ended.status == 0, ended.err
+    finished(folder, "logged.py", *KINDS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Do the same with Leadline: each training is a run of its own, and its library is imported while it is captured.
+
+    The libraries that several use are imported before all of these but the first.
+    """
+    folder = tmp_path_factory.mktemp("watched")
+    finished(folder, "logged.py", "--watched", *KINDS)
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_metrics_logged_to_a_library_are_captured(tmp_path: Path, unwatched: Path, kind: str) -> None:
-    ended = launch(kind, tmp_path, "run", "--preset", "light")
-    assert ended.status == 0, ended.err
-    told = diary(tmp_path, kind)
+def test_metrics_logged_to_a_library_are_captured(watched: Path, unwatched: Path, kind: str) -> None:
+    told = diary(watched, kind)
     assert told["digest"] == diary(unwatched, kind)["digest"]
-    captured = metrics(ended.run)
-    names = OWN_NAMES.get(kind, {})
-    assert captured.keys() - BESIDES == {names.get(name, name) for name in told["kept"]} - BESIDES
-    for name, values in told["kept"].items():
+    check(leadline.open_run(watched / "leadline-runs" / kind), told["kept"], OWN_NAMES.get(kind, {}))
+
+
+def check(run: Run, kept: dict[str, list[float]], names: dict[str, str]) -> None:
+    """Check that a run has exactly the metrics that the library has kept, and no complaint."""
+    captured = metrics(run)
+    assert captured.keys() - BESIDES == {names.get(name, name) for name in kept} - BESIDES
+    for name, values in kept.items():
         assert captured[names.get(name, name)] == pytest.approx(values, rel=1e-6), name
-    (document,) = ended.run.worker_documents().values()
+    (document,) = run.worker_documents().values()
     assert (document.off, document.lost, document.notes) == (None, None, ())
 
 
@@ -89,35 +100,37 @@ def metrics(run: Run) -> dict[str, list[float]]:
 
 @pytest.mark.slow
 def test_leadline_imports_no_logging_library(tmp_path: Path, unwatched: Path) -> None:
-    ended = launch("tensorboardx", tmp_path, "run")
+    words = ["run", "--out", str(tmp_path / "runs"), "--preset", "light", "--", PYTHON, script("logged.py")]
+    env = environment(**OFFLINE, HOME=str(tmp_path))
+    ended = finish([PYTHON, *LEADLINE[1:], *words, str(tmp_path), "tensorboardx"], tmp_path, env=env)
     assert ended.status == 0, ended.err
-    imported = {name.partition(".")[0] for name in diary(tmp_path, "tensorboardx")["imported"]}
+    told = diary(tmp_path, "tensorboardx")
+    imported = {name.partition(".")[0] for name in told["imported"]}
     assert not imported & {"wandb", "mlflow", "torchmetrics", "lightning", "pytorch_lightning", "transformers"}
-    assert "torch.utils.tensorboard" not in diary(tmp_path, "tensorboardx")["imported"]
+    assert "torch.utils.tensorboard" not in told["imported"]
+    assert told["digest"] == diary(unwatched, "tensorboardx")["digest"]
+    check(ended.run, told["kept"], {})
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Return what remains of two sessions, the second of which begins after the libraries were imported."""
+    return dict(json.loads(finished(tmp_path_factory.mktemp("left"), "loggers_left.py").lines[-1]))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("session", ["begins_first", "begins_last"])
-def test_all_patches_of_the_libraries_are_removed(tmp_path: Path, session: str) -> None:
+def test_all_patches_of_the_libraries_are_removed(left: dict[str, Any], session: str) -> None:
     """With imports before and after the start of the session, and with compiled and pickled objects."""
-    env = environment(**OFFLINE, HOME=str(tmp_path))
-    watched, bare = (
-        finish([PYTHON, script("loggers_left.py"), kind, str(tmp_path)], tmp_path, env=env)
-        for kind in (session, "bare")
-    )
-    assert (watched.status, bare.status) == (0, 0), watched.err + bare.err
-    told = json.loads(watched.lines[-1])
+    told = left[session]
     assert told["replaced"] == told["all"]
     assert told["left"] == []
     assert told["are_names_kept"]
     assert told["copies"] == [1.0, 1.0]
-    assert told["compiled"] == json.loads(bare.lines[-1])["compiled"]
+    assert told["compiled"] == left["bare"]
     assert not [finder for finder in told["finders"] if "leadline" in finder]
 
 
 @pytest.mark.slow
-def test_trainers_tell_the_steps_of_an_optimizer_that_counts_none(tmp_path: Path) -> None:
-    env = environment(**OFFLINE, HOME=str(tmp_path), LEADLINE_DISABLED="1")
-    ended = finish([PYTHON, script("counted_by_trainers.py"), str(tmp_path)], tmp_path, env=env)
-    assert ended.status == 0, ended.err
-    assert json.loads(ended.lines[-1]) == [*range(4), *range(4, 8), *range(4)]
+def test_trainers_tell_the_steps_of_an_optimizer_that_counts_none(left: dict[str, Any]) -> None:
+    assert left["steps"] == [*range(4), *range(4, 8), *range(4)]

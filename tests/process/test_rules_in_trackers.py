@@ -34,7 +34,8 @@ LIBRARIES = ("wandb", "mlflow", "tensorboard", "tensorboardX", "comet_ml")
 def launch(kinds: Sequence[str], folder: Path, *options: str) -> Ended:
     words = [PYTHON, script("tracked.py"), str(folder), *kinds]
     if options:
-        words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--budget", "off", *options, "--", *words]
+        own = ("--out", str(folder / "runs"), "--budget", "off", "--no-default-rules")
+        words = [PYTHON, *LEADLINE[1:], "run", *own, *options, "--", *words]
     env = environment(**OFFLINE, HOME=str(folder))
     ended = finish(words, folder, env=env, patience=len(kinds) * PATIENCE)
     assert ended.status == 0, ended.err

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 from false_alarms import judge
-from launching import LEADLINE, Ended, environment, finish, rule, script
+from launching import LEADLINE, environment, finish, rule, script, show
 from recorded import recorded
 
 PYTHON = Path(__file__).parents[2] / ".venvs" / "loggers" / "bin" / "python"
 SCRIPT = script("trainers.py")
 KINDS = ("sft", "grpo", "lora", "resumed")
-RANKS = (str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPT, "ranks")
+RANKS = (str(PYTHON), "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", SCRIPT)
 MISTAKES = {
     "sft": ("loss_input", "the token two positions after that of the input"),
     "grpo": ("dead_groups", "frac_reward_zero_std is 1 on average over the last 20 values"),
@@ -33,11 +33,52 @@ pytestmark = pytest.mark.slow
 
 
 @cache
-def digests() -> dict[str, str]:
-    """Return the digests of the weights of trainings without Leadline, all in one process."""
-    ended, _ = recorded([str(PYTHON), SCRIPT, ",".join(KINDS)], **OFFLINE)
+def trained() -> tuple[dict[str, str], Path]:
+    """Train all kinds in one process, first without Leadline; return the digests of the weights, and the runs."""
+    healthy = (*KINDS, *REMARKS, "experts")
+    faulty = (f"{kind}-faulty" for kind in (*MISTAKES, *REMARKS, "experts"))
+    ended, folder = recorded([str(PYTHON), SCRIPT, *KINDS, "--watched", *healthy, *faulty], **OFFLINE)
     assert ended.status == 0, ended.err
-    return dict(line.split() for line in ended.lines if line.split()[0] in KINDS)
+    told = (line.rpartition(" ") for line in ended.lines if line.startswith((*KINDS, "watched ")))
+    return {name: digest for name, _, digest in told}, folder / "leadline-runs"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_healthy_training_has_the_same_bits_and_no_finding(kind: str) -> None:
+    digests, runs = trained()
+    assert digests[f"watched {kind}"] == digests[kind]
+    assert show(runs / kind)["steps"]["train"] == STEPS
+    told = judge(runs / kind)
+    assert {name: state for name, state in told.items() if state.findings or state.verdict == "error"} == {}
+
+
+@pytest.mark.parametrize("kind", MISTAKES)
+def test_a_mistake_is_named_within_twenty_steps(kind: str) -> None:
+    name, words = MISTAKES[kind]
+    found = judge(trained()[1] / f"{kind}-faulty")[name]
+    assert words in found.findings[0]
+    assert found.step is not None
+    assert found.step < STEPS
+
+
+@pytest.mark.parametrize("kind", REMARKS)
+def test_what_may_be_meant_is_remarked_at_the_end(kind: str) -> None:
+    _, runs = trained()
+    faulty, words = of_tokens(runs / f"{kind}-faulty"), REMARKS[kind]
+    assert [remark for remark in faulty if words in remark] == faulty != []
+    assert of_tokens(runs / kind) == []
+
+
+def of_tokens(run: Path) -> list[str]:
+    """Return what closing_remarks says of tokens and labels."""
+    remarks = judge(run)["closing_remarks"].remarks
+    return [remark for remark in remarks if any(word in remark for word in ("sequences", "rows", "embedding"))]
+
+
+def test_a_router_that_prefers_some_experts_is_named() -> None:
+    faulty, healthy = (judge(trained()[1] / name)["expert_balance"] for name in ("experts-faulty", "experts"))
+    assert ".mlp.gate: expert " in faulty.findings[0]
+    assert (healthy.verdict, healthy.findings) == ("clear", ())
 
 
 def watched(folder: Path, *command: str):
@@ -48,55 +89,10 @@ def watched(folder: Path, *command: str):
     return ended
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_healthy_training_has_the_same_bits_and_no_finding(tmp_path: Path, kind: str) -> None:
-    ended = watched(tmp_path, SCRIPT, kind)
-    assert f"{kind} {digests()[kind]}" in ended.out.splitlines()
-    said = ended.show()
-    assert said["steps"]["train"] == STEPS
-    assert {state["name"]: state["findings"] for state in said["rules"] if state["findings"]} == {}
-
-
-@pytest.mark.parametrize("kind", MISTAKES)
-def test_a_mistake_is_named_within_twenty_steps(tmp_path: Path, kind: str) -> None:
-    name, words = MISTAKES[kind]
-    (finding, *_) = rule(watched(tmp_path, SCRIPT, kind, "faulty").show(), name)["findings"]
-    assert words in finding["message"]
-    assert finding["step"] < STEPS
-
-
-@pytest.mark.parametrize("kind", REMARKS)
-def test_what_may_be_meant_is_remarked_at_the_end(tmp_path: Path, kind: str) -> None:
-    folders = tmp_path / "faulty", tmp_path / "healthy"
-    for folder in folders:
-        folder.mkdir()
-    faulty, healthy = watched(folders[0], SCRIPT, kind, "faulty"), watched(folders[1], SCRIPT, kind)
-    words = REMARKS[kind]
-    assert [remark for remark in of_tokens(faulty) if words in remark] == of_tokens(faulty) != []
-    assert of_tokens(healthy) == []
-
-
-def of_tokens(ended: Ended) -> list[str]:
-    """Return what closing_remarks says of tokens and labels."""
-    remarks = judge(Path(ended.run.path))["closing_remarks"].remarks
-    return [remark for remark in remarks if any(word in remark for word in ("sequences", "rows", "embedding"))]
-
-
-def test_a_router_that_prefers_some_experts_is_named(tmp_path: Path) -> None:
-    found = {}
-    for mistake in ("faulty", ""):
-        folder = tmp_path / (mistake or "healthy")
-        folder.mkdir()
-        words = ("--rule", "expert_balance:captures=5", SCRIPT, "experts", *([mistake] if mistake else []))
-        found[mistake] = judge(Path(watched(folder, *words).run.path))["expert_balance"]
-    assert ".mlp.gate: expert " in found["faulty"].findings[0]
-    assert (found[""].verdict, found[""].findings) == ("clear", ())
-
-
 def test_ranks_of_accelerate_have_the_same_bits_and_are_silent(tmp_path: Path) -> None:
-    bare = finish([*RANKS], tmp_path, env=environment(**OFFLINE))
+    bare = finish([*RANKS, "ranks"], tmp_path, env=environment(**OFFLINE))
     assert bare.status == 0, bare.err
-    ended = watched(tmp_path, "--", *RANKS)
+    ended = watched(tmp_path, "--", *RANKS, "ranks")
     assert set(ended.out.split("\n")) >= {line for line in bare.lines if line.startswith("ranks ")}
     said = ended.show()
     assert {state["name"]: state["findings"] for state in said["rules"] if state["findings"]} == {}
@@ -104,5 +100,5 @@ def test_ranks_of_accelerate_have_the_same_bits_and_are_silent(tmp_path: Path) -
 
 
 def test_ranks_that_read_the_same_batches_are_named(tmp_path: Path) -> None:
-    (finding, *_) = rule(watched(tmp_path, "--", *RANKS, "faulty").show(), "duplicate_batches")["findings"]
+    (finding, *_) = rule(watched(tmp_path, "--", *RANKS, "ranks-faulty").show(), "duplicate_batches")["findings"]
     assert finding["step"] < STEPS

@@ -1,8 +1,5 @@
-"""Prints what trainers say of the steps before each one of an optimizer that does not count: Lightning's, resumed once,
-and that of Transformers."""
-
-import json
-import sys
+"""What trainers say of the steps before each one of an optimizer that does not count: Lightning's, resumed once, and
+that of Transformers."""
 
 import torch
 from lightning import pytorch as lightning
@@ -12,10 +9,7 @@ from transformers import Trainer, TrainingArguments
 
 from leadline.frameworks.torch.capture.step_count import steps_before
 
-FOLDER = sys.argv[1]
 QUIET = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
-seen: list[int | None] = []
-register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: seen.append(steps_before(optimizer)))
 
 
 class Module(lightning.LightningModule):
@@ -39,12 +33,17 @@ class Network(torch.nn.Module):
         return {"loss": (self.layer(x) - labels).pow(2).mean()}
 
 
-data = DataLoader(TensorDataset(torch.randn(32, 4)), batch_size=8)
-for epochs, checkpoint in ((1, None), (2, f"{FOLDER}/last.ckpt")):
-    trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", **QUIET)
-    trainer.fit(Module(), data, ckpt_path=checkpoint)
-    trainer.save_checkpoint(f"{FOLDER}/last.ckpt")
-examples = [{"x": torch.randn(4), "labels": torch.zeros(1)} for _ in range(16)]
-arguments = TrainingArguments(FOLDER, max_steps=4, report_to=[], optim="sgd", use_cpu=True, disable_tqdm=True)
-Trainer(Network(), arguments, train_dataset=examples).train()
-print(json.dumps(seen))
+def seen_by_trainers(folder: str) -> list[int | None]:
+    """Train twelve steps with Lightning and Transformers; return what each step was told of those before it."""
+    seen: list[int | None] = []
+    hook = register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: seen.append(steps_before(optimizer)))
+    data = DataLoader(TensorDataset(torch.randn(32, 4)), batch_size=8)
+    for epochs, checkpoint in ((1, None), (2, f"{folder}/last.ckpt")):
+        trainer = lightning.Trainer(max_epochs=epochs, accelerator="cpu", **QUIET)
+        trainer.fit(Module(), data, ckpt_path=checkpoint)
+        trainer.save_checkpoint(f"{folder}/last.ckpt")
+    examples = [{"x": torch.randn(4), "labels": torch.zeros(1)} for _ in range(16)]
+    arguments = TrainingArguments(folder, max_steps=4, report_to=[], optim="sgd", use_cpu=True, disable_tqdm=True)
+    Trainer(Network(), arguments, train_dataset=examples).train()
+    hook.remove()
+    return seen

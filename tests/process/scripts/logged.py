@@ -1,8 +1,9 @@
 """Trainings that log with other libraries; every training writes a diary with its digest and the logged values.
 
-Arguments: a folder and the names of the trainings.
+Arguments: a folder and the names of the trainings; with ``--watched`` each is captured in a run of its own.
 """
 
+import contextlib
 import csv
 import glob
 import hashlib
@@ -343,6 +344,12 @@ KINDS = (
 )
 
 
+def watched(name: str) -> contextlib.AbstractContextManager:
+    from watched_runs import captured, prepared
+
+    return captured(prepared(["--preset", "light"], "logged.py", name))
+
+
 def main() -> None:
     folder, *names = sys.argv[1:]
     torch.set_num_threads(1)
@@ -350,7 +357,8 @@ def main() -> None:
         if kind.__name__ in names:
             own = os.path.join(folder, kind.__name__)
             os.makedirs(own, exist_ok=True)
-            model, kept = kind(own)
+            with watched(kind.__name__) if "--watched" in names else contextlib.nullcontext():
+                model, kept = kind(own)
             with open(own + ".json", "w") as file:
                 json.dump({"digest": digest(model), "kept": kept, "imported": sorted(sys.modules)}, file)
 

@@ -1,15 +1,18 @@
 """Check of the patches of logging libraries while Leadline is active and after it is closed.
 
-Prints as JSON which functions were replaced, which were not restored, and how often Dynamo compiled a function with
-metrics.
+Prints as JSON, for a session that begins before the libraries are imported and one that begins after, which functions
+were replaced, which were not restored, and how often Dynamo compiled a function with metrics; also how often it did
+without Leadline, and what trainers tell of their steps. The argument is a folder.
 """
 
 import copy
 import json
+import os
 import pickle
 import sys
 
 import torch
+import torch._dynamo
 
 
 def functions() -> dict:
@@ -75,15 +78,33 @@ def copies() -> list:
     return [metric.compute()["MeanSquaredError"].item() for metric in both]
 
 
-def main() -> None:
-    if sys.argv[1] == "bare":
-        print(json.dumps({"compiled": compiled()}))
-        return
+def compiled_in_child() -> dict:
+    """Return the same from a process that ends before Leadline is imported."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        with open(writing, "w") as answer:
+            json.dump(compiled(), answer)
+        os._exit(0)
+    os.close(writing)
+    with open(reading) as answer:
+        found = json.load(answer)
+    os.waitpid(child, 0)
+    return found
+
+
+def session(folder: str, early: dict) -> dict:
+    """Capture, and return what was different meanwhile, and is afterwards.
+
+    Args:
+        early: The functions before; none if the libraries were not imported.
+    """
     import leadline.torch
 
-    early = functions() if sys.argv[1] == "begins_last" else {}
-    hook = leadline.torch.Hook(out=sys.argv[2])
+    hook = leadline.torch.Hook(out=folder)
     during = functions()
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
     result = {"copies": copies(), "compiled": compiled()}
     hook.close()
     after = functions()
@@ -92,7 +113,16 @@ def main() -> None:
     result["left"] = sorted(name for name in early if early[name] is not after[name])
     result["are_names_kept"] = all(during[name].__qualname__ == after[name].__qualname__ for name in during)
     result["finders"] = [str(finder) for finder in sys.meta_path]
-    print(json.dumps(result))
+    return result
+
+
+def main() -> None:
+    folder = sys.argv[1]
+    told = {"bare": compiled_in_child(), "begins_first": session(f"{folder}/first", {})}
+    told["begins_last"] = session(f"{folder}/last", functions())
+    from counted_by_trainers import seen_by_trainers
+
+    print(json.dumps(told | {"steps": seen_by_trainers(folder)}))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Small trainings with trainers that people use, with random weights.
 
-Arguments: the kinds, and ``faulty`` for their mistakes.
+Arguments: the kinds, ``KIND-faulty`` for its mistake. Those after ``--watched`` are captured, each in a run of its own.
 
 Prints each kind with a digest of its weights at the end.
 """
 
+import contextlib
 import hashlib
 import os
 import sys
@@ -14,7 +15,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast, Trainer, TrainingArguments, set_seed
 
-IS_FAULTY = sys.argv[-1] == "faulty"
+IS_FAULTY = False
 STEPS = 20
 SETTINGS = {
     "per_device_train_batch_size": 8,
@@ -248,14 +249,38 @@ FUNCTIONS = (sft, grpo, lora, resumed, new_tokens, ended, packed, templated, exp
 KINDS = {function.__name__: function for function in FUNCTIONS}
 
 
+OPTIONS = {"experts": ["--rule", "expert_balance:captures=5"]}
+
+
+def watched(name):
+    """Capture what ``leadline run`` would, without a budget."""
+    from watched_runs import captured, prepared
+
+    return captured(prepared(OPTIONS.get(name.partition("-")[0], []), "trainers.py", name))
+
+
+def train(name):
+    """Train a kind; return a digest of its weights."""
+    global IS_FAULTY
+    kind, _, mistake = name.partition("-")
+    IS_FAULTY = bool(mistake)
+    set_seed(0)
+    with tempfile.TemporaryDirectory() as folder:
+        model = KINDS[kind](folder)
+    values = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
+    return hashlib.sha256(values.numpy().tobytes()).hexdigest()
+
+
 def main():
     torch.set_num_threads(1)
-    for kind in sys.argv[1].split(","):
-        set_seed(0)
-        with tempfile.TemporaryDirectory() as folder:
-            model = KINDS[kind](folder)
-        values = torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
-        print(kind, hashlib.sha256(values.numpy().tobytes()).hexdigest(), flush=True)
+    is_watched = False
+    for name in sys.argv[1:]:
+        if name == "--watched":
+            is_watched = True
+            continue
+        with watched(name) if is_watched else contextlib.nullcontext():
+            digest = train(name)
+        print(f"watched {name}" if is_watched else name, digest, flush=True)
 
 
 if __name__ == "__main__":

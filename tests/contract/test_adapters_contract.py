@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from launching import MXNET, needs_mxnet
+from launching import MXNET, ON_JAX, ON_TENSORFLOW, needs_mxnet
 
 from leadline.frameworks.installed import FRAMEWORKS
 from leadline.testing.adapter_contract import AdapterContract
@@ -95,6 +95,7 @@ class TestGeneric(AdapterContract):
 @pytest.mark.slow
 class TestTensorFlow(AdapterContract):
     python = TENSORFLOW
+    variables = ON_TENSORFLOW
     training = HERE / "trainings" / "trained_by_tensorflow.py"
     framework = "tensorflow "
     steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}
@@ -159,6 +160,7 @@ class TestMXNet(AdapterContract):
 @pytest.mark.slow
 class TestJax(AdapterContract):
     python = JAX
+    variables = ON_JAX
     training = HERE / "trainings" / "trained_by_jax.py"
     framework = "jax "
     steps: ClassVar[dict[str, int]] = {"train": 6, "eval": 2}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from launching import MXNET, needs_mxnet
+from launching import MXNET, ON_JAX, ON_TENSORFLOW, needs_mxnet
 
 from leadline.frameworks.kit.recorded_facts import RECORDED_FACTS
 from leadline.testing.adapter_contract import LossFactsContract
@@ -29,6 +29,7 @@ class TestKeras(LossFactsContract):
 
 class TestTensorFlow(LossFactsContract):
     python = TENSORFLOW
+    variables = ON_TENSORFLOW
     training = HERE / "trainings" / "losses_of_tensorflow.py"
     framework = "TensorFlow"
 
@@ -42,6 +43,7 @@ class TestMXNet(LossFactsContract):
 
 class TestJax(LossFactsContract):
     python = JAX
+    variables = ON_JAX
     training = HERE / "trainings" / "losses_of_jax.py"
     framework = "JAX"
 

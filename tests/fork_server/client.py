@@ -29,9 +29,19 @@ HELD = {
     "OPENBLAS_NUM_THREADS": "1",
 }
 """Settings of every server, as of a rule worker; a process that asks for other values is started."""
+QUICK_XLA = (
+    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true "
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
+"""Flags with which XLA compiles in half of the time: the programs of tests are too small to gain by more."""
 SETTINGS = {
-    "jax": {"JAX_PLATFORMS": "cpu"},
-    "tensorflow,keras": {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"},
+    "jax": {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": QUICK_XLA},
+    "tensorflow,keras": {
+        "KERAS_BACKEND": "tensorflow",
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "CUDA_VISIBLE_DEVICES": "-1",
+        "XLA_FLAGS": QUICK_XLA,
+    },
 }
 """Settings of the tests of a framework, by what its server imports: a process without them is started."""
 _DECIDES_IMPORTS = (

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from fork_server import client
 
 import leadline
 from leadline.reader.run import Run
@@ -25,6 +26,8 @@ LEADLINE = (sys.executable, "-m", "leadline")
 CONSOLE_SCRIPT = str(Path(sys.executable).parent / "leadline")
 MXNET = str(Path(__file__).parents[2] / ".venvs" / "mxnet" / "bin" / "python")
 needs_mxnet = pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="MXNet needs Python 3.11")
+ON_JAX, ON_TENSORFLOW = client.SETTINGS["jax"], client.SETTINGS["tensorflow,keras"]
+"""Variables of trainings with these frameworks, with which they are forked and compile quickly."""
 PATIENCE = 300.0
 """Timeout in seconds of a launched process; generous, because the machine may be busy."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import LEADLINE, PATIENCE, environment, script
+from launching import LEADLINE, ON_JAX, ON_TENSORFLOW, PATIENCE, environment, script
 
 from leadline.reader.checks import read_checks
 
@@ -23,11 +23,12 @@ pytestmark = pytest.mark.slow
 def run(framework: tuple[str, str], folder: Path, kind: str, *words: str) -> tuple[str, str]:
     """Run a training, under a command of Leadline if there are words of one; return its output and its digest."""
     python = str(ENVIRONMENTS / framework[0] / "bin" / "python")
+    settings = ON_TENSORFLOW if framework is KERAS else ON_JAX
     launcher = [python, *LEADLINE[1:], *words] if words else [python]
     ended = subprocess.run(
         [*launcher, script(framework[1]), kind],
         cwd=folder,
-        env=environment(TMPDIR=str(folder), TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1"),
+        env=environment(TMPDIR=str(folder), **settings),
         capture_output=True,
         text=True,
         timeout=PATIENCE,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import LEADLINE, environment, finish, script
+from launching import LEADLINE, ON_JAX, environment, finish, script
 from recorded import recorded
 
 import leadline
@@ -60,14 +60,14 @@ def watched() -> tuple[dict[str, Any], Path]:
 
 
 def recorded_script(folder: str) -> tuple[dict[str, Any], Path]:
-    ended, place = recorded([PYTHON, script("jax_kinds.py"), folder], patience=1500, JAX_PLATFORMS="cpu")
+    ended, place = recorded([PYTHON, script("jax_kinds.py"), folder], patience=1500, **ON_JAX)
     assert ended.status == 0, ended.err
     return dict(json.loads(ended.lines[-1])), place
 
 
-def run_script(folder: str, *styles: str, python: str = PYTHON, **changes: str) -> dict[str, Any]:
-    command = [python, script("jax_kinds.py"), folder, *styles]
-    env = environment(JAX_PLATFORMS="cpu", **changes)
+def run_oldest(folder: str, *styles: str) -> dict[str, Any]:
+    command = [OLDEST_PYTHON, script("jax_kinds.py"), folder, *styles]
+    env = environment(**ON_JAX)
     done = subprocess.run(command, capture_output=True, text=True, timeout=1500, check=False, env=env)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout.splitlines()[-1]))
@@ -138,8 +138,7 @@ def captured(run: Run, names: dict[str, float], step: int) -> Iterator[tuple[str
 
 def test_the_oldest_version_is_captured(tmp_path: Path) -> None:
     styles = ("linen", "of_nnx", "scanned", "split", "eager", "shard_mapped", "of_keras")
-    bare = run_script("bare", *styles, python=OLDEST_PYTHON, JAX_DISABLE_MOST_OPTIMIZATIONS="1")
-    watched = run_script(str(tmp_path), *styles, python=OLDEST_PYTHON, JAX_DISABLE_MOST_OPTIMIZATIONS="1")
+    bare, watched = run_oldest("bare", *styles), run_oldest(str(tmp_path), *styles)
     for name, training in watched.items():
         style = name.rpartition("-")[0]
         assert (training["digest"], training["traces"]) == (bare[style]["digest"], bare[style]["traces"]), name
@@ -150,8 +149,8 @@ def test_the_oldest_version_is_captured(tmp_path: Path) -> None:
 
 
 def test_a_script_that_imports_only_keras_is_captured(tmp_path: Path) -> None:
-    words = [*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--no-default-rules", "--", PYTHON]
-    done = finish([*words, script("keras_on_jax.py")], tmp_path, env=environment())
+    words = [PYTHON, *LEADLINE[1:], "run", "--out", str(tmp_path / "runs"), "--no-default-rules", "--", PYTHON]
+    done = finish([*words, script("keras_on_jax.py")], tmp_path, env=environment(**ON_JAX))
     assert done.status == 0, done.err
     (path,) = (tmp_path / "runs").iterdir()
     run = leadline.open_run(path)
@@ -183,7 +182,7 @@ def test_hyperparameters_that_an_optimizer_keeps() -> None:
 def test_a_wrapped_function_is_like_the_one_of_jax() -> None:
     command = [PYTHON, script("jax_wrapper.py")]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment(JAX_PLATFORMS="cpu")
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment(**ON_JAX)
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
@@ -205,7 +204,7 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
         PYTHON,
         "train.py",
     ]
-    ended = finish(command, tmp_path, env=environment(JAX_PLATFORMS="cpu"))
+    ended = finish(command, tmp_path, env=environment(**ON_JAX))
     assert ended.status == 0, ended.err
     assert ended.run.tensor("gradient/first/kernel").statistic("l2", step=50) > 0
     assert 0 < ended.run.tensor("relu_output_0").statistic("zero_ratio", step=0) < 1
@@ -214,7 +213,8 @@ def test_the_example_of_the_page(tmp_path: Path) -> None:
 def test_two_processes_capture_the_same_steps_together(tmp_path: Path) -> None:
     """A capture of arrays that several processes share communicates; a process capturing alone would hang."""
     bare = _results_of_processes([PYTHON])
-    watched = _results_of_processes([LEADLINE_OF_JAX, "run", "--out", str(tmp_path), "--name", "run", PYTHON])
+    options = ("--out", str(tmp_path), "--name", "run", "--no-default-rules")
+    watched = _results_of_processes([PYTHON, *LEADLINE[1:], "run", *options, "--", PYTHON])
     assert {index: result["hash"] for index, result in watched.items()} == {
         index: result["hash"] for index, result in bare.items()
     }
@@ -229,7 +229,6 @@ def test_two_processes_capture_the_same_steps_together(tmp_path: Path) -> None:
 
 
 RANKS = ("rank0", "rank1")
-LEADLINE_OF_JAX = str(Path(PYTHON).with_name("leadline"))
 
 
 def _results_of_processes(launcher: list[str]) -> dict[int, Any]:
@@ -242,7 +241,7 @@ def _results_of_processes(launcher: list[str]) -> dict[int, Any]:
         text=True,
         timeout=300,
         check=False,
-        env=environment(JAX_PLATFORMS="cpu"),
+        env=environment(**ON_JAX),
     )
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

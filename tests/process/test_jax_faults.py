@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script
+from launching import LEADLINE, ON_JAX, Ended, environment, finish, script
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "jax" / "bin" / "python")
 STOPPED = 10
@@ -30,7 +30,7 @@ def train(fault: str, folder: Path, *arguments: str, rules: Sequence[str] = ()) 
     action = ("--on", f"{FAULTS[fault]}=stop_training")
     job = (PYTHON, script("jax_faults.py"), fault, *arguments)
     return finish(
-        [PYTHON, *LEADLINE[1:], "run", *options, *action, "--", *job], folder, env=environment(JAX_PLATFORMS="cpu")
+        [PYTHON, *LEADLINE[1:], "run", *options, *action, "--", *job], folder, env=environment(**ON_JAX)
     )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launching import script
+from launching import ON_JAX, script
 from recorded import recorded
 
 import leadline
@@ -38,7 +38,7 @@ pytestmark = pytest.mark.slow
 
 @functools.cache
 def trained() -> tuple[dict[str, Any], Path]:
-    ended, place = recorded([PYTHON, script("jax_loss_calls.py"), "."], patience=1500, JAX_PLATFORMS="cpu")
+    ended, place = recorded([PYTHON, script("jax_loss_calls.py"), "."], patience=1500, **ON_JAX)
     assert ended.status == 0, ended.err
     return dict(json.loads(ended.lines[-1])), place
 

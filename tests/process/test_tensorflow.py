@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launching import LEADLINE, PATIENCE, Ended, environment, script
+from launching import LEADLINE, ON_TENSORFLOW, PATIENCE, Ended, environment, script
 from recorded import recorded
 
 from leadline.reader.run import Run
@@ -112,9 +112,8 @@ def watch(kinds: tuple[str, ...], options: tuple[str, ...]) -> Watched:
 
 
 def launch(arguments: list[str], words: Sequence[str] = ()) -> tuple[Ended, Path]:
-    calm = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
     job = [PYTHON, script("tensorflow_kinds.py"), *arguments]
-    ended, folder = recorded([*words, *job], patience=len(arguments) * PATIENCE, **calm)
+    ended, folder = recorded([*words, *job], patience=len(arguments) * PATIENCE, **ON_TENSORFLOW)
     assert ended.status == 0, ended.err
     return ended, folder
 

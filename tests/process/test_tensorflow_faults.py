@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script
+from launching import LEADLINE, ON_TENSORFLOW, Ended, environment, finish, script
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
 STOPPED = 10
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def train(fault: str, folder: Path, *arguments: str, stop: str = "stop_training", rules: Sequence[str] = ()) -> Ended:
-    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+    calm = environment(**ON_TENSORFLOW)
     options = ["--out", str(folder / "runs"), "--budget", "off", "--no-default-rules"]
     options += [word for rule in rules or [FAULTS[fault]] for word in ("--rule", rule)]
     options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" or rules else []

@@ -7,14 +7,13 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, Ended, environment, finish, script
+from launching import LEADLINE, ON_TENSORFLOW, Ended, environment, finish, script
 
 from leadline.profiles.traces import read_slices
 from leadline.profiles.xla_profile import parse_space
 from leadline.store import layout
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
-CALM = {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "-1"}
 FIRST, STEPS = 11, 4
 """The steps of the window: none of them is captured."""
 
@@ -26,7 +25,7 @@ def profiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp(request.param)
     window = ("--profile", f"detailed:at={FIRST},for={STEPS}")
     words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
-    ended = finish([*words, PYTHON, script("tensorflow_kinds.py"), ".", request.param], folder, env=environment(**CALM))
+    ended = finish([*words, PYTHON, script("tensorflow_kinds.py"), ".", request.param], folder, env=environment(**ON_TENSORFLOW))
     assert ended.status == 0, ended.err
     return request.param, ended
 
@@ -68,7 +67,7 @@ def test_the_file_is_read_as_tensorflow_reads_it(profiled: tuple[str, Ended], tm
     _, ended = profiled
     path = space_of(ended)
     words = [PYTHON, script("tensorflow_xspace.py"), str(path)]
-    expected = json.loads(finish(words, tmp_path, env=environment(**CALM)).lines[-1])
+    expected = json.loads(finish(words, tmp_path, env=environment(**ON_TENSORFLOW)).lines[-1])
     found: dict[str, list[int]] = {}
     for line in parse_space(path.read_bytes()).lines:
         for event in line.events:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, environment, finish, script
+from launching import LEADLINE, ON_TENSORFLOW, environment, finish, script
 
 PYTHON = str(Path(__file__).parents[2] / ".venvs" / "tensorflow" / "bin" / "python")
 WAYS = {
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_run_goes_on_and_doctor_names_what_is_not_captured(way: str, tmp_path: Path) -> None:
-    calm = environment(TF_CPP_MIN_LOG_LEVEL="3", CUDA_VISIBLE_DEVICES="-1")
+    calm = environment(**ON_TENSORFLOW)
     words = [PYTHON, script("tensorflow_uncaptured.py"), way]
     bare = finish(words, tmp_path, env=calm)
     watched = finish([*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--", *words], tmp_path, env=calm)

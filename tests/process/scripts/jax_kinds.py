@@ -1,20 +1,22 @@
 """Trains in many styles of JAX, one after the other; prints digests, losses and traces of each style as JSON.
 
 Arguments: ``bare``, or a folder for the runs with Leadline, one for each style and preset; then the styles, by default
-all. ``bare`` also computes the truth of each step beside the training, where a style has one.
+all, of which some are trained with two presets. ``bare`` also computes the truth of each step beside the training,
+where a style has one.
 """
 
 # ruff: noqa: E402 - Leadline comes before JAX, as the launcher has it
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
 import sys
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=4"
 if tuple(map(int, version("jaxlib").split(".")[:2])) >= (0, 8):
     # a device that gets no processor for 40 s would otherwise abort the process
     os.environ["XLA_FLAGS"] += " --xla_cpu_collective_call_terminate_timeout_seconds=600"
@@ -22,6 +24,13 @@ os.environ["KERAS_BACKEND"] = "jax"
 FOLDER, KINDS = sys.argv[1], sys.argv[2:]
 EVERYTHING = ["all:every=1", "layers:every=1", "optimizer_variables:every=1"]
 STEPS, LONG_STEPS = 12, 90
+OPTIMIZED = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+    "xla_cpu_parallel_codegen_split_count": 32,
+}
+"""Takes back what ``client.QUICK_XLA`` leaves out, for one style."""
 
 if FOLDER != "bare":
     from leadline.hook import StandaloneRun
@@ -50,12 +59,9 @@ def cross_entropy(logits, labels):
 
 
 def parameters():
-    keys = jax.random.split(jax.random.key(0), 3)
-    return {
-        "w1": jax.random.normal(keys[0], (8, 16)) * 0.3,
-        "b1": jnp.zeros(16),
-        "w2": jax.random.normal(keys[1], (16, 4)) * 0.3,
-    }
+    drawn = np.random.default_rng(1)
+    shapes = {"w1": (8, 16), "b1": (16,), "w2": (16, 4)}
+    return {name: jnp.asarray(drawn.normal(size=shape) * 0.3, "float32") for name, shape in shapes.items()}
 
 
 def network(p, x):
@@ -71,10 +77,16 @@ def traced():
     traces += 1
 
 
-def tell(p, x=X, y=Y, loss=loss_of):
+@cache
+def computing(loss):
+    return jax.jit(jax.value_and_grad(loss))
+
+
+def tell(p, x=X, y=Y, *more, loss=loss_of):
     """Compute what a step should capture, on the host in numpy where that is simple."""
     if FOLDER == "bare":
-        value, gradients = jax.value_and_grad(loss)(p, x, y)
+        p = jax.device_get(p)  # also of arrays on several devices
+        value, gradients = computing(loss)(p, x, y, *more)
         norm = np.sqrt(sum(float(np.sum(np.asarray(g, "f8") ** 2)) for g in jax.tree.leaves(gradients)))
         found = {"loss": float(value), "gradient_norm": norm}
         for path, leaf in jax.tree_util.tree_flatten_with_path(p)[0]:
@@ -107,7 +119,7 @@ class Linen(nn.Module):
 
 def linen():
     net = Linen()
-    p = net.init(jax.random.key(0), X, False)["params"]
+    p = jax.jit(net.init, static_argnums=2)(jax.random.key(0), X, False)["params"]
     tx = optax.chain(optax.clip_by_global_norm(0.5), optax.adam(1e-2))
     state = TrainState.create(apply_fn=net.apply, params=p, tx=tx)
 
@@ -122,7 +134,7 @@ def linen():
 
     for step in range(STEPS):
         key = jax.random.key(step)
-        tell(state.params, loss=partial(loss_fn, key=key))
+        tell(state.params, X, Y, key, loss=loss_fn)
         state, _ = train_step(state, X, Y, key)
     return state.params
 
@@ -187,7 +199,7 @@ def plain():
 
 def donated():
     p, tx = parameters(), optax.adamw(1e-2)
-    state, train_step = tx.init(p), stepping(tx, donate_argnums=(0, 1))
+    state, train_step = tx.init(p), stepping(tx, donate_argnums=(0, 1), compiler_options=OPTIMIZED)
     for _ in range(STEPS):
         tell(p)
         p, state, _ = train_step(p, state, X, Y)
@@ -344,7 +356,7 @@ def gspmd():
     x, y = jax.device_put(X, placed("d")), jax.device_put(Y, placed("d"))
     state, train_step = tx.init(p), stepping(tx)
     for _ in range(STEPS):
-        tell(p, x, y)
+        tell(p)
         p, state, _ = train_step(p, state, x, y)
     return p
 
@@ -422,6 +434,8 @@ def train(kind):
     return {"digest": digest, "traces": traces, "truth": list(truth)}
 
 
+gc.collect()
+gc.freeze()  # the searches of the garbage collector leave out what was imported
 if FOLDER != "bare":
     first.close()
 results = {}
@@ -429,7 +443,7 @@ for kind in KINDS or STYLES:
     if FOLDER == "bare":
         results[kind] = train(kind)
         continue
-    for preset, capture in (("full", EVERYTHING), ("standard", []))[: 2 if kind in STANDARD else 1]:
+    for preset, capture in (("full", EVERYTHING), ("standard", []))[: 2 if kind in STANDARD and not KINDS else 1]:
         run = StandaloneRun(out=FOLDER, name=f"{kind}-{preset}", preset=preset, capture=capture, budget="off")
         results[f"{kind}-{preset}"] = train(kind)
         run.close()

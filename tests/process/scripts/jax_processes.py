@@ -5,9 +5,11 @@ Arguments: port, and the index of the process; without an index both are started
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 
+os.environ.pop("XLA_FLAGS", None)  # compiled as users have it
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -32,7 +32,8 @@ def trainer_state(document: Mapping[str, Any]) -> TrainingLog:
     Source:
         transformers.TrainerState: ``log_history``.
     """
-    history = [entry for entry in document["log_history"] if isinstance(entry, dict)]
+    entries = [entry for entry in document["log_history"] if isinstance(entry, dict)]
+    history = [entry for entry in entries if "train_runtime" not in entry]  # the means over all, added at the end
     log = numbered("the state of a Trainer (Transformers)", history)
     log.hyperparameters = {name: document[name] for name in _SETTINGS if document.get(name) is not None}
     return log

@@ -86,7 +86,7 @@ def numbered(kind: str, records: Iterable[Mapping[str, Any]]) -> TrainingLog:
 
     Steps are what the records name as such, if all do and it never falls; else whole epochs; else the rows themselves.
     """
-    records = [record for record in records if record]
+    records = [_flat(record) for record in records if record]
     rows = [row_of(record) for record in records]
     pairs = [(row, epochs_of(record)) for row, record in zip(rows, records, strict=True) if row.values]
     rows, epochs = [row for row, _ in pairs], [epoch for _, epoch in pairs]
@@ -97,6 +97,17 @@ def numbered(kind: str, records: Iterable[Mapping[str, Any]]) -> TrainingLog:
         return TrainingLog(kind, placed, "epoch")
     placed = [LoggedRow(row.values, index, row.time_ns) for index, row in enumerate(rows)]
     return TrainingLog(kind, placed, "row")
+
+
+def _flat(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a record with the entries of the records in it: ``train/loss``."""
+    if not any(isinstance(value, Mapping) for value in record.values()):
+        return record
+    flat: dict[str, Any] = {}
+    for name, value in record.items():
+        inner = value if isinstance(value, Mapping) else None
+        flat |= {f"{name}/{key}": each for key, each in inner.items()} if inner is not None else {name: value}
+    return flat
 
 
 def _is_count(steps: list[int | None] | list[float | None]) -> bool:

@@ -79,6 +79,14 @@ def test_a_log_is_judged(tmp_path: Path, columns: dict[str, Any], named: str | N
     assert os.listdir(tmp_path) == ["metrics.csv"]
 
 
+def test_a_few_evaluations_do_not_hide_a_loss_that_rises(tmp_path: Path) -> None:
+    history: list[dict[str, Any]] = [{"step": step, "loss": rising(step)} for step in range(1, 400, 2)]
+    history[40:40] = [{"step": history[40]["step"], "eval_loss": 1.0}]
+    (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": history}))
+    result = json.loads(diagnosed("--json", str(tmp_path)))
+    assert [rule["name"] for rule in result["rules"] if rule["findings"]] == ["diverging_loss"]
+
+
 def test_what_is_printed_names_the_log_its_steps_and_what_it_cannot_show(tmp_path: Path) -> None:
     text = "".join(
         f"Epoch {epoch}: train loss {falling(8 * epoch)}, val loss {overfitted(8 * epoch)}\n" for epoch in range(1, 41)

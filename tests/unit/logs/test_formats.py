@@ -41,6 +41,7 @@ def written(folder: Path, name: str, text: str) -> str:
 def state(*steps: int) -> str:
     history: list[dict[str, Any]] = [{"epoch": step / 20, "loss": 1.0 / step, "step": step} for step in steps]
     history.append({"epoch": steps[-1] / 20, "eval_loss": 2.0, "step": steps[-1]})
+    history.append({"train_loss": 9.0, "train_runtime": 60.0, "step": steps[-1]})  # means of the whole training
     return json.dumps({"log_history": history, "max_steps": 100, "train_batch_size": 8})
 
 
@@ -69,6 +70,11 @@ def test_lines_of_json_may_end_in_the_middle(tmp_path: Path) -> None:
     log = read_log(written(tmp_path, "log.jsonl", f'{lines}\n{{"step": 3, "lo'))
     assert table(log) == {"loss": list(enumerate(LOSSES))}
     assert log.damage == ["1 of 4 lines are no JSON, and were left out"]
+
+
+def test_records_within_records_are_named_after_both(tmp_path: Path) -> None:
+    lines = "\n".join(json.dumps({"step": step, "train": {"loss": loss}}) for step, loss in enumerate(LOSSES))
+    assert table(read_log(written(tmp_path, "log.jsonl", lines))) == {"train/loss": list(enumerate(LOSSES))}
 
 
 def test_a_table_with_sparse_columns(tmp_path: Path) -> None:

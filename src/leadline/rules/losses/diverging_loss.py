@@ -217,9 +217,14 @@ class DivergingLoss(Rule, frozen=True, kw_only=True):
         return curve.low > factor * max(guess, curve.start)
 
     def _have_all_risen(self, known: _Known, reading: TensorReading) -> bool:
-        """Return whether all losses of the worker have, as far as they are still computed."""
+        """Return whether all losses of the worker have, as far as they are still computed.
+
+        Of a log, those with too few values to tell are left aside: there, losses of validation data are among them.
+        """
+        is_logged = LOGGED in reading.collections
         since = known.curves[reading.worker, reading.tensor].blocks.half_step
-        curves = (curve for (worker, _), curve in known.curves.items() if worker == reading.worker)
+        curves = [curve for (worker, _), curve in known.curves.items() if worker == reading.worker]
+        curves = [curve for curve in curves if not (is_logged and math.isnan(curve.low))]
         return all(curve.low > self.factor * abs(curve.start) for curve in curves if curve.blocks.last_step >= since)
 
     def _fired(

@@ -82,11 +82,11 @@ def main() -> None:
     for name in frameworks:
         importlib.import_module(name)
     import_own(frameworks)
+    added = {name: value for name, value in os.environ.items() if variables.get(name) != value}
     late = import_late((*LATE, COMPILER) if "torch" in frameworks else LATE)
     if len(os.listdir("/proc/self/task")) > 1:
         wire.send(channel, {"refused": f"importing {', '.join(frameworks)} starts threads"})
         return
-    added = {name: value for name, value in os.environ.items() if variables.get(name) != value}
     aside = imported.SetAside(before, late)
     gc.collect()
     gc.freeze()

@@ -18,10 +18,12 @@ TREES = str(Path(__file__).parents[2] / ".venvs" / "trees" / "bin" / "python")
 TORCHRUN = (str(Path(sys.executable).parent / "torchrun"), "--standalone", "--nproc-per-node", "2")
 
 
-def doctor(folder: Path, *arguments: str, **changes: str) -> subprocess.CompletedProcess[str]:
+def doctor(
+    folder: Path, *arguments: str, python: str = sys.executable, **changes: str
+) -> subprocess.CompletedProcess[str]:
     (folder / "tmp").mkdir(exist_ok=True)
     return subprocess.run(
-        [*LEADLINE, "doctor", *arguments],
+        [python, *LEADLINE[1:], "doctor", *arguments],
         cwd=folder,
         env=environment(TMPDIR=str(folder / "tmp"), **changes),
         capture_output=True,
@@ -214,7 +216,7 @@ def test_boosters_are_examined_and_stopped(tmp_path: Path, kind: str, model: str
     assert {loss["name"].partition("-")[0] for loss in training["losses"]} == {"train", "held"}
     assert training["captured"]["feature_importance"] > 6
     assert all(price["step_share"] > 0 for price in training["prices"])
-    page = doctor(tmp_path, "--python", TREES, *arguments)
+    page = doctor(tmp_path, *arguments, python=TREES)  # of its own environment
     assert page.returncode == 0, page.stderr
     assert "importances," in page.stdout
     assert "gradients" not in page.stdout

@@ -91,7 +91,7 @@ def accumulate() -> None:
 
 
 def trace() -> None:
-    for _ in range(PASSES // 50):
+    for _ in range(max(5, PASSES // 50)):
         torch.jit.trace(model, (batch(),))
     torch.export.export(model, (batch(),))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from amazon import CREDENTIALS, REGION, client
 from launching import LEADLINE, environment, script, wait_for
-from serving import BUCKET, ENDED, Server, Store, s3_store
+from serving import BUCKET, ENDED, LOOK_SECONDS, Server, Store, s3_store
 
 from leadline.compat.smdebug import create_trial
 
@@ -113,6 +114,7 @@ def test_20_a_confusion_matrix_of_the_rounds_while_the_trees_grow(clients: objec
     matrices: dict[int, np.ndarray[Any, Any]] = {}
     is_over = False
     while not is_over:
+        time.sleep(LOOK_SECONDS)
         is_over = trial.loaded_all_steps  # before the steps are read: none can follow
         for step in sorted(set(trial.steps()) - set(matrices)):  # no other steps than those of the collections
             labels = trial.tensor("labels").value(step).astype(int).reshape(-1)

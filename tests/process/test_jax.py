@@ -181,9 +181,7 @@ def test_hyperparameters_that_an_optimizer_keeps() -> None:
 
 def test_a_wrapped_function_is_like_the_one_of_jax() -> None:
     command = [PYTHON, script("jax_wrapper.py")]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment(**ON_JAX)
-    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=environment(**ON_JAX))
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == []
 

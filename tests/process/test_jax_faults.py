@@ -29,9 +29,7 @@ def train(fault: str, folder: Path, *arguments: str, rules: Sequence[str] = ()) 
     options += ["--capture", "gradient_norms:every=1"] if fault == "exploding" or rules else []
     action = ("--on", f"{FAULTS[fault]}=stop_training")
     job = (PYTHON, script("jax_faults.py"), fault, *arguments)
-    return finish(
-        [PYTHON, *LEADLINE[1:], "run", *options, *action, "--", *job], folder, env=environment(**ON_JAX)
-    )
+    return finish([PYTHON, *LEADLINE[1:], "run", *options, *action, "--", *job], folder, env=environment(**ON_JAX))
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 from false_alarms import Told
-from launching import PATIENCE, SCRIPTS, environment
+from launching import ON_TENSORFLOW, PATIENCE, SCRIPTS, environment
 
 HERE = Path(__file__).parent
 MISTAKES = {path.stem: path for path in sorted(HERE.glob("mistakes/*/*.py"))}
@@ -105,7 +105,7 @@ def run(
 
 def _run_in_a_process(programs: Sequence[Program], folder: Path, backend: str) -> dict[str, Result]:
     path = os.pathsep.join([str(SCRIPTS), str(SCRIPTS.parent), str(HERE.parents[1] / "src")])
-    of_keras = {"KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"} if backend else {}
+    of_keras = ON_TENSORFLOW if backend == "tensorflow" else {"KERAS_BACKEND": backend} if backend else {}
     ended = subprocess.run(
         [KERAS_PYTHON if backend else sys.executable, str(HERE / "run_programs.py"), str(folder)],
         input="".join(f"{json.dumps(asdict(program))}\n" for program in programs),

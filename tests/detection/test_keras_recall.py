@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 from keras_recall import CAUSES, run_healthy, run_mistakes
-from launching import PATIENCE, environment
+from launching import ON_TENSORFLOW, PATIENCE, environment
 from programs import KERAS_HEALTHY, KERAS_MISTAKES, KERAS_PYTHON, mistaken, repaired, run
 from recall import alarms
 
@@ -68,7 +68,7 @@ assert abs(float(given()) - float(measure(labels, logits))) < 1e-6
 @pytest.mark.slow
 def test_a_softmax_that_keras_takes_back_is_no_mistake() -> None:
     """On TensorFlow the loss is computed from the input of the softmax, as Keras says in a warning."""
-    variables = environment(KERAS_BACKEND="tensorflow", TF_CPP_MIN_LOG_LEVEL="3")
+    variables = environment(**ON_TENSORFLOW)
     subprocess.run([KERAS_PYTHON, "-c", _TAKEN_BACK], env=variables, check=True, timeout=PATIENCE)
     results = run([mistaken(KERAS_MISTAKES["softmax_of_logits_loss"])], backend="tensorflow")
     assert {name: result.error for name, result in results.items() if result.error} == {}

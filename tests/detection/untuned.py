@@ -27,7 +27,7 @@ import msgspec
 
 sys.path.append(str(Path(__file__).parents[1] / "process"))
 from false_alarms import TABLE, Told, judge
-from launching import PATIENCE, environment
+from launching import ON_JAX, ON_TENSORFLOW, PATIENCE, environment
 
 from leadline.rules.registry import find_rule
 
@@ -35,9 +35,9 @@ HERE = Path(__file__).parent
 ENVIRONMENTS = HERE.parents[1] / ".venvs"
 PLACES = {
     "torch": ("torch", {}),
-    "keras-tensorflow": ("tensorflow", {"KERAS_BACKEND": "tensorflow", "TF_CPP_MIN_LOG_LEVEL": "3"}),
+    "keras-tensorflow": ("tensorflow", ON_TENSORFLOW),
     "keras-torch": ("tensorflow", {"KERAS_BACKEND": "torch"}),
-    "jax": ("jax", {}),
+    "jax": ("jax", ON_JAX),
     "mxnet": ("mxnet", {}),
     "trees": ("trees", {}),
 }

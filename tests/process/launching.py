@@ -15,11 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
-from fork_server import client
 
 import leadline
 from leadline.reader.run import Run
 from leadline.store.documents import read_document
+
+sys.path.append(str(Path(__file__).parents[1]))  # also without pytest, in programs that import this module
+from fork_server import client
 
 SCRIPTS = Path(__file__).parent / "scripts"
 LEADLINE = (sys.executable, "-m", "leadline")

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from launching import MXNET, needs_mxnet, script, watched
+from launching import MXNET, ON_JAX, ON_TENSORFLOW, command, environment, finish, needs_mxnet, script
 
 VENVS = Path(MXNET).parents[2]
 PYTHONS = {
@@ -20,6 +20,7 @@ PYTHONS = {
     "mxnet": MXNET,
     "xgboost": str(VENVS / "trees" / "bin" / "python"),
 }
+VARIABLES = {"keras": ON_TENSORFLOW, "jax": ON_JAX}
 TRAININGS = {"torch": 7, "keras": 3, "jax": 6, "mxnet": 3, "xgboost": 3}
 
 pytestmark = pytest.mark.slow
@@ -30,7 +31,8 @@ pytestmark = pytest.mark.slow
 )
 def test_healthy_trainings_in_one_process_run_to_their_end(framework: str, tmp_path: Path) -> None:
     job = (PYTHONS[framework], script("folds.py"), framework)
-    ended = watched(("--on", "*=stop_training"), *job, folder=tmp_path, TF_CPP_MIN_LOG_LEVEL="3")
+    words = [PYTHONS[framework], *command(("--on", "*=stop_training"), *job, root=tmp_path)[1:]]
+    ended = finish(words, tmp_path, env=environment(**VARIABLES.get(framework, {})))
     assert ended.status == 0, ended.err
     begins = json.loads(ended.lines[-1])
     run, count = ended.run, TRAININGS[framework]

@@ -167,8 +167,8 @@ def captured(run: Run, worker: str, names: Iterable[str], wanted: Iterable[str],
 def test_two_workers_capture_the_same_steps_together(tmp_path: Path) -> None:
     """A capture of what workers reduce communicates: a worker that captures alone would wait forever."""
     bare = _hashes_of_workers([PYTHON])
-    leadline_of_tensorflow = str(Path(PYTHON).with_name("leadline"))
-    watched = _hashes_of_workers([leadline_of_tensorflow, "run", "--out", str(tmp_path), "--name", "run", PYTHON])
+    options = ("--out", str(tmp_path), "--name", "run", "--no-default-rules")
+    watched = _hashes_of_workers([PYTHON, *LEADLINE[1:], "run", *options, "--", PYTHON])
     assert watched == bare
     run = Run(str(tmp_path / "run"))
     steps = {worker.partition("-")[0]: document.steps for worker, document in run.worker_documents().items()}
@@ -187,7 +187,7 @@ def _hashes_of_workers(launcher: list[str]) -> dict[str, str]:
         ports = [str(free.getsockname()[1]) for free in (one, other)]
     command = [*launcher, script("tensorflow_workers.py"), *ports]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, check=False, env=environment(TF_CPP_MIN_LOG_LEVEL="3")
+        command, capture_output=True, text=True, timeout=300, check=False, env=environment(**ON_TENSORFLOW)
     )
     assert done.returncode == 0, done.stderr
     results = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]

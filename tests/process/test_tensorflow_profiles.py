@@ -25,8 +25,8 @@ def profiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp(request.param)
     window = ("--profile", f"detailed:at={FIRST},for={STEPS}")
     words = [PYTHON, *LEADLINE[1:], "run", "--out", str(folder / "runs"), "--no-default-rules", *window, "--"]
-    job = [PYTHON, script("tensorflow_kinds.py"), ".", request.param]
-    ended = finish([*words, *job], folder, env=environment(**ON_TENSORFLOW))
+    words += [PYTHON, script("tensorflow_kinds.py"), ".", request.param]
+    ended = finish(words, folder, env=environment(**ON_TENSORFLOW))
     assert ended.status == 0, ended.err
     return request.param, ended
 

@@ -21,10 +21,11 @@ pytestmark = pytest.mark.slow
 def test_the_run_goes_on_and_doctor_names_what_is_not_captured(way: str, tmp_path: Path) -> None:
     calm = environment(**ON_TENSORFLOW)
     words = [PYTHON, script("tensorflow_uncaptured.py"), way]
+    leadline = [PYTHON, *LEADLINE[1:]]
     bare = finish(words, tmp_path, env=calm)
-    watched = finish([*LEADLINE, "run", "--out", str(tmp_path / "runs"), "--", *words], tmp_path, env=calm)
+    watched = finish([*leadline, "run", "--out", str(tmp_path / "runs"), "--", *words], tmp_path, env=calm)
     assert (watched.status, watched.lines[-1]) == (0, bare.lines[-1]), watched.err
-    examined = finish([*LEADLINE, "doctor", "--", *words], tmp_path, env=calm)
+    examined = finish([*leadline, "doctor", "--", *words], tmp_path, env=calm)
     assert WAYS[way] in " ".join(examined.out.split()), examined.out
     if way != "printing":
         assert any("no training step was seen" in line for line in watched.said)

@@ -93,7 +93,7 @@ def _run_path(keep: str | None, source: str) -> Iterator[str]:
     if keep is not None:
         yield os.path.abspath(keep if os.path.dirname(keep) else os.path.join(runs_root(None), keep))
         return
-    name = "standard-input" if source == "-" else os.path.basename(os.path.realpath(source))
+    name = "standard-input" if source == "-" else os.path.basename(os.path.realpath(source)) or "log"
     with tempfile.TemporaryDirectory(prefix="leadline-diagnose-") as folder:
         yield os.path.join(folder, name)
 

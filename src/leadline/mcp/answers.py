@@ -203,7 +203,7 @@ def diagnose(path: str) -> Answer:
     except OSError as error:
         raise ConfigurationError(f"{path}: {(error.strerror or str(error)).lower()}") from error
     with tempfile.TemporaryDirectory(prefix="leadline-diagnose-") as folder:
-        name = os.path.basename(os.path.realpath(path))
+        name = os.path.basename(os.path.realpath(path)) or "log"
         left_out = write_judged_run(log, os.path.join(folder, name), source=path)
         answer = Answers(folder).why(name)
     missing = f"{counted(len(left_out), 'default rule')} need a run of leadline run train.py"

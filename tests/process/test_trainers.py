@@ -102,3 +102,16 @@ def test_ranks_of_accelerate_have_the_same_bits_and_are_silent(tmp_path: Path) -
 def test_ranks_that_read_the_same_batches_are_named(tmp_path: Path) -> None:
     (finding, *_) = rule(watched(tmp_path, "--", *RANKS, "ranks-faulty").show(), "duplicate_batches")["findings"]
     assert finding["step"] < STEPS
+
+
+@pytest.mark.parametrize("trainer", ["transformers", "lightning"])
+def test_a_trainer_is_ended_by_its_own_means_and_the_script_goes_on(trainer: str, tmp_path: Path) -> None:
+    stop = ("--on", "exploding_tensor=stop_training:let_script_finish=true")
+    words = [str(PYTHON), *LEADLINE[1:], "run", "--out", str(tmp_path / "runs"), *stop, "--", str(PYTHON)]
+    ended = finish([*words, script("trainers_stopped.py"), trainer], tmp_path, env=environment(**OFFLINE))
+    assert ended.status == 0, ended.err
+    assert ended.lines[-1].startswith("ended at "), ended.err
+    assert 20 < int(ended.lines[-1].split()[-1]) < 400
+    assert ended.show()["status"] == "Stopped"
+    if trainer == "transformers":
+        assert (tmp_path / "out" / "trainer_state.json").exists()

@@ -26,9 +26,10 @@ class StopTraining(Action, frozen=True, kw_only=True):
 
     Args:
         grace: Seconds in which the job may end by itself before it gets signals, >= 0.
-        let_script_finish: End only ``fit`` of a Keras model, by ``model.stop_training = True``: the script continues
-            with its next line, and its exit status is that of the run. Elsewhere the script ends as without this
-            option.
+        let_script_finish: End only the loop of a trainer, by its own means, so that it saves and returns as ever:
+            ``fit`` of Keras and of Lightning, ``train`` of Transformers and of what is built on it (TRL). The script
+            continues with its next line, and its exit status is that of the run. Elsewhere the script ends as without
+            this option.
     """
 
     place: ClassVar[Place] = "worker"

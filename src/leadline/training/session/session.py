@@ -56,6 +56,7 @@ class Session:
         self, run: str, manifest: Manifest, node: str, imported_ns: int | None = None, imported: str | None = None
     ) -> None:
         from leadline.frameworks.installed import Frameworks
+        from leadline.frameworks.trainer_loops import end_running_loops
         from leadline.store import codec
         from leadline.training.profiler.requests import ProfileRequests, framework_openers
         from leadline.training.recorder.control_requests import ControlRequests, PlanChanges
@@ -75,7 +76,7 @@ class Session:
         self.guard = Guard(self._disable)
         self.context = context = StepContext(run, self._worker_name)
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
-        control = ControlRequests(context, frameworks.end_training)
+        control = ControlRequests(context, lambda: frameworks.end_training() | end_running_loops())
         self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan, frameworks.captures_together)
         openers = framework_openers(frameworks, run, self.guard)
         self._profiling = ProfileRequests(context, started_ns=manifest.started_ns, openers=openers)

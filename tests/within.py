@@ -20,7 +20,7 @@ VARIABLE = "TESTS_WITHIN"
 LEFT_OUT = "left_out"
 _LEAST_SHARE = 0.1
 """The share of the slow tests that also the slowest machine runs."""
-_OTHERS_SECONDS = 500.0
+_OTHERS_SECONDS = 200.0
 """What the unit tests take together that are too short to be recorded one by one."""
 
 

@@ -25,7 +25,7 @@ _OTHERS_SECONDS = 200.0
 
 
 def of_the_day(seconds: Mapping[str, float], available: float, day: int) -> set[str]:
-    """Return the units that run on a day: those that begin in its part of all, one after the other.
+    """Return the units that run on a day: from where its part of all begins, as many as fit.
 
     Args:
         seconds: What each unit takes.
@@ -35,7 +35,8 @@ def of_the_day(seconds: Mapping[str, float], available: float, day: int) -> set[
     total = sum(seconds.values())
     if total <= available:
         return set(seconds)
-    begin, position, chosen = day * available % total, 0.0, set()
+    days = days_of_all(total, available)
+    begin, position, chosen = day % days * total / days, 0.0, set()
     for unit in sorted(seconds, key=lambda name: zlib.crc32(name.encode())):
         if (position - begin) % total < available:
             chosen.add(unit)

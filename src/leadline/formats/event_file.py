@@ -124,15 +124,7 @@ def read_tensor(record: bytes) -> RecordedTensor:
     Raises:
         ValueError: The record is truncated or damaged, or does not contain a tensor.
     """
-    step, seconds, summary = 0, 0.0, b""
-    for number, value in fields(message_of(record)):
-        match number:
-            case 1:
-                seconds = double(value)
-            case 2:
-                step = signed(value)
-            case 5:
-                summary = content(value)
+    step, seconds, summary = _event(message_of(record))
     entries = [content(value) for number, value in fields(summary) if number == 1]
     parts = dict(fields(entries[0])) if entries else {}
     if 1 not in parts or 8 not in parts:
@@ -143,6 +135,20 @@ def read_tensor(record: bytes) -> RecordedTensor:
     marks = _marks(content(parts.get(9, b"")))
     values = _array(content(parts[8]))
     return RecordedTensor(name, step, nanoseconds(seconds), values, marks.get("mode"), marks.get("mode_step"))
+
+
+def _event(message: bytes) -> tuple[int, float, bytes]:
+    """Return the step, the time in seconds, and the summary of an Event."""
+    step, seconds, summary = 0, 0.0, b""
+    for number, value in fields(message):
+        match number:
+            case 1:
+                seconds = double(value)
+            case 2:
+                step = signed(value)
+            case 5:
+                summary = content(value)
+    return step, seconds, summary
 
 
 def read_file(data: bytes) -> Iterator[RecordedTensor]:
@@ -185,15 +191,7 @@ def read_scalars(data: bytes) -> Iterator[tuple[str, int, int, float]]:
 
 
 def _scalars_of(message: bytes) -> Iterator[tuple[str, int, int, float]]:
-    step, seconds, summary = 0, 0.0, b""
-    for number, value in fields(message):
-        match number:
-            case 1:
-                seconds = double(value)
-            case 2:
-                step = signed(value)
-            case 5:
-                summary = content(value)
+    step, seconds, summary = _event(message)
     for number, entry in fields(summary):
         parts = dict(fields(content(entry))) if number == 1 else {}
         found = _scalar(parts)

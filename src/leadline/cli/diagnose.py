@@ -64,7 +64,7 @@ def diagnose(
             echo_json({"log": _facts(log), "not_applicable": left_out, **result})
         else:
             _show(log, Digest(opened), left_out, is_kept=keep is not None)
-    return int(fail_on_issues and any(each["findings"] for each in result["rules"]))
+    return int(fail_on_issues and any(rule_result["findings"] for rule_result in result["rules"]))
 
 
 def _show(log: TrainingLog, digest: Digest, left_out: list[str], *, is_kept: bool) -> None:

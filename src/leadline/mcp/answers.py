@@ -101,13 +101,13 @@ class Answers:
             UnknownNameError: No rule of the run has that name.
         """
         summary = overview(self.run(run))
-        rules = {each["name"]: each for each in summary["rules"]}
+        rules = {entry["name"]: entry for entry in summary["rules"]}
         if rule and rule not in rules:
             raise UnknownNameError("rule", rule, tuple(rules), hint="rule")
-        chosen = [rules[rule]] if rule else [each for each in rules.values() if each["findings"]]
+        chosen = [rules[rule]] if rule else [entry for entry in rules.values() if entry["findings"]]
         found = [
-            {"rule": each["name"], "verdict": each["verdict"], "why": each["why"], "findings": each["findings"][:5]}
-            for each in chosen[:_MAX_FINDINGS]
+            {"rule": entry["name"], "verdict": entry["verdict"], "why": entry["why"], "findings": entry["findings"][:5]}
+            for entry in chosen[:_MAX_FINDINGS]
         ]
         return short({"run": summary["name"], "rules": found, "next": "leadline rules NAME documents a rule"})
 
@@ -161,7 +161,7 @@ class Answers:
     def compare(self, run: str, other: str) -> Answer:
         """Return what differs between two runs: outcomes, losses and metrics, hyperparameters, rules, settings."""
         opened = [self.run(run), self.run(other)]
-        digests = [Digest(each) for each in opened]
+        digests = [Digest(compared) for compared in opened]
         scalars = comparison.scalars([comparison.scalar_summaries(digest) for digest in digests])
         hyperparameters = comparison.hyperparameters([comparison.hyperparameters_of(digest) for digest in digests])
         sections = {
@@ -176,8 +176,8 @@ class Answers:
         }
         return short(
             {
-                "runs": [each.name for each in opened],
-                "outcomes": [outcome_of(each).text for each in opened],
+                "runs": [compared.name for compared in opened],
+                "outcomes": [outcome_of(compared).text for compared in opened],
                 **rows,
                 "scalars": [{"name": scalar.label, "texts": scalar.texts} for scalar in scalars[:_MAX_ITEMS]],
             },
@@ -255,6 +255,6 @@ def bounded(value: Any, items: int = _MAX_ITEMS) -> Any:
         rest = {str(key): bounded(each, items) for key, each in kept}
         return rest | ({"…": f"{len(value) - len(kept):,} more"} if len(value) > len(kept) else {})
     if isinstance(value, (list, tuple)):
-        kept_items = [bounded(each, items) for each in value[:items]]
+        kept_items = [bounded(item, items) for item in value[:items]]
         return kept_items + ([f"… {len(value) - items:,} more"] if len(value) > items else [])
     return value

@@ -19,14 +19,14 @@ from leadline.training.recorder.overhead import Overhead
 
 _START_STEPS: Final = 50
 """The first steps capture at 0, 1, 2 …, and what is captured once."""
-START_SHARE: Final = 0.2
-"""The share of the elapsed time that is earned until ``START_NS`` have been spent: a short run is captured whole."""
-START_NS: Final = 3_000_000_000
+START_NS: Final = 600_000_000
+"""The credit at the start: a short run is captured whole."""
 SAVED_NS: Final = 1_000_000_000
-"""The credit at the start, and the most that is saved, unless a capture costs more than half of it."""
+"""The most that is saved, unless a capture costs more than half of it."""
 RESERVE_SHARE: Final = 0.5
-"""What the reserve earns, as a share of what is left when debts are paid."""
-RESERVE_STEP_NS: Final = 20_000
+"""What the reserve has at the start, and at most, as a share of the credit then; and what it earns, as a share of what
+is left when debts are paid."""
+RESERVE_STEP_NS: Final = 2_000
 """What the reserve earns at each step beside that."""
 CAPTURES_SHARE: Final = 0.25
 """The least share of what is earned that is left for captures, and the least share of that for delayable ones."""
@@ -78,7 +78,7 @@ class Budget:
         self._step = step
         self._is_distributed = is_distributed
         self._captures_together = captures_together
-        self._credit, self._reserve = float(SAVED_NS), RESERVE_SHARE * SAVED_NS
+        self._credit, self._reserve = float(START_NS), RESERVE_SHARE * START_NS
         self._debt_ns = 0.0
         """The cost of steps without captures, and of first captures, that is not paid yet."""
         self._earned_ns = 0.0
@@ -92,8 +92,6 @@ class Budget:
         self._writer_ns, self._used_ns = overhead.writer_ns, time.process_time_ns()
         """Processor time of the writer's thread and of this process so far."""
         self._processors = len(os.sched_getaffinity(0))
-        self._spent_ns = 0.0
-        """All that was paid for so far."""
         self._committed = self._committed_reserve = 0.0
         """The prices of the captures of this step that were not measured yet."""
         self._costs: dict[tuple[CaptureGroup, ...], int] = {}
@@ -230,7 +228,6 @@ class Budget:
         for group, share in zip(groups, shares, strict=True):
             if not group.is_charged:
                 continue
-            self._spent_ns += share
             if is_first or group.kind == "always":
                 self._debt_ns += share  # the first capture builds what later ones use
             elif group.kind == "reserved":
@@ -247,15 +244,13 @@ class Budget:
         since, since_step = self._settled or (now, step)
         own += self._writer_share(now - since)
         self._settled = (now, step)
-        share = max(self._share, START_SHARE) if self._spent_ns < START_NS else self._share
-        earned = share * (now - since)
-        self._spent_ns += own
+        earned = self._share * (now - since)
         self._earned_ns += earned
         self._debt_ns = min(max(self._debt_ns + own, 0.0), SAVED_NS)
         paid = min(self._debt_ns, (1 - CAPTURES_SHARE) * earned)
         self._debt_ns -= paid
         left, from_steps = earned - paid, RESERVE_STEP_NS * (step - since_step)
-        reserved = min(RESERVE_SHARE * left + from_steps, RESERVE_SHARE * SAVED_NS - self._reserve)
+        reserved = min(RESERVE_SHARE * left + from_steps, RESERVE_SHARE * START_NS - self._reserve)
         rest = max(left - reserved, CAPTURES_SHARE * left)
         self._reserve += reserved
         self._credit = min(self._credit + rest, max(SAVED_NS, 2 * self._dearest_ns))

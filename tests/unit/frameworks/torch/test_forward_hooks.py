@@ -82,9 +82,82 @@ def test_hooks_exist_only_at_scheduled_steps(tmp_path: Path) -> None:
             copy.deepcopy(self.block)
             return super().forward(x)
 
-    run = watch(tmp_path, lambda: train(Recording(), 7), "outputs:every=3")
+    run = watch(tmp_path, lambda: train(Recording(), 7), "layers:every=3")
     assert has_hooks == [True, True, False, True, False, False, True]  # step 1 is hooked to learn the losses' names
     assert run.steps() == [0, 3, 6]
+
+
+class Observed(Net):
+    """Notes what is observed within its calls, and what it would be saved with."""
+
+    def __init__(self, *, computes_loss: bool = False) -> None:
+        super().__init__()
+        self.computes_loss = computes_loss
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen_inside.append((bool(torch_module._global_forward_hooks), torch._C._len_torch_function_stack() > 0))
+        assert not pickle.loads(pickle.dumps(self))._forward_hooks or len(seen_inside) > 2
+        copy.deepcopy(self)
+        out = super().forward(x)
+        return nn.functional.mse_loss(out, torch.zeros_like(out)) if self.computes_loss else out
+
+
+seen_inside: list[tuple[bool, bool]] = []
+
+
+@pytest.mark.parametrize(
+    ("what", "computes_loss", "inside"),
+    [
+        ("outputs:every=1", False, (False, False)),
+        ("outputs:every=1", True, (False, True)),  # the loss that it computes has a name, and its labels are captured
+        ("conv2d_output:every=1", False, (False, False)),  # it has none
+        ("linear_output:every=1", False, (True, True)),
+        ("relu_input:every=1", False, (True, True)),
+        ("layers:every=1", False, (True, True)),
+    ],
+)
+def test_what_is_not_captured_inside_a_model_is_not_observed(
+    tmp_path: Path, what: str, computes_loss: bool, inside: tuple[bool, bool]
+) -> None:
+    seen_inside.clear()
+    model = Observed(computes_loss=computes_loss)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def steps() -> None:
+        for _ in range(5):
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+
+    run = watch(tmp_path, steps, what, "labels:every=1", "losses:every=1")
+    expected = [(True, True)] * 2 + [inside] * 3
+    assert expected == seen_inside  # two calls show what is inside
+    assert not model._forward_hooks
+    assert run.steps() == list(range(5))
+    names = run.tensor_names()
+    if "outputs" in what:
+        assert "Observed_output_0" in names
+    assert ("Observed_mse_loss_input_1" in names or "mse_loss_input_1" in names) == computes_loss
+
+
+def test_a_call_that_fails_leaves_no_hook_on_its_model(tmp_path: Path) -> None:
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    left: list[int] = []
+
+    def steps() -> None:
+        for step in range(6):
+            if step == 3:
+                with pytest.raises(RuntimeError):
+                    model(torch.ones(2, 5))
+                left.append(len(model._forward_hooks))
+            optimizer.zero_grad()
+            model(torch.ones(2, 4)).sum().backward()
+            optimizer.step()
+
+    run = watch(tmp_path, steps, "outputs:every=1")
+    assert left == [0]
+    assert run.steps() == [0, 1, 2, 4, 5]  # the first call of a step is captured
 
 
 def test_micro_batches_beyond_the_first_are_not_captured(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
@@ -41,6 +41,9 @@ _RAW_BYTES: Final = 512 << 20
 _MAX_TARGETS: Final = 1 << 16
 """Names that are remembered from one capture to the next; a module in a loop has a new one for each call."""
 
+_OF_ANY_MODULE: Final = frozenset({None, "all", "layers"})
+"""Collections by which an item may select a tensor of any module or function."""
+
 _CLASSIFICATIONS: Final[dict[str, float | None]] = {
     "crossentropyloss": None,
     "crossentropy": None,
@@ -69,6 +72,8 @@ class CapturedTensors:
         """Whether any tensor may be captured; otherwise a pass is watched for its losses and its accuracy only."""
         self._deltas = Deltas(_DELTA_BYTES, warn)
         self._items: tuple[CaptureItem, ...] = ()
+        self._selected: frozenset[str | None] = frozenset()
+        """The collections that the items name."""
         self._requests = Requests((), may_select_module_tensors)
         self._targets: dict[tuple[str, tuple[str, ...]], _Target] = {}
         self._counts: dict[str, int] = {}
@@ -92,7 +97,16 @@ class CapturedTensors:
         if tuple(items) != self._items or len(self._targets) > _MAX_TARGETS:
             self._items, self._targets = tuple(items), {}
             self._requests = Requests(self._items, may_select_module_tensors)
-            self.has_items = any(may_select_module_tensors(item) for item in self._items)
+            self._selected = frozenset(item.collection for item in self._items if may_select_module_tensors(item))
+            self.has_items = bool(self._selected)
+
+    def selects_any(self, collections: Set[str]) -> bool:
+        """Return whether an item may select inputs or outputs of inner modules or functions.
+
+        Args:
+            collections: Those of the inner modules and functions, except ``layers``.
+        """
+        return not self._selected.isdisjoint(_OF_ANY_MODULE) or not self._selected.isdisjoint(collections)
 
     def next_name(self, stem: str) -> str | None:
         """Return the next name for a stem: for ``relu_output`` first ``relu_output_0``, then ``relu_output_1``.

@@ -26,6 +26,7 @@ class ForwardPass:
         is_open: Whether the current call, or what runs between the calls, is captured.
         is_past_backward: Whether the backward pass has begun, after which no tensor is captured.
         has_gradients: Whether a module was called with gradients.
+        is_shallow: Whether modules were called of which nothing inside was observed.
         repeated: Of a pass that began when a module was called again: the graph nodes, by sequence number, of the
             outputs of that module's earlier call.
     """
@@ -40,7 +41,7 @@ class ForwardPass:
         self.accuracy = AccuracyCounts()
         self.flops = FlopCount()
         self.roots: set[int] = set()
-        self.is_open = self.is_past_backward = self.has_gradients = False
+        self.is_open = self.is_past_backward = self.has_gradients = self.is_shallow = False
         self._warn, self._repeats = warn, 0
         self.repeated: frozenset[int] = frozenset()
         self._outputs: dict[int, frozenset[int]] = {}
@@ -53,7 +54,7 @@ class ForwardPass:
         self.roots, self._outputs, self.repeated = set(), {}, frozenset()
         self.is_open = True
         self.is_past_backward = False
-        self.has_gradients = False
+        self.has_gradients = self.is_shallow = False
         self._repeats = 0
 
     def join(self, outermost: torch.nn.Module, *, is_grad: bool) -> None:

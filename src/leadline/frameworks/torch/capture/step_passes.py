@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import torch
 
 from leadline.frameworks.adapter import EvalCallbacks
+from leadline.frameworks.torch.capture.forward_capture import tensors_in
 from leadline.frameworks.torch.capture.forward_pass import ForwardPass, choose_pass
 from leadline.frameworks.torch.naming.model_names import ModelModules
 from leadline.records.plan import CaptureItem
@@ -46,6 +47,8 @@ class StepPasses:
             warn: Called with a message about something that cannot be captured.
         """
         self._evaluation, self._warn, self._facts = evaluation, warn, facts
+        self._tensors = facts.of("tensors of some forward passes are", is_vital=True)
+        self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
         self.train, self._eval = ForwardPass(warn, facts), ForwardPass(warn, facts)
         self.current: tuple[ForwardPass, ...] = ()
         self.is_watched = self.is_eval_mode = self.is_eval_step = False
@@ -196,6 +199,38 @@ class StepPasses:
     def charge(self, own_ns: int) -> None:
         """Add overhead to the step that it occurred in."""
         (self._eval if self.is_eval_step else self.train).captured.own_ns += own_ns
+
+    # --- what is captured of them ---------------------------------------------------------------------------
+
+    def capture(
+        self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
+    ) -> list[tuple[str, torch.Tensor]]:
+        """Capture the tensors in values; see ``ForwardPass.add``."""
+        return self._tensors.call(self._capture, stem, side, collections, values) or []
+
+    def _capture(
+        self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
+    ) -> list[tuple[str, torch.Tensor]]:
+        captured: list[tuple[str, torch.Tensor]] = []
+        with torch._C.DisableTorchFunction():
+            tensors = [tensor for tensor in tensors_in(values) if not tensor.is_meta]
+            for one in reversed(self.current):
+                if one.is_open:
+                    captured = one.add(stem, side, collections, tensors)
+        return captured
+
+    def add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
+        """Count the correct predictions of a loss call; see ``AccuracyCounts.add``."""
+        for one in self.current:
+            self._accuracy.call(one.accuracy.add, kind, stem, values, options)
+
+    def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
+        """Count the operations of a function."""
+        with torch._C.DisableTorchFunction():
+            for one in self.current:
+                self._flops.call(one.flops.add, function, args, kwargs, output)
+
+    # --- which of them a call belongs to --------------------------------------------------------------------
 
     def _passes_of(self, outermost: torch.nn.Module, model: ModelModules, *, is_grad: bool) -> tuple[ForwardPass, ...]:
         """Return the passes that a call belongs to, the latest candidate first."""

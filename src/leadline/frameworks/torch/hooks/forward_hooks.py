@@ -17,13 +17,13 @@ from leadline.frameworks.torch.capture.forward_capture import (
     keyword_tensors,
     module_collections,
     module_kind,
-    tensors_in,
 )
 from leadline.frameworks.torch.capture.step_passes import StepPasses
 from leadline.frameworks.torch.diagnose.loop_checks import LoopChecks
 from leadline.frameworks.torch.hooks.dynamo import hide_from_dynamo
 from leadline.frameworks.torch.hooks.forward_losses import ForwardLosses
 from leadline.frameworks.torch.hooks.function_mode import LOSS_KINDS, CallState, FunctionMode, function_collections
+from leadline.frameworks.torch.hooks.inner_calls import InnerCalls, Pause
 from leadline.frameworks.torch.hooks.tracing import HookGuard, is_transformed, python_call_ns
 from leadline.frameworks.torch.naming.model_names import ModuleNames, unwrap
 from leadline.records.plan import CaptureItem
@@ -65,13 +65,11 @@ class ForwardHooks:
             checks: Receives calls and losses without gradients, and called modules that no optimizer may hold.
         """
         facts = callbacks.facts
-        self._tensors = facts.of("tensors of some forward passes are", is_vital=True)
-        self._accuracy, self._flops = facts.of("accuracies are"), facts.of("flops_per_step is")
         self._names, self._checks = facts.of("names of losses are"), facts.of("checks of the training loop are")
-        self._passes = StepPasses(callbacks.evaluation, warn, facts)
-        self.recorded = ForwardLosses(callbacks, self._passes, checks.loss_without_gradients)
+        self.passes = StepPasses(callbacks.evaluation, warn, facts)
+        self.recorded = ForwardLosses(callbacks, self.passes, checks.loss_without_gradients)
         self.losses = self.recorded.calls
-        self._passes.returns_loss = self.losses.returns_loss
+        self.passes.returns_loss = self.losses.returns_loss
         self._call_without_gradients = checks.call_without_gradients
         self._called_modules = checks.called
         self._module_names = module_names
@@ -81,7 +79,9 @@ class ForwardHooks:
         self._state = CallState()
         self._function_modes: list[FunctionMode] = []
         """One for each observed thread."""
+        self._inner = InnerCalls()
         self._handles: list[Any] = []
+        self._pause = Pause(())
         self.is_watching = False
         """Whether the hooks are installed, or a function mode may be active."""
         self.enter: Callable[[torch.nn.Module, tuple[Any, ...]], None] = lambda module, args: None
@@ -94,24 +94,24 @@ class ForwardHooks:
     @property
     def captured(self) -> CapturedTensors:
         """What the train step captured."""
-        return self._passes.train.captured
+        return self.passes.train.captured
 
     @property
     def flops(self) -> int:
-        """The operations of the train step's forward pass."""
-        return self._passes.train.flops.total
+        """The operations of the train step's forward pass; 0 if not all of them were observed."""
+        return 0 if self.passes.train.is_shallow else self.passes.train.flops.total
 
     # --- start and end ------------------------------------------------------------------------------------
 
     def begin(self, items: Sequence[CaptureItem]) -> None:
         """Capture the training step that begins, until ``end``."""
-        self._passes.begin_train(items)
+        self.passes.begin_train(items)
         self._register_hooks()
 
     def end(self) -> None:
         """End the capture of the training step; its values are in ``captured``."""
         self._add_observed_calls()
-        self._passes.end_train()
+        self.passes.end_train()
         if self._state.mode is not None:
             self._state.mode.leave_when_possible()  # the step may end within a backward pass, where modes are inactive
         self.losses.clear()
@@ -123,19 +123,19 @@ class ForwardHooks:
         Args:
             is_explicit: The script set the mode: every model counts, regardless of its ``training`` flag.
         """
-        self._passes.begin_eval(is_explicit=is_explicit)
+        self.passes.begin_eval(is_explicit=is_explicit)
         self._register_hooks()
 
     def end_eval(self) -> None:
         """Stop looking for eval steps: all trained models are in training mode again."""
         self._add_observed_calls()
-        self._passes.end_eval()
+        self.passes.end_eval()
         self.stop_function_capture()
         self._remove_hooks()
 
     def stop(self) -> None:
         """Stop all capture."""
-        self._passes.is_eval_mode = self._passes.is_eval_step = False
+        self.passes.is_eval_mode = self.passes.is_eval_step = False
         for mode in self._function_modes:
             mode.leave_when_possible()
         self.end()
@@ -143,25 +143,25 @@ class ForwardHooks:
     def before_backward(self, outputs: Sequence[Any]) -> None:
         """Handle the start of a backward pass at these tensors."""
         self.stop_function_capture()
-        self._passes.before_backward(outputs)
-        if not self._passes.is_eval_mode:
+        self.passes.before_backward(outputs)
+        if not self.passes.is_eval_mode:
             self._remove_hooks()
 
     def end_eval_step(self) -> None:
         """End the current eval step, if there is one."""
         self._add_observed_calls()
-        self._passes.end_eval_step()
+        self.passes.end_eval_step()
 
     def capture_times(self) -> tuple[int, int]:
         """Return the capture time so far of the training step's forward pass, and when the pass began; zeros: none."""
         self._add_observed_calls()
-        return (self.captured.own_ns, self.captured.begun_ns) if self._passes.is_watched else (0, 0)
+        return (self.captured.own_ns, self.captured.begun_ns) if self.passes.is_watched else (0, 0)
 
     def _add_observed_calls(self) -> None:
         """Add the time that observing functions took outside the measured spans."""
         mode = self._state.mode
         if mode is not None and mode.calls:
-            self._passes.charge(mode.calls * _CALLS_PER_FUNCTION * python_call_ns())
+            self.passes.charge(mode.calls * _CALLS_PER_FUNCTION * python_call_ns())
             mode.calls = 0
 
     def stop_function_capture(self) -> None:
@@ -184,15 +184,17 @@ class ForwardHooks:
         self.is_watching = True
         if not self._handles:
             self._state.depth = 0
-            self.enter = self._make_pre_hook()
+            self.enter, self._leave = self._make_pre_hook(), self._make_post_hook()
             self._handles = [
                 torch_module.register_module_forward_pre_hook(self.enter),
-                torch_module.register_module_forward_hook(self._make_post_hook(), with_kwargs=True, always_call=True),
+                torch_module.register_module_forward_hook(self._leave, with_kwargs=True, always_call=True),
             ]
+            self._pause = Pause(self._handles)
 
     def _remove_hooks(self) -> None:
-        if self._passes.is_eval_mode or self._passes.is_watched:
+        if self.passes.is_eval_mode or self.passes.is_watched:
             return
+        self._pause.end(is_restored=False)
         for handle in self._handles:
             handle.remove()
             torch_module._global_forward_hooks_with_kwargs.pop(handle.id, None)  # not done by the handle
@@ -202,7 +204,7 @@ class ForwardHooks:
     # --- inside the user's forward pass -------------------------------------------------------------------
 
     def _make_pre_hook(self) -> Callable[..., None]:
-        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
+        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self.passes.charge
         begin_call, capture_values, clock = self._begin_call, self._capture_inputs, time.thread_time_ns
         call_ns = _CALLS_PER_MODULE * python_call_ns()
 
@@ -218,11 +220,13 @@ class ForwardHooks:
                 guard.run(capture_values, module, args)
                 own_ns += clock() - start_ns
             charge(own_ns)
+            if state.is_shallow and not self._pause.is_on and unwrap(module) is module:
+                self._pause.begin(module, self._leave)
 
         return hide_from_dynamo(pre_hook)
 
     def _make_post_hook(self) -> Callable[..., None]:
-        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self._passes.charge
+        state, guard, hook_guard, charge = self._state, self._guard, self._hook_guard, self.passes.charge
         capture_values, end_call, clock = self._capture_outputs, self._end_call, time.thread_time_ns
         losses = self.losses
 
@@ -237,6 +241,7 @@ class ForwardHooks:
                 guard.run(capture_values, module, args, kwargs, output)
                 charge(clock() - start_ns)
             if state.depth == 0:
+                state.is_shallow = False
                 if losses.keeps_labels and "labels" in kwargs and torch.is_grad_enabled():
                     losses.add_given(module, kwargs, output)
                 hook_guard.run(end_call, module)
@@ -245,7 +250,7 @@ class ForwardHooks:
 
     def _begin_call(self, outermost: torch.nn.Module, args: tuple[Any, ...]) -> None:
         """Attribute an outermost call to the train step or an eval step, and observe functions called in the former."""
-        state, passes, is_grad = self._state, self._passes, torch.is_grad_enabled()
+        state, passes, is_grad = self._state, self.passes, torch.is_grad_enabled()
         state.stack.clear()
         model = state.model = self._module_names.model_of(outermost)
         self._add_observed_calls()
@@ -263,14 +268,20 @@ class ForwardHooks:
                 self._checks.call(self._called_modules.add_model, outermost)
         state.is_captured = any(one.is_open for one in passes.current)
         state.sees_inner = is_grad or passes.has_items
-        if is_grad and state.is_captured and passes.train in passes.current:
+        depth = self._inner.depth(outermost, passes.current, is_grad=is_grad)
+        state.is_shallow = depth != "everything"
+        if state.is_shallow:
+            for one in passes.current:
+                one.is_shallow = one.is_shallow or one.is_open
+        if depth != "nothing" and is_grad and state.is_captured and passes.train in passes.current:
             self._start_function_capture()
-        elif not passes.current:
+        elif depth == "nothing" or not passes.current:
             self.stop_function_capture()
 
     def _end_call(self, outermost: torch.nn.Module) -> None:
         """End an outermost call; from here on losses may be called as functions."""
-        state, passes = self._state, self._passes
+        state, passes = self._state, self.passes
+        self._inner.end()
         if self._is_resumed and not self._module_names.is_evaluating():
             self.end_eval()
         self._is_resumed = False
@@ -298,10 +309,12 @@ class ForwardHooks:
             self._state.stack.append(("", ""))
             return
         kind = module_kind(module)
+        if self._state.depth > 1:
+            self._inner.add(kind, is_loss=isinstance(module, _Loss))
         self._state.stack.append((name, kind))
-        if self._passes.has_items and name:
+        if self.passes.has_items and name:
             collections = module_collections(module, kind, "input", is_outermost=self._is_whole(name, depth=1))
-            self._capture_tensors(name, "input", collections, args)
+            self.passes.capture(name, "input", collections, args)
 
     def _note_unregistered(self, module: torch.nn.Module) -> None:
         """Note a module that its model does not know, such as one in a plain list."""
@@ -319,19 +332,19 @@ class ForwardHooks:
     ) -> None:
         name, kind = self._state.stack.pop() if self._state.stack else ("", "")
         is_outermost, is_loss = self._is_whole(name, depth=0), isinstance(module, _Loss)
-        if not name or output is None or not (self._passes.has_items or is_outermost or is_loss):
+        if not name or output is None or not (self.passes.has_items or is_outermost or is_loss):
             return
-        if kwargs and self._passes.has_items:
+        if kwargs and self.passes.has_items:
             collections = module_collections(module, kind, "input", is_outermost=is_outermost)
-            self._capture_tensors(name, "input", collections, tuple(kwargs.values()))
+            self.passes.capture(name, "input", collections, tuple(kwargs.values()))
         collections = module_collections(module, kind, "output", is_outermost=is_outermost)
-        captured = self._capture_tensors(name, "output", collections, output)
+        captured = self.passes.capture(name, "output", collections, output)
         if is_loss:
             self.recorded.add(captured, args, kwargs, getattr(module, "reduction", "mean"))
             options = {**vars(module), **kwargs}
-            self.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, (*args, *kwargs.values()), options)
+            self.passes.add_accuracy(LOSS_FUNCTIONS.get(kind, ""), name, (*args, *kwargs.values()), options)
         elif is_outermost:
-            self._names.call(self._passes.note_outputs, module, output)
+            self._names.call(self.passes.note_outputs, module, output)
             model = self._state.model
             self.recorded.add_own(module, captured, output, is_trained=model is not None and model.is_trained)
 
@@ -345,56 +358,39 @@ class ForwardHooks:
         model = self._state.model
         return self._state.depth == depth or (model is not None and name == model.root_name)
 
-    def _capture_tensors(
-        self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
-    ) -> list[tuple[str, torch.Tensor]]:
-        return self._tensors.call(self._capture, stem, side, collections, values) or []
-
-    def _capture(
-        self, stem: str, side: str, collections: Callable[[int], tuple[str, ...]], values: Any
-    ) -> list[tuple[str, torch.Tensor]]:
-        captured: list[tuple[str, torch.Tensor]] = []
-        with torch._C.DisableTorchFunction():
-            tensors = [tensor for tensor in tensors_in(values) if not tensor.is_meta]
-            for one in reversed(self._passes.current):
-                if one.is_open:
-                    captured = one.add(stem, side, collections, tensors)
-        return captured
-
-    def add_accuracy(self, kind: str, stem: str, values: tuple[Any, ...], options: Mapping[str, Any]) -> None:
-        """Count the correct predictions of a loss call; see ``AccuracyCounts.add``."""
-        for one in self._passes.current:
-            self._accuracy.call(one.accuracy.add, kind, stem, values, options)
-
     # --- functions: see leadline.frameworks.torch.hooks.function_mode.FunctionListener ----------------------
 
     def before_call(self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str | None:
-        start_ns = time.thread_time_ns()
-        stem = None if self.is_within_loss else self._state.function_stem(kind)
-        if stem is not None and self._passes.has_items:
+        start_ns, state = time.thread_time_ns(), self._state
+        if state.depth:
+            is_loss = kind in LOSS_KINDS
+            if state.is_shallow and not is_loss:
+                return None
+            self._inner.add(kind, is_loss=is_loss, is_direct=sum(bool(name) for name, _ in state.stack) == 1)
+        stem = None if self.is_within_loss else state.function_stem(kind)
+        if stem is not None and self.passes.has_items:
             values = (*args, *keyword_tensors(kwargs))
-            self._capture_tensors(stem, "input", function_collections(kind, "input"), values)
-        self._passes.charge(time.thread_time_ns() - start_ns)
+            self.passes.capture(stem, "input", function_collections(kind, "input"), values)
+        self.passes.charge(time.thread_time_ns() - start_ns)
         return stem
 
     def after_call(
         self, kind: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any, token: object
     ) -> None:
-        if not isinstance(token, str) or not (self._passes.has_items or kind in LOSS_KINDS):
+        if not isinstance(token, str) or not (self.passes.has_items or kind in LOSS_KINDS):
             return
         start_ns = time.thread_time_ns()
-        captured = self._capture_tensors(token, "output", function_collections(kind, "output"), output)
+        captured = self.passes.capture(token, "output", function_collections(kind, "output"), output)
         if kind in LOSS_KINDS:
             self.recorded.add(captured, args, kwargs, kwargs.get("reduction", "mean"))
-            self.add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
-        self._passes.charge(time.thread_time_ns() - start_ns)
+            self.passes.add_accuracy(kind, token, (*args, *kwargs.values()), kwargs)
+        self.passes.charge(time.thread_time_ns() - start_ns)
 
     def count_flops(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], output: Any) -> None:
-        with torch._C.DisableTorchFunction():
-            for one in self._passes.current:
-                self._flops.call(one.flops.add, function, args, kwargs, output)
+        if not self._state.is_shallow:
+            self.passes.count_flops(function, args, kwargs, output)
 
     @property
     def models_called(self) -> int:
         """Number of outermost modules called in the pass."""
-        return len(self._passes.train.roots)
+        return len(self.passes.train.roots)

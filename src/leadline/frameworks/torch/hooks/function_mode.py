@@ -214,6 +214,8 @@ class CallState(threading.local):
     """Whether the current outermost call is captured."""
     sees_inner = True
     """Whether inner modules are seen as well; else only their losses are, without gradients and captured tensors."""
+    is_shallow = False
+    """Whether nothing inside the current outermost call is observed, except losses called as functions."""
     model: ModelModules | None = None
     mode: FunctionMode | None = None
 

@@ -104,7 +104,7 @@ class KerasLosses:
         with untracked_in_full_precision():
             if kind == _OF_CLASSES:
                 labels = labels.reshape(-1) if has_class_indices(loss) else labels.float()
-            self._forward.add_accuracy(kind, stem, (predictions, labels), {})
+            self._forward.passes.add_accuracy(kind, stem, (predictions, labels), {})
 
     def _add_facts(self, loss: Any, labels: torch.Tensor, predictions: torch.Tensor, *, is_weighted: bool) -> None:
         if not self._inputs.is_active or predictions.grad_fn is None:

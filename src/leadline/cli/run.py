@@ -7,13 +7,11 @@ import shutil
 import sys
 from dataclasses import replace
 from importlib.machinery import PathFinder
-from typing import Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from leadline.cli.arguments import ModuleOption, complete_collection, complete_preset, complete_rule, complete_run
-from leadline.compat.smdebug.profiler_settings import ProfilerSettings, read_profiler_settings
-from leadline.compat.smdebug.trial_naming import name_as_hooks_do
 from leadline.config.launcher import job_name
 from leadline.config.run_config import RunConfig, runs_root, spool_root
 from leadline.config.store_uri import is_uri, parse_place
@@ -31,6 +29,9 @@ from leadline.records.names import SMDEBUG
 from leadline.store import layout
 from leadline.store.upload_state import DEFAULT_MAX_BYTES, read_upload
 from leadline.training.bootstrap import SITE
+
+if TYPE_CHECKING:
+    from leadline.compat.smdebug.profiler_settings import ProfilerSettings
 
 _STANDARD_INPUT: Final = "-"
 
@@ -146,7 +147,7 @@ def run(
     if os.environ.get("LEADLINE_DISABLED", "") not in ("", "0"):
         _become_command(launched, config, with_smdebug=smdebug)
     is_configured = resume is not None or config == _STANDARD_INPUT
-    configured = read_profiler_settings() if smdebug and not is_configured else ProfilerSettings()
+    configured = _profiler_settings() if smdebug and not is_configured else None
     options = RunConfig.from_options(
         name=name,
         out=out,
@@ -160,8 +161,8 @@ def run(
         no_rules=no_rule or (),
         default_rules=False if no_default_rules else None,
         on=on or (),
-        profile=profile or configured.windows(),
-        interval_ms=interval_ms or configured.interval_ms,
+        profile=profile or (configured.windows() if configured else ()),
+        interval_ms=interval_ms or (configured.interval_ms if configured else None),
         trusts_run=trust_run and resume is None,
         budget=budget,
     )
@@ -177,7 +178,7 @@ def run(
         raise ConfigurationError("--resume-step and --resume-stopped need a run: --resume RUN")
     run = _prepared(options, launched, join, is_alone=no_join)
     if smdebug:
-        name_as_hooks_do(run)
+        _name_as_hooks_do(run)
     become_agent(run, ["--", *launched])
 
 
@@ -273,3 +274,18 @@ def _nearest_script(path: str) -> str:
         return f"; there is no folder {folder!r}"
     nearest = closest(os.path.basename(path), [name for name in os.listdir(folder) if name.endswith(".py")])
     return f"; did you mean {os.path.join(os.path.dirname(path), nearest)!r}?" if nearest else ""
+
+
+# smdebug's part is imported where it is asked for: it takes longer than all else that a launch imports of Leadline.
+
+
+def _profiler_settings() -> ProfilerSettings:
+    from leadline.compat.smdebug.profiler_settings import read_profiler_settings
+
+    return read_profiler_settings()
+
+
+def _name_as_hooks_do(run: str) -> None:
+    from leadline.compat.smdebug.trial_naming import name_as_hooks_do
+
+    name_as_hooks_do(run)

@@ -235,7 +235,9 @@ def _trained_by(command: Sequence[str]) -> str:
 
 
 def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version(), "leadline": __version__, "platform": platform.platform()}
+    system = os.uname()  # platform.platform() starts a process
+    names = "-".join((system.sysname, system.release, system.machine))
+    versions = {"python": platform.python_version(), "leadline": __version__, "platform": names}
     for package in ("torch", "numpy"):
         try:
             versions[package] = metadata.version(package)

@@ -142,7 +142,7 @@ class Fact:
 
     def call(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R | None:
         """Call a function that finds the fact; return None if it fails or the fact has ended."""
-        if self.has_ended:
+        if self.failure is not None and not self._is_vital:
             return None
         try:
             return function(*args, **kwargs)

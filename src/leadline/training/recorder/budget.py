@@ -32,6 +32,10 @@ CAPTURES_SHARE: Final = 0.25
 """The least share of what is earned that is left for captures, and the least share of that for delayable ones."""
 PATIENCE: Final = 4.0
 """A capture that waited until this multiple of its price was earned is made even if the credit does not cover it."""
+_AVERAGED: Final = 16
+"""The average is that of about so many measurements."""
+_MOST_BESIDE: Final = 2.0
+"""What a step with captures costs beside these is attributed to them up to this multiple of what they cost alone."""
 _FIRST_STEPS_TOGETHER: Final = 100
 _EVERY_TOGETHER: Final = 50
 _SURPLUS: Final = 1.5
@@ -89,6 +93,10 @@ class Budget:
         """What a step has earned on average when credit was earned last."""
         self._own_ns = self._captured_ns = 0
         """Overhead so far, without captures and of captures."""
+        self._begun_ns: int | None = None
+        """The overhead so far when the first capture of the current step was chosen; None: none was."""
+        self._plain_ns = 0.0
+        """The overhead of a step without captures, on average."""
         self._writer_ns, self._used_ns = overhead.writer_ns, time.process_time_ns()
         """Processor time of the writer's thread and of this process so far."""
         self._processors = len(os.sched_getaffinity(0))
@@ -124,11 +132,10 @@ class Budget:
     def choose(self, due: Sequence[CaptureGroup], step: int) -> list[CaptureGroup]:
         """Return the groups to capture at a step of their mode; the others are delayed."""
         self._earn()
-        if self._first_step is None:
-            self._first_step = self._step()
-        if self.start is None and (steps := self._step() - self._first_step) > _START_STEPS:
-            own_ns = self._overhead.own_ns + self._overhead.compile_ns
-            self.start = OverheadAtStart(steps, own_ns, self._overhead.loop_ns)
+        if self._begun_ns is None:
+            self._begun_ns = self._own_ns + self._captured_ns
+        if self.start is None:
+            self._note_start()
         is_aligned, is_together = self._is_distributed(), self._captures_together()
         chosen = []
         for group in sorted(due, key=_order):
@@ -154,6 +161,14 @@ class Budget:
                 else:
                     group.delay(step, self._steps_until_affordable(group))
         return chosen
+
+    def _note_start(self) -> None:
+        """Note the overhead of the first steps once they are over."""
+        if self._first_step is None:
+            self._first_step = self._step()
+        elif (steps := self._step() - self._first_step) > _START_STEPS:
+            own_ns = self._overhead.own_ns + self._overhead.compile_ns
+            self.start = OverheadAtStart(steps, own_ns, self._overhead.loop_ns)
 
     def _affords(self, group: CaptureGroup) -> bool:
         return self._missing(group) <= 0.0
@@ -212,12 +227,20 @@ class Budget:
             self._captured_ns += cost_ns
 
     def end_step(self) -> None:
-        """Charge the captures of the step that ends."""
+        """Charge the captures of the step that ends: all that it costs beyond a step without captures."""
         self._committed = self._committed_reserve = 0.0
-        if self._costs:
-            costs, self._costs = self._costs, {}
-            for groups, cost in costs.items():
-                self._pay(groups, cost)
+        begun_ns, self._begun_ns = self._begun_ns, None
+        if not self._costs:
+            return
+        costs, self._costs = self._costs, {}
+        measured_ns = sum(costs.values())
+        rest_ns = 0
+        if begun_ns is not None and measured_ns > 0:
+            step_ns = self._overhead.until(self._overhead.clock()) - begun_ns
+            rest_ns = min(max(int(step_ns - measured_ns - self._plain_ns), 0), int(_MOST_BESIDE * measured_ns))
+        self._captured_ns += rest_ns
+        for groups, cost in costs.items():
+            self._pay(groups, cost + (cost * rest_ns // measured_ns if rest_ns else 0))
 
     def _pay(self, groups: tuple[CaptureGroup, ...], cost_ns: int) -> None:
         shares = divide_cost(groups, cost_ns)
@@ -242,6 +265,8 @@ class Budget:
         total = self._overhead.until(now)
         own, self._own_ns = total - self._captured_ns - self._own_ns, total - self._captured_ns
         since, since_step = self._settled or (now, step)
+        if step > since_step:
+            self._plain_ns += (max(own, 0) / (step - since_step) - self._plain_ns) / _AVERAGED
         own += self._writer_share(now - since)
         self._settled = (now, step)
         earned = self._share * (now - since)

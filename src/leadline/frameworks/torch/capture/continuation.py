@@ -118,8 +118,7 @@ class LatestOptimizer:
         return None
 
     def _versions(self) -> _Versions:
-        ends = (reference() for reference in self._ends)
-        return tuple(parameter._version for parameter in ends if parameter is not None)
+        return tuple([end._version for reference in self._ends if (end := reference()) is not None])
 
 
 def _settings_of(optimizer: Any) -> dict[str, object]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from operator import attrgetter
+from typing import Any, Final
 
 import torch
 
@@ -51,8 +52,9 @@ class TorchSubject:
         """
         self.model, self._named = names.name(optimizer)
         self.optimizer = type(optimizer).__name__
-        self._ids = {id(parameter) for parameter in parameters_of(optimizer)}
-        self._trained = _trained(optimizer)
+        parameters = parameters_of(optimizer)
+        self._ids = set(map(id, parameters))
+        self._known = _identity(parameters)
         self.parameters = len(self._ids)
         names_of_updated = frozenset(named.name for named in self._named if id(named.parameter) in self._ids)
         self._label, self._prefix = labels.of(optimizer, self.optimizer, names_of_updated)
@@ -63,9 +65,7 @@ class TorchSubject:
 
     def is_current(self) -> bool:
         optimizer = self._optimizer()
-        if optimizer is None or {id(parameter) for parameter in parameters_of(optimizer)} != self._ids:
-            return False
-        return _trained(optimizer) == self._trained
+        return optimizer is not None and _identity(parameters_of(optimizer)) == self._known
 
     def hyperparameters(self) -> dict[str, Number]:
         optimizer = self._optimizer()
@@ -144,9 +144,12 @@ class TorchSubject:
         return self._weights_before[key]
 
 
-def _trained(optimizer: torch.optim.Optimizer) -> set[int]:
-    """Return the ids of the parameters that an optimizer holds and that are not frozen."""
-    return {id(parameter) for parameter in parameters_of(optimizer) if parameter.requires_grad}
+_requires_grad: Final = attrgetter("requires_grad")
+
+
+def _identity(parameters: Sequence[torch.Tensor]) -> tuple[list[int], list[bool]]:
+    """Return the ids of parameters, and which of them are not frozen."""
+    return list(map(id, parameters)), list(map(_requires_grad, parameters))
 
 
 def _settings(

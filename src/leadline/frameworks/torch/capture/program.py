@@ -17,7 +17,6 @@ from leadline.frameworks.torch.capture.tensor_specs import (
     State,
     TensorSpec,
     are_plain,
-    gradient_of,
     group_specs,
 )
 from leadline.frameworks.torch.capture.untracked import untracked
@@ -200,7 +199,7 @@ class TorchProgram:
         self, group: SpecGroup, scale: torch.Tensor | None, state: State
     ) -> tuple[list[torch.Tensor], tuple[bool, ...]]:
         if group.is_plain and scale is None:
-            plain = [gradient_of(spec.parameter) if spec.is_gradient else spec.parameter for spec in group.specs]
+            plain = group.plain()
             if are_plain(plain):
                 return plain, (True,) * len(plain)
         tensors = [self._readable(spec, scale, state) for spec in group.specs]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Final, TypeGuard
 
 import torch
@@ -62,6 +63,9 @@ def gradient_of(parameter: torch.Tensor) -> torch.Tensor | None:
     return parameter.grad if parameter.requires_grad else None
 
 
+_requires_grad: Final = attrgetter("requires_grad")
+
+
 @dataclass
 class SpecGroup:
     """Specs with the same statistics on one device, which are computed together."""
@@ -75,6 +79,23 @@ class SpecGroup:
     def is_plain(self) -> bool:
         """Whether all specs are plain."""
         return all(spec.is_plain for spec in self.specs)
+
+    def plain(self) -> list[torch.Tensor | None]:
+        """Return the parameters or gradients of plain specs in order."""
+        if not self._are_gradients:
+            return [gradient_of(spec.parameter) if spec.is_gradient else spec.parameter for spec in self.specs]
+        parameters = self._parameters
+        if all(map(_requires_grad, parameters)):
+            return [parameter.grad for parameter in parameters]
+        return [gradient_of(parameter) for parameter in parameters]
+
+    @cached_property
+    def _are_gradients(self) -> bool:
+        return all(spec.is_gradient for spec in self.specs)
+
+    @cached_property
+    def _parameters(self) -> list[torch.Tensor]:
+        return [spec.parameter for spec in self.specs]
 
 
 def specs_of(named: NamedParameter, requests: Requests) -> list[TensorSpec]:

@@ -85,6 +85,8 @@ class StartingOver:
         self.latest, self._guard = latest, guard
         self._updated: dict[int, _Parameter] = {}
         """The parameters that the optimizers have begun to update, by id."""
+        self._is_initialized_again = False
+        """Whether one of them was initialized since."""
         self._checkpoints: list[_Checkpoint] = []
         self._seen: weakref.WeakSet[Any] = weakref.WeakSet()
         self._not_loaded: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -121,12 +123,11 @@ class StartingOver:
         Args:
             label: The optimizer's.
         """
-        again = [
-            known for key in map(id, parameters_of(optimizer)) if (known := self._updated.get(key)) and known.times
-        ]
         found = {f"{label}/{STATE_NOT_LOADED}": float(optimizer in self._not_loaded)}
         if self.latest.is_followed(optimizer):
             found[f"{label}/{MADE_ANEW}"] = float(self.latest.made_anew)
+        updated = parameters_of(optimizer) if self._is_initialized_again else []
+        again = [known for key in map(id, updated) if (known := self._updated.get(key)) and known.times]
         if again:
             times = {id(known.reference()): known.times for known in again}
             named = [item for item in names.name(optimizer)[1] if id(item.parameter) in times][:_MAX_NAMES]
@@ -155,6 +156,7 @@ class StartingOver:
             before = guard.run(known.version)
             result = original(*args, **kwargs)
             guard.run(known.note_initialized, before)
+            self._is_initialized_again = self._is_initialized_again or known.times > 0
             return result
 
         return hide_from_dynamo(initialize)

@@ -21,7 +21,8 @@ def reduce_segments(plan: StackPlan, tensors: Sequence[torch.Tensor], wanted: fr
     """Reduce the stacked tensors of a plan to every primary, to the sum, and to the number of non-finite elements.
 
     Shape:
-        Every result: ``(len(tensors),)``; NaN for tensors that are not stacked, counts 0.
+        Every result: ``(len(tensors),)``; NaN for tensors that are not stacked, counts 0. The sum may be NaN if it is
+        not wanted.
     Not a number:
         As defined in ``statistics.definitions``.
     """
@@ -31,7 +32,8 @@ def reduce_segments(plan: StackPlan, tensors: Sequence[torch.Tensor], wanted: fr
     with np.errstate(all="ignore"):
         for block in plan.blocks:
             elements = block.elements([stack.gather(tensors) for stack in block.stacks], buffer)
-            for name, values in _Kernels(block, elements, scratch).run(wanted).items():
+            found = _finite_squares(block, elements) if wanted == _SQUARES else None
+            for name, values in (found or _Kernels(block, elements, scratch).run(wanted)).items():
                 parts.setdefault(name, []).append(values)
     names = {"sum", "nonfinite_count", *wanted}
     reduced = {name: np.full(len(tensors), 0.0 if name in _COUNTS else np.nan) for name in names}
@@ -65,6 +67,15 @@ def norms_of_change(
         if squares:
             norms[:, plan.owners] = np.sqrt(np.concatenate(squares, axis=1))
     return norms[0], norms[1]
+
+
+def _finite_squares(block: StackBlock, elements: Vector) -> dict[str, Vector] | None:
+    """Return the sums of squares of finite elements, in half the time of ``_Kernels``; None if one is not finite."""
+    alike = [elements[stack.start : stack.end].reshape(stack.count, -1) for stack in block.stacks]
+    squares = np.concatenate([np.einsum("ij,ij->i", values, values) for values in alike])
+    if not np.isfinite(squares).all():
+        return None
+    return {"sum": np.full(len(squares), np.nan), "nonfinite_count": np.zeros(len(squares)), "squares": squares}
 
 
 class _Kernels:
@@ -132,4 +143,5 @@ class _Kernels:
         return np.where(self._nonfinite < self._lengths, extremes, reducer.reduceat(values, self._starts))
 
 
+_SQUARES: Final = frozenset({"squares"})
 _COUNTS: Final = frozenset({"nan_count", "nonfinite_count"})

@@ -20,6 +20,7 @@ from leadline.records.opposite_advice import StandingAdvice
 from leadline.records.outcome import RunOutcome, run_outcome
 from leadline.records.totals import (
     compile_seconds,
+    cost_table,
     own_seconds,
     sampled,
     start_and_rest,
@@ -104,6 +105,7 @@ def cost_of(path: str, workers: Sequence[WorkerDocument]) -> dict[str, Any]:
         "step_share": step_share(workers),
         "start": asdict(split) if split is not None else None,
         "compile_seconds": compile_seconds(workers),
+        "captures": to_json(table.captures) if (table := cost_table(workers)) is not None else [],
         "bytes": recorded_bytes(path),
         "sampled": to_json(sampled(workers)),
     }

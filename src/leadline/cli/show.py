@@ -13,7 +13,9 @@ from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
 from leadline.cli.arguments import RunArgument
 from leadline.cli.console import console, echo_json
+from leadline.cli.cost_lines import cost_lines
 from leadline.cli.run_page import headline, page
+from leadline.cli.table import print_lines
 from leadline.errors import DamagedRunError
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
@@ -30,6 +32,7 @@ def show(
     run: RunArgument = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
     follow: Annotated[bool, typer.Option(help="Keep updating until the run ends.")] = False,
+    cost: Annotated[bool, typer.Option("--cost", help="What each capture cost, and what leaves it out.")] = False,
     verify: Annotated[bool, typer.Option(help="Read all files and report damage.")] = False,
 ) -> None:
     """Show the status and results of a run.
@@ -42,6 +45,9 @@ def show(
         return
     if as_json:
         echo_json(overview(opened))
+        return
+    if cost:
+        print_lines(cost_lines(list(opened.worker_documents().values())))
         return
     terminal, digest = console(), Digest(opened)
     if follow:

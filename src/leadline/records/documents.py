@@ -44,6 +44,20 @@ class SampledItem(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class CaptureCost(Document):
+    """What the captures of some items took of the training thread."""
+
+    collections: tuple[str, ...] = ()
+    """Of the items; those that are selected by name alone have none."""
+    statistics: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    """The sources of the requests: ``preset``, ``rule:<name>``, ``option``."""
+    mode: str = "train"
+    captures: int = 0
+    own_ns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DroppedData(Document):
     """Data of a worker that could not be written."""
 
@@ -104,6 +118,8 @@ class WorkerDocument(Document):
     start: OverheadAtStart | None = None
     """The same of the first steps, which capture much that is captured once; None: they are not over."""
     sampled: tuple[SampledItem, ...] = ()
+    costs: tuple[CaptureCost, ...] = ()
+    """A part of ``own_ns``; empty without a budget."""
     off: DisabledCapture | None = None
     error: str = ""
     """The exception that ended the process, in one line; empty: none is known."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.records.documents import RuleSummary, SampledItem, WorkerDocument
+from leadline.records.documents import CaptureCost, RuleSummary, SampledItem, WorkerDocument
 
 _MOST_STEPS: Final = 3
 """A run has a start and a rest from this multiple of the first steps on."""
@@ -68,6 +68,29 @@ def start_and_rest(workers: Iterable[WorkerDocument]) -> StartAndRest | None:
         return None
     since_ns = worker.own_ns + worker.compile_ns - start.own_ns
     return StartAndRest(start.steps, start.own_ns / 1e9, since_ns / (worker.loop_ns - start.loop_ns))
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """What Leadline took of a training thread, by what it was for."""
+
+    captures: tuple[CaptureCost, ...]
+    """The dearest first."""
+    steps: int
+    steps_ns: int
+    """The rest: what was not captured but done at every step, and once at the start."""
+    loop_ns: int
+    """The time from the first to the last observed event."""
+
+
+def cost_table(workers: Iterable[WorkerDocument]) -> CostTable | None:
+    """Return the costs of the worker where Leadline took most; None: no step was recorded, or there is no budget."""
+    worker = max(workers, key=lambda each: each.own_ns, default=WorkerDocument())
+    if not worker.loop_ns or not worker.costs:
+        return None
+    captures = tuple(sorted(worker.costs, key=lambda cost: -cost.own_ns))
+    rest_ns = max(worker.own_ns - sum(cost.own_ns for cost in captures), 0)
+    return CostTable(captures, sum(worker.steps.values()), rest_ns, worker.loop_ns)
 
 
 def compile_seconds(workers: Iterable[WorkerDocument]) -> float:

@@ -15,9 +15,10 @@ from timelines import CPU, MEMORY, merge_by_time, sampled, training
 from typer.testing import CliRunner
 
 from leadline.cli.app import application
+from leadline.cli.cost_lines import cost_lines
 from leadline.cli.measurements import machine_block, sparkline
 from leadline.cli.run_page import _warnings, head, rule_block
-from leadline.records.documents import WorkerDocument
+from leadline.records.documents import CaptureCost, WorkerDocument
 from leadline.records.outcome import RunOutcome
 from leadline.records.series import TensorInfo
 from leadline.testing.runs import Capture, RunWriter
@@ -214,3 +215,29 @@ def test_a_rule_whose_evaluation_was_ended_early_says_up_to_which_step_it_is_cle
     lines = rendered(rule_block([{**rule("g"), "verdict": "clear"}, ended], counts)).splitlines()
     shown = [re.sub(" +", " ", line).strip() for line in lines]
     assert shown[-2:] == ["1 rule clear g", "1 rule clear f: clear up to step 1,500; it was ended early"]
+
+
+def test_costs_add_up_and_say_what_leaves_them_out() -> None:
+    costs = (
+        CaptureCost(("gradients", "weights"), ("l2",), ("preset", "rule:no_gradient"), "train", 10, 40_000_000),
+        CaptureCost(
+            ("gradients",), ("nan_count", "nonfinite_count"), ("rule:exploding_tensor",), "train", 5, 9_000_000
+        ),
+        CaptureCost(("labels",), ("class_counts",), ("rule:sorted_batches",), "train", 50, 100_000_000),
+        CaptureCost((), ("mean",), ("option",), "eval", 4, 2_000_000),
+        CaptureCost(("inputs",), ("max",), ("rule:unscaled_input",), "train", 1, 1_000),
+    )
+    most = WorkerDocument("rank0", steps={"train": 90, "eval": 10}, own_ns=200_000_000, loop_ns=10**9, costs=costs)
+    lines = cost_lines([WorkerDocument("rank1", own_ns=1, loop_ns=10**9, costs=costs), most]).plain.splitlines()
+    rows = [re.split(r"  +", line.strip()) for line in lines]
+    assert rows[1] == ["labels", "50", "2 ms", "100 ms", "10 %", "--no-rule sorted_batches"]
+    assert rows[2][:2] == ["steps without captures, and the start", "100"]
+    assert rows[3] == ["gradients and weights", "10", "4 ms", "40 ms", "4.0 %", "--preset light --no-rule no_gradient"]
+    assert rows[4] == ["NaN counts of gradients", "5", "1.8 ms", "9 ms", "0.9 %", "--no-rule exploding_tensor"]
+    assert rows[5] == ["tensors selected by name (eval)", "4", "500 µs", "2 ms", "0.2 %", "leaving out --capture"]
+    assert rows[6][:2] == ["1 more", "1 µs"]
+    assert rows[7] == ["in all", "200 ms", "20 %"]
+
+
+def test_a_run_without_a_budget_has_no_costs_by_capture() -> None:
+    assert "no overhead budget" in cost_lines([WorkerDocument("rank0", own_ns=1, loop_ns=10)]).plain

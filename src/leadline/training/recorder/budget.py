@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from leadline.records.documents import OverheadAtStart, SampledItem
+from leadline.records.documents import CaptureCost, OverheadAtStart, SampledItem
 from leadline.training.recorder.capture_groups import (
     CaptureGroup,
     Part,
+    capture_cost,
     divide_cost,
     learn_prices,
     sampled_items,
@@ -126,6 +127,10 @@ class Budget:
         """
         groups = tuple(self._groups.values())
         return tuple(item for mode, group in groups for item in sampled_items(group, mode, steps.get(mode, 0)))
+
+    def costs(self) -> tuple[CaptureCost, ...]:
+        """Return what captures have taken so far."""
+        return tuple(capture_cost(group, mode) for mode, group in self._groups.values() if group.sampling.own_ns)
 
     # --- choice ---------------------------------------------------------------------------------------------
 
@@ -249,6 +254,7 @@ class Budget:
         if not is_first:
             learn_prices(groups, shares)
         for group, share in zip(groups, shares, strict=True):
+            group.sampling.own_ns += share
             if not group.is_charged:
                 continue
             if is_first or group.kind == "always":

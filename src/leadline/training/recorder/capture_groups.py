@@ -6,8 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from leadline.records.documents import SampledItem
-from leadline.records.names import ACCURACY, CHECKS, GRADIENT_NORMS, SCALAR_COLLECTIONS
+from leadline.records.documents import CaptureCost, SampledItem
+from leadline.records.names import (
+    ACCURACY,
+    CHECKS,
+    GRADIENT_NORMS,
+    MODULE_COLLECTIONS,
+    SCALAR_COLLECTIONS,
+    is_module_collection,
+)
 from leadline.records.plan import CaptureItem, Schedule
 
 Kind = Literal["always", "reserved", "delayable"]
@@ -43,6 +50,8 @@ class Sampling:
     captures: int = 0
     longest_gap: int = 0
     """The most steps between two captures."""
+    own_ns: float = 0.0
+    """What the captures have taken of the training thread."""
     _requested_step: int = -1
     _captured_step: int = -1
 
@@ -244,7 +253,8 @@ def divide(items: Iterable[CaptureItem], *, is_forward: bool) -> list[CaptureGro
     """Divide items of ``split`` into groups: one kind, schedule and part each.
 
     Statistics of weights, biases and gradients of one schedule are one group, whoever requests them: rules compare
-    them. Of other collections each has its own: the inputs of the model must not wait until all layers are affordable.
+    them, and so are the inputs and outputs of all kinds of layers. Of other collections each has its own: the inputs
+    of the model must not wait until all layers are affordable.
 
     Args:
         is_forward: Whether the items are captured in forward passes.
@@ -254,6 +264,8 @@ def divide(items: Iterable[CaptureItem], *, is_forward: bool) -> list[CaptureGro
         kind = kind_of(item)
         is_parameter = not is_forward and item.collection in _PARAMETERS
         family = "parameters" if is_parameter or kind == "always" else item.collection
+        if family is not None and family not in MODULE_COLLECTIONS and is_module_collection(family):
+            family = "kinds of layers"
         grouped.setdefault((kind, item.source == "option", family, item.schedule, item.raw), []).append(item)
     return [CaptureGroup(tuple(of_group), is_forward=is_forward) for of_group in grouped.values()]
 
@@ -283,6 +295,18 @@ def sampled_items(group: CaptureGroup, mode: str, steps: int) -> Iterator[Sample
             steps=steps,
             longest_gap=sampling.longest_gap,
         )
+
+
+def capture_cost(group: CaptureGroup, mode: str) -> CaptureCost:
+    """Return what the captures of a group have taken."""
+    return CaptureCost(
+        collections=tuple(dict.fromkeys(item.collection for item in group.items if item.collection is not None)),
+        statistics=tuple(sorted({name for item in group.items for name in item.statistics})),
+        sources=tuple(dict.fromkeys(item.source for item in group.items)),
+        mode=mode,
+        captures=group.sampling.captures,
+        own_ns=int(group.sampling.own_ns),
+    )
 
 
 def _parts(item: CaptureItem) -> frozenset[str]:

@@ -311,6 +311,7 @@ class Session:
             loop_ns=recorder.cost.loop_ns,
             start=None if recorder.budget is None else recorder.budget.start,
             sampled=recorder.budget.sampled(recorder.clock.finished) if recorder.budget is not None else (),
+            costs=recorder.budget.costs() if recorder.budget is not None else (),
             off=self._disabled,
             error=_error(),
             notes=tuple(self.context.notes),

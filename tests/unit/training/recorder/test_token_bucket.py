@@ -332,3 +332,14 @@ def test_the_overhead_of_the_first_steps_is_kept() -> None:
     assert start.own_ns / start.loop_ns > 3 * (training.cost.own_ns - start.own_ns) / (
         training.cost.loop_ns - start.loop_ns
     )
+
+
+def test_the_costs_of_captures_are_recorded_and_are_all_that_their_steps_cost() -> None:
+    items = [item("gradients", "l2"), item("layers", "max", every=500)]
+    training = Training(items, {"l2": 2 * MS, "max": 20 * MS}, step_ns=100 * MS, base_ns=MS).run(1000)
+    costs = {cost.collections: cost for cost in training.budget.costs()}
+    assert costs["gradients",].captures == len(training.captured["l2"])
+    assert costs["layers",].captures == len(training.captured["max"])
+    spent = {name: len(training.captured[name]) * training.prices[name] for name in ("l2", "max")}
+    assert costs["layers",].own_ns == pytest.approx(spent["max"], rel=0.25)
+    assert sum(cost.own_ns for cost in costs.values()) == pytest.approx(sum(spent.values()), rel=0.15)

@@ -79,6 +79,23 @@ def test_a_package_of_the_user_that_is_named_leadline_is_left_alone(tmp_path: Pa
     assert f"capture disabled in this process: {tmp_path / 'leadline.py'} has its name" in ended.err
 
 
+def test_a_library_of_ours_that_does_not_fit_never_ends_the_training(tmp_path: Path) -> None:
+    """Such as one that was built for another numpy, which raises no ImportError."""
+    (tmp_path / "train.py").write_text(
+        "import sys\n"
+        "class Unfit:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'leadline.training.session.api':\n"
+        "            raise ValueError('numpy.dtype size changed')\n"
+        "sys.meta_path.insert(0, Unfit())\n"
+        "import torch\n"
+        "print('trained')\n"
+    )
+    ended = finish([CONSOLE_SCRIPT, "run", "--out", "runs", "train.py"], tmp_path, env=environment())
+    assert (ended.status, ended.out) == (0, "trained\n")
+    assert "capture disabled in this process: ValueError: numpy.dtype size changed" in ended.err
+
+
 def test_the_module_of_a_command_is_found_where_the_user_stands(tmp_path: Path) -> None:
     """What the user starts imports as it would without Leadline."""
     (tmp_path / "package.py").write_text("import types_of_mine; print(types_of_mine.NAME)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from typing import Final
@@ -12,6 +13,8 @@ from leadline.store import layout
 from leadline.store.documents import write_document
 
 _MAX_CHARACTERS: Final = 200
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""Escape sequences by which libraries colour what they print."""
 
 
 def uncaught_exception() -> str:
@@ -19,7 +22,7 @@ def uncaught_exception() -> str:
     error = getattr(sys, "last_value", None)
     if not isinstance(error, BaseException):
         return ""
-    text = " ".join(scrub(traceback.format_exception_only(error)[-1]).split())
+    text = " ".join(scrub(_COLOUR.sub("", traceback.format_exception_only(error)[-1])).split())
     return text if len(text) <= _MAX_CHARACTERS else text[: _MAX_CHARACTERS - 2] + " …"
 
 

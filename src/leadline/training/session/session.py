@@ -17,6 +17,7 @@ from leadline.records.request import Profile, Track
 from leadline.store import layout
 from leadline.training.check import StepChecks, make_checks
 from leadline.training.guard import Guard
+from leadline.training.own_frames import hide_own_frames, show_own_frames
 from leadline.training.session.plan_summary import described_plan
 from leadline.training.session.worker_names import is_launched, rank_number, worker_name
 
@@ -101,6 +102,7 @@ class Session:
         self._serve(control)
         self.guard.run(frameworks.install, self._doctor_probe or self.recorder, self.guard, imported)
         self.guard.run(codec.load)  # some 20 ms, which the first step need not take
+        hide_own_frames()
         atexit.register(self._close_at_exit)
 
     def _intercept(self) -> Loggers:
@@ -206,6 +208,7 @@ class Session:
         self._uninstall()
 
     def _uninstall(self) -> None:
+        show_own_frames()
         self._loggers.uninstall()
         self._frameworks.uninstall()
 

@@ -90,6 +90,10 @@ def _attach(name):
         if own is not None and not hasattr(own, "__path__"):
             sys.stderr.write("leadline  capture disabled in this process: %s has its name\n" % own.__file__)
         return  # another environment: the agent reports what to install
+    except Exception as error:  # noqa: BLE001 - a library that does not fit this environment: the training goes on
+        problem = "%s: %s" % (type(error).__name__, error)
+        sys.stderr.write("leadline  capture disabled in this process: %s\n" % " ".join(problem.split()))
+        return
     attach_from_environment(name)
 
 
@@ -103,8 +107,8 @@ class _SmdebugImport:
         try:
             _import_own_package()
             from leadline.compat.smdebug.install import install
-        except ImportError:
-            return None  # another environment: the agent reports what to install
+        except Exception:  # noqa: BLE001 - as for ``_attach``, which says why
+            return None
         install(replace=True)
         return sys.meta_path[0].find_spec(name, path, target)
 

@@ -7,9 +7,7 @@ import sys
 from types import TracebackType
 from typing import Final
 
-import leadline
-
-_PACKAGE: Final = os.path.dirname(os.path.abspath(leadline.__file__)) + os.sep
+_PACKAGE: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _PATCHES: Final = os.path.join(_PACKAGE, "frameworks", "")
 """What fails there is guarded: an error that seems to come out of it comes from frames that Keras has hidden."""
 _MOST_ERRORS: Final = 100

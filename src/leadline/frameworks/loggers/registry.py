@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -72,6 +72,10 @@ class Loggers:
     def look_again(self) -> None:
         """Patch also libraries whose import was in progress at the start."""
         self._guard.run(self._imports.look_again)
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Record metrics that a trainer hands to a callback of ours, unless a library that is read forwards them."""
+        self._guard.run(self._interceptor.record, dict, (values,), {})
 
     def uninstall(self) -> None:
         """Stop, and restore all functions."""

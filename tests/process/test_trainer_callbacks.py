@@ -18,7 +18,7 @@ PYTHON = str(VENVS / "loggers" / "bin" / "python")
 SCRIPT = script("trainer_callbacks.py")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 STEPS = 20
-LOOPS = ("transformers",)
+LOOPS = ("transformers", "lightning")
 KINDS = LOOPS
 PLANNING = LOOPS
 MEASURED = ("rss_bytes", "time", "second", "fps", "learning_rate")
@@ -79,7 +79,7 @@ def test_the_steps_that_the_trainer_plans_are_known(kind: str) -> None:
     assert (document(kind, "called").planned_steps, document(kind, "stopped").planned_steps) == (STEPS, STEPS)
 
 
-@pytest.mark.parametrize("kind", ["transformers"])
+@pytest.mark.parametrize("kind", ["transformers", "lightning"])
 def test_checkpoints_are_known_with_their_steps(kind: str) -> None:
     saved = document(kind, "called").checkpoints
     assert [checkpoint.step for checkpoint in saved] == [4, 9, 14, 19]
@@ -108,7 +108,7 @@ def stopped(folder: Path, *words: str, trainer: str) -> list[int]:
 
 
 def test_a_callback_watches_by_itself_and_a_rule_ends_its_trainer(tmp_path: Path) -> None:
-    (step,) = stopped(tmp_path, PYTHON, trainer="transformers")
+    (step,) = stopped(tmp_path, PYTHON, trainer="lightning")
     assert 20 < step < 20_000
 
 

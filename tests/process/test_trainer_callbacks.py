@@ -18,9 +18,9 @@ PYTHON = str(VENVS / "loggers" / "bin" / "python")
 SCRIPT = script("trainer_callbacks.py")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 STEPS = 20
-LOOPS = ("transformers", "lightning", "keras")
+LOOPS = ("transformers", "lightning", "keras", "stable_baselines3")
 KINDS = LOOPS
-PLANNING = LOOPS
+PLANNING = ("transformers", "lightning", "keras")
 MEASURED = ("rss_bytes", "time", "second", "fps", "learning_rate")
 """Parts of names of what is measured anew in each training, or has the number of the optimizer in its name."""
 

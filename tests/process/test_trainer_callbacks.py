@@ -19,7 +19,7 @@ SCRIPT = script("trainer_callbacks.py")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 STEPS = 20
 LOOPS = ("transformers", "lightning", "keras", "stable_baselines3")
-KINDS = LOOPS
+KINDS = (*LOOPS, "accelerate")
 PLANNING = ("transformers", "lightning", "keras")
 MEASURED = ("rss_bytes", "time", "second", "fps", "learning_rate")
 """Parts of names of what is measured anew in each training, or has the number of the optimizer in its name."""
@@ -94,6 +94,10 @@ def test_a_stop_ends_the_loop_and_the_script_goes_on(kind: str) -> None:
     assert steps["stopped"] == told.steps["train"] < STEPS
     assert steps["stopped"] == 10 or kind == "stable_baselines3"  # it also counts the steps of the policy
     assert not told.ends_own_loop
+
+
+def test_a_tracker_is_told_hyperparameters() -> None:
+    assert document("accelerate", "called").hyperparameters == {"lr": 0.01, "width": 8}
 
 
 def stopped(folder: Path, *words: str, trainer: str) -> list[int]:

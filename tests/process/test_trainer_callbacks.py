@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, environment, finish, script
+from launching import LEADLINE, environment, finish, script, show
 from recorded import recorded
 
 import leadline
@@ -84,6 +84,8 @@ def test_checkpoints_are_known_with_their_steps(kind: str) -> None:
     saved = document(kind, "called").checkpoints
     assert [checkpoint.step for checkpoint in saved] == [4, 9, 14, 19]
     assert sorted(checkpoint.path for checkpoint in saved) == trained(kind)[2][kind]
+    summary = show(opened(kind, "called").path)
+    assert (summary["planned_steps"], summary["checkpoint"]["step"]) == (STEPS, 19)
 
 
 @pytest.mark.parametrize("kind", [*LOOPS, "trl", "peft"])

@@ -25,6 +25,7 @@ from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
 from leadline.records.rule_counts import RuleCounts
 from leadline.records.totals import sampled, start_and_rest
+from leadline.records.trainer_facts import CheckpointToKeep
 from leadline.store.control import read_actions
 
 _MAX_INTERRUPTIONS: Final = 5
@@ -71,12 +72,13 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
 def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
     """Name and outcome; status, command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
-    cost = summary["cost"]
+    cost, checkpoint = summary["cost"], summary["checkpoint"]
     interruptions = [Interruption.from_dict(what) for what in summary["interruptions"]]
     facts = {
         "status": state_line(summary),
         "interrupted": "\n".join(map(describe.interruption, interruptions[-_MAX_INTERRUPTIONS:])),
         "trainings": describe.trainings(summary["trainings"]),
+        "checkpoint": CheckpointToKeep(**checkpoint).describe() if checkpoint else "",
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
@@ -106,13 +108,13 @@ def headline(summary: dict[str, Any]) -> Text:
 
 
 def state_line(summary: dict[str, Any]) -> str:
-    """``Stopped by exploding_tensor after 6 m 12 s, 3,750 steps, 12 eval steps``."""
+    """``Stopped by exploding_tensor after 6 m 12 s, 3,750 of 10,000 steps, 12 eval steps``."""
     ended = _timestamp(summary["ended"]) if summary["ended"] else time.time()
     by = f" by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
     note = f" ({summary['status_note']})" if summary["status_note"] else ""
     seconds = max(0.0, ended - _timestamp(summary["started"]))
     after = f" after {duration(seconds)}" if seconds or not summary["ended"] else ""  # a log without times has none
-    return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'])}"
+    return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'], summary['planned_steps'])}"
 
 
 def _models(workers: Sequence[WorkerDocument]) -> str:

@@ -106,6 +106,11 @@ def _join_ranks(options: Mapping[str, Any]) -> bool:
 
 
 def _name_of_launch() -> str:
+    """Return a name that only the processes of this launch have.
+
+    torchrun gives a group that it restarts another port; what else starts processes may start many groups.
+    """
     started = psutil.Process(os.getppid()).create_time()
     script = os.path.splitext(os.path.basename(sys.argv[0] or "python"))[0]
-    return f"{script}-{time.strftime('%m%d-%H%M%S', time.localtime(started))}-{os.getppid()}"
+    port = "" if "TORCHELASTIC_RUN_ID" in os.environ else f"-{os.environ.get('MASTER_PORT', '')}"
+    return f"{script}-{time.strftime('%m%d-%H%M%S', time.localtime(started))}-{os.getppid()}{port}".rstrip("-")

@@ -19,7 +19,8 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     begun: list[dict[str, Any]] = []
     monkeypatch.setattr(watched_loop, "watch", lambda **options: begun.append(options))
     monkeypatch.setattr(api, "current", lambda: None)
-    for name in ("LEADLINE_RUN", "LEADLINE_ROOT", "LEADLINE_DISABLED", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    for name in ("LEADLINE_RUN", "LEADLINE_ROOT", "LEADLINE_DISABLED", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     return begun
 
@@ -53,7 +54,12 @@ def test_ranks_of_a_node_have_one_run(
     watched({"out": str(tmp_path)})
     assert os.environ.pop("LEADLINE_RUN") == first  # the same parent, the same run
     assert first.endswith(f"-{os.getppid()}")
-    assert len(begun) == 3
+    monkeypatch.setenv("MASTER_PORT", "29501")
+    watched({"out": str(tmp_path)})
+    assert os.environ.pop("LEADLINE_RUN") == f"{first}-29501"  # another group of the same parent
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
+    watched({"out": str(tmp_path)})
+    assert os.environ.pop("LEADLINE_RUN") == first  # a restarted group
 
 
 def test_ranks_of_several_nodes_must_be_told_where(

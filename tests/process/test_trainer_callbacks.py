@@ -18,11 +18,17 @@ PYTHON = str(VENVS / "loggers" / "bin" / "python")
 SCRIPT = script("trainer_callbacks.py")
 OFFLINE = {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 STEPS = 20
-LOOPS = ("transformers", "lightning", "keras", "stable_baselines3")
+KERAS = {
+    "keras": ("tensorflow", "tensorflow"),
+    "keras_on_torch": ("tensorflow", "torch"),
+    "keras_on_jax": ("jax", "jax"),
+}
+"""The environment and the backend of each kind with Keras."""
+PLANNING = ("transformers", "lightning", *KERAS)
+LOOPS = (*PLANNING, "stable_baselines3")
 KINDS = (*LOOPS, "accelerate")
-PLANNING = ("transformers", "lightning", "keras")
-MEASURED = ("rss_bytes", "time", "second", "fps", "learning_rate")
-"""Parts of names of what is measured anew in each training, or has the number of the optimizer in its name."""
+MEASURED = ("rss_bytes", "time", "second", "fps")
+"""Parts of names of what is measured anew in each training."""
 
 pytestmark = pytest.mark.slow
 
@@ -30,8 +36,9 @@ pytestmark = pytest.mark.slow
 @cache
 def trained(kind: str) -> tuple[dict[str, str], dict[str, int], dict[str, list[str]], Path]:
     """Train a kind in all ways in one process; return digests, steps and checkpoints of each, and the runs."""
-    python = VENVS / ("tensorflow" if kind == "keras" else "loggers") / "bin" / "python"
-    ended, folder = recorded([str(python), SCRIPT, kind], **OFFLINE)
+    name, backend = KERAS.get(kind, ("loggers", ""))
+    python = str(VENVS / name / "bin" / "python")
+    ended, folder = recorded([python, SCRIPT, kind], KERAS_BACKEND=backend, **OFFLINE)
     assert ended.status == 0, ended.err
     told = [line.split() for line in ended.lines if line.startswith((f"{kind} ", "saved "))]
     rows = {words[1]: words[2:] for words in told}

@@ -28,7 +28,8 @@ class LeadlineCallback(keras.callbacks.Callback):  # type: ignore[misc] # keras 
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self._batches = self.params.get("steps")
-        self._loop.begin(end=self._stop)
+        model = self.model  # on JAX, asking for it within a step replaces the weights by those before the step
+        self._loop.begin(end=lambda: _stop(model))
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         if self._batches:
@@ -44,5 +45,6 @@ class LeadlineCallback(keras.callbacks.Callback):  # type: ignore[misc] # keras 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         self._loop.end()
 
-    def _stop(self) -> None:
-        self.model.stop_training = True
+
+def _stop(model: Any) -> None:
+    model.stop_training = True

@@ -179,6 +179,7 @@ def keras(folder, is_called):
 
     from leadline.integrations.keras import LeadlineCallback
 
+    keras.backend.clear_session()  # names begin again
     keras.utils.set_random_seed(0)
     x = np.random.default_rng(0).normal(size=(80, 8)).astype(np.float32)
     model = keras.Sequential([keras.layers.Input((8,)), keras.layers.Dense(1)])
@@ -189,8 +190,9 @@ def keras(folder, is_called):
     return hashlib.sha256(data).hexdigest(), int(model.optimizer.iterations)
 
 
-FUNCTIONS = (transformers, peft, trl, lightning, accelerate, stable_baselines3, keras)
+FUNCTIONS = (transformers, peft, trl, lightning, accelerate, stable_baselines3)
 KINDS = {function.__name__: function for function in FUNCTIONS}
+KINDS |= dict.fromkeys(("keras", "keras_on_torch", "keras_on_jax"), keras)
 HOWS = {"peft": ("bare", "stopped"), "trl": ("bare", "stopped"), "accelerate": ("bare", "captured", "called")}
 
 
@@ -202,7 +204,7 @@ def digest(model):
 
 
 def train(kind, how):
-    if kind != "keras":
+    if not kind.startswith("keras"):
         import torch
 
         torch.manual_seed(0)

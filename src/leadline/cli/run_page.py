@@ -72,13 +72,13 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
 def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
     """Name and outcome; status, command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
-    cost, checkpoint = summary["cost"], summary["checkpoint"]
+    cost = summary["cost"]
     interruptions = [Interruption.from_dict(what) for what in summary["interruptions"]]
     facts = {
         "status": state_line(summary),
         "interrupted": "\n".join(map(describe.interruption, interruptions[-_MAX_INTERRUPTIONS:])),
         "trainings": describe.trainings(summary["trainings"]),
-        "checkpoint": CheckpointToKeep(**checkpoint).describe() if checkpoint else "",
+        "checkpoint": checkpoint_line(summary),
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
@@ -115,6 +115,12 @@ def state_line(summary: dict[str, Any]) -> str:
     seconds = max(0.0, ended - _timestamp(summary["started"]))
     after = f" after {duration(seconds)}" if seconds or not summary["ended"] else ""  # a log without times has none
     return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'], summary['planned_steps'])}"
+
+
+def checkpoint_line(summary: dict[str, Any]) -> str:
+    """The checkpoint to go back to; empty: no trainer has told of any."""
+    checkpoint = summary["checkpoint"]
+    return CheckpointToKeep(**checkpoint).describe() if checkpoint else ""
 
 
 def _models(workers: Sequence[WorkerDocument]) -> str:

@@ -140,3 +140,32 @@ def test_ranks_that_watch_by_themselves_are_one_run_and_end_together(tmp_path: P
     assert len(set(steps)) == 1
     (run,) = (tmp_path / "runs").iterdir()
     assert len(leadline.open_run(run).worker_documents()) == 2
+
+
+@cache
+def trained_by_ray() -> Path:
+    ended, folder = recorded([str(VENVS / "ray" / "bin" / "python"), script("ray_trained.py")])
+    assert ended.status == 0, ended.err
+    return folder
+
+
+def test_workers_of_ray_train_are_one_run_with_the_same_bits() -> None:
+    folder = trained_by_ray()
+    assert (folder / "healthy").read_text() == (folder / "bare").read_text()
+    run = leadline.open_run(folder / "runs" / "healthy")
+    workers = run.worker_documents().values()
+    assert (run.status, [(worker.steps["train"], worker.off, worker.notes) for worker in workers]) == (
+        "Completed",
+        [(STEPS, None, ())] * 2,
+    )
+    scores = [(row["worker"], row["step"], row["value"]) for row in run.scalars().to_pylist() if row["name"] == "score"]
+    assert sorted(scores) == [
+        (name, step, step / 10) for name in sorted(run.worker_documents()) for step in range(4, 20, 5)
+    ]
+
+
+def test_a_stop_ends_the_workers_of_ray_train_together_and_fit_returns() -> None:
+    run = leadline.open_run(trained_by_ray() / "runs" / "broken")
+    assert run.status == "Stopped"
+    (first, second) = run.worker_documents().values()
+    assert 20 < first.steps["train"] == second.steps["train"] < 20_000

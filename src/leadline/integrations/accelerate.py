@@ -8,7 +8,7 @@ from typing import Any
 from accelerate import PartialState
 from accelerate.tracking import GeneralTracker
 
-from leadline.integrations.watched_loop import watched
+from leadline.integrations.watched_loop import begin_session
 from leadline.training.session import api
 
 
@@ -32,7 +32,7 @@ class LeadlineTracker(GeneralTracker):  # type: ignore[misc] # accelerate is not
 
     def start(self) -> None:
         """Begin to watch; Accelerate calls it by ``init_trackers``."""
-        watched(self._options)
+        begin_session(self._options)
 
     @property
     def tracker(self) -> str | None:
@@ -42,7 +42,7 @@ class LeadlineTracker(GeneralTracker):  # type: ignore[misc] # accelerate is not
 
     def store_init_configuration(self, values: Mapping[str, Any]) -> None:
         """Record the hyperparameters that ``init_trackers`` is given."""
-        session = watched(self._options)  # older versions of Accelerate do not call ``start``
+        session = begin_session(self._options)  # older versions of Accelerate do not call ``start``
         if session is not None:
             session.guard.run(session.trainer.note_hyperparameters, values)
 

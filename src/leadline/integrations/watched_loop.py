@@ -42,7 +42,7 @@ class WatchedLoop:
             ConfigurationError: An option is invalid.
         """
         self.should_stop = False
-        session = watched(self._options)
+        session = begin_session(self._options)
         if session is None:
             return
         session.guard.run(session.trainer.begin_loop, lambda: self._stop(end), self._library)
@@ -73,7 +73,7 @@ class WatchedLoop:
             end()
 
 
-def watched(options: Mapping[str, Any]) -> Session | None:
+def begin_session(options: Mapping[str, Any]) -> Session | None:
     """Return the session of this process; begin to watch if there is none.
 
     Args:

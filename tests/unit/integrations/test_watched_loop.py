@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from leadline.integrations import watched_loop
-from leadline.integrations.watched_loop import WatchedLoop, watched
+from leadline.integrations.watched_loop import WatchedLoop, begin_session
 from leadline.training.session import api
 
 
@@ -26,7 +26,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 def test_a_run_is_begun_with_the_options(begun: list[dict[str, Any]]) -> None:
-    assert watched({"preset": "light"}) is None
+    assert begin_session({"preset": "light"}) is None
     assert begun == [{"preset": "light"}]
     assert "LEADLINE_RUN" not in os.environ
 
@@ -47,18 +47,18 @@ def test_ranks_of_a_node_have_one_run(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    watched({"out": str(tmp_path), "name": "mine"})
+    begin_session({"out": str(tmp_path), "name": "mine"})
     assert os.environ.pop("LEADLINE_RUN") == str(tmp_path / "mine")
-    watched({"out": str(tmp_path)})
+    begin_session({"out": str(tmp_path)})
     first = os.environ.pop("LEADLINE_RUN")
-    watched({"out": str(tmp_path)})
+    begin_session({"out": str(tmp_path)})
     assert os.environ.pop("LEADLINE_RUN") == first  # the same parent, the same run
     assert first.endswith(f"-{os.getppid()}")
     monkeypatch.setenv("MASTER_PORT", "29501")
-    watched({"out": str(tmp_path)})
+    begin_session({"out": str(tmp_path)})
     assert os.environ.pop("LEADLINE_RUN") == f"{first}-29501"  # another group of the same parent
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")
-    watched({"out": str(tmp_path)})
+    begin_session({"out": str(tmp_path)})
     assert os.environ.pop("LEADLINE_RUN") == first  # a restarted group
 
 
@@ -67,9 +67,9 @@ def test_ranks_of_several_nodes_must_be_told_where(
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    watched({})
+    begin_session({})
     assert begun == []
     assert "set LEADLINE_RUN to a folder that all of them see" in capsys.readouterr().err
     monkeypatch.setenv("LEADLINE_RUN", "/shared/run")
-    watched({})
+    begin_session({})
     assert begun == [{}]

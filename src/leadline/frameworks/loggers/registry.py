@@ -15,6 +15,7 @@ from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
 from leadline.frameworks.loggers.training_libraries import (
     LIGHTNING,
     PYTORCH_LIGHTNING,
+    RAY_TRAIN,
     STABLE_BASELINES3,
     TORCHMETRICS,
     TRANSFORMERS,
@@ -32,6 +33,7 @@ LOGGING_LIBRARIES: Final = (
     PYTORCH_LIGHTNING,
     TRANSFORMERS,
     STABLE_BASELINES3,
+    RAY_TRAIN,
     *PRINTERS,
 )
 

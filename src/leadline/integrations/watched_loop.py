@@ -83,7 +83,9 @@ def begin_session(options: Mapping[str, Any]) -> Session | None:
     """
     if api.current() is None and not api.is_disabled():
         if _is_one_of_several() and "LEADLINE_RUN" not in os.environ and not _join_ranks(options):
-            api.report_disabled("the ranks are on several nodes; set LEADLINE_RUN to a folder that all of them see")
+            api.report_disabled(
+                "the ranks may be on several nodes; set LEADLINE_RUN to a folder that all see, or use leadline run"
+            )
             return None
         watch(**options)
     return api.current()

@@ -69,7 +69,10 @@ def test_ranks_of_several_nodes_must_be_told_where(
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
     begin_session({})
     assert begun == []
-    assert "set LEADLINE_RUN to a folder that all of them see" in capsys.readouterr().err
+    assert "set LEADLINE_RUN to a folder that all see" in capsys.readouterr().err
+    monkeypatch.delenv("LOCAL_WORLD_SIZE")  # a launcher that does not say it
+    begin_session({})
+    assert begun == []
     monkeypatch.setenv("LEADLINE_RUN", "/shared/run")
     begin_session({})
     assert begun == [{}]

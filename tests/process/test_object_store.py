@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import filecmp
 import json
 import os
@@ -35,6 +36,8 @@ from launching import (
 )
 
 import leadline
+from leadline.cli.top import folder_and_run
+from leadline.cli.top_app import Top
 from leadline.reader.find_runs import list_runs
 from leadline.reader.run import Run
 from leadline.records.formatting import counted
@@ -520,3 +523,41 @@ def test_a_run_is_resumed_on_a_machine_that_has_only_its_uri(server: Server, pla
     late = place.run("run", "--resume", uri, job, "30", "-1", "Adam")
     assert (late.status, "was resumed on another machine since" in late.err) == (2, True), late.err
     assert reading.verify() == []
+
+
+def test_runs_of_a_store_are_shown_in_the_terminal(place: Place) -> None:
+    root = f"s3://{BUCKET}/shown"
+    words = [
+        *LEADLINE,
+        "run",
+        "--out",
+        root,
+        "--name",
+        "far",
+        "--budget",
+        "off",
+        script("resumed.py"),
+        "8",
+        "-1",
+        "Adam",
+    ]
+    ended = finish(words, place.folder, env=environment(**place.variables))
+    assert ended.status == 0, ended.err
+    folder, run = folder_and_run(f"{root}/far")
+    assert (folder, run is not None) == (root, True)
+    shutil.rmtree(place.folder / "leadline-runs")
+    shutil.rmtree(place.folder / "cache")
+    assert folder_and_run(root) == (root, None)
+
+    async def play() -> None:
+        app = Top(root)
+        async with app.run_test(size=(140, 50)) as pilot:
+            for _ in range(600):
+                if "Completed:" in (shown := app.export_screenshot().replace("&#160;", " ")):
+                    break
+                if "far" in shown:
+                    await pilot.press("enter")
+                await pilot.pause(0.1)
+            assert "8 steps" in shown
+
+    asyncio.run(play())

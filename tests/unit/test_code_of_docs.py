@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+import leadline.integrations
 from leadline.testing.runs import Capture, RunWriter
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -40,3 +42,16 @@ def test_a_run_is_read_without_leadline(tmp_path: Path, monkeypatch: pytest.Monk
     exec(reading, names)
     assert [name for name, *_ in names["tensors"]] == ["loss"]
     assert names["table"].num_rows == 1
+
+
+def test_the_callbacks_of_the_page_exist_with_these_options() -> None:
+    """Their libraries are in other environments; tests/process trains with each."""
+    modules = [line.split()[1] for block in code("how-to/trainers.md") for line in block.splitlines()[:1]]
+    package = Path(leadline.integrations.__file__).parent
+    assert {module.rpartition(".")[2] for module in modules} | {"__init__", "watched_loop"} == {
+        path.stem for path in package.glob("*.py")
+    }
+    options = re.search(r"\(\.\./reference/python/training\.md\): (.*?)\. ", (DOCS / "how-to/trainers.md").read_text())
+    assert options is not None
+    known = set(inspect.signature(leadline.watch).parameters)
+    assert set(re.findall(r"`(\w+)`", options[1])) <= known

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import replace
 
 from leadline.agent.commands import Commands
 from leadline.agent.job import Job
@@ -156,6 +157,8 @@ class RequestHandler:
             # a finding at the very end: the script may be saving its model
             self._acknowledge(request, Answer("refused", TRAINING_ENDED))
             return
+        if self._workers.end_own_loops():
+            request = replace(request, let_script_finish=True)
         self.stop.begin(request, now, can_stop_itself=self._can_notice_stop and may_stop)
         self._documents.set_status(status="Stopping", stopped_by=request.by or "user")
         if not request.is_by_rule:

@@ -23,6 +23,7 @@ from leadline.records.totals import (
     steps_behind,
     steps_by_mode,
 )
+from leadline.records.trainer_facts import checkpoint_to_keep, planned_steps
 
 MAX_LINES: Final = 30
 _MAX_LINES_PER_FINDING: Final = 4
@@ -64,6 +65,9 @@ def summary_lines(end: JobEnd, *, width: int) -> list[str]:
     lines = [line for sentence in end.outcome.sentences for line in _wrap(" " * len(start), sentence, width)]
     head = [start + lines[0].lstrip(), *lines[1:]]
     head += _wrap(f"{PREFIX}  ", _facts(end), width)
+    checkpoint = checkpoint_to_keep(end.workers, end.outcome.findings_ranked)
+    if checkpoint is not None and checkpoint.problem_step is not None:
+        head += _wrap(f"{PREFIX}  ", f"checkpoint: {checkpoint.describe()}", width)
     if not end.workers and (end.status != "Failed" or end.unwatched is not None):
         head += _wrap(f"{PREFIX}  ", _why_no_step(end), width)
     sampling = describe.sampling(sampled(end.workers))
@@ -131,7 +135,7 @@ def _with_count(name: str, count: int) -> str:
 def _facts(end: JobEnd) -> str:
     """``exit 10, 3 m 12 s, 603 steps. Overhead: 2.34 s (0.7 % of step time), 41 MB written.``"""
     counts = steps_by_mode(end.workers)
-    steps = describe.steps(counts, nothing="")
+    steps = describe.steps(counts, planned_steps(end.workers), nothing="")
     facts = [_format_exit(end), duration(end.seconds), *([steps] if steps else [])]
     overhead = describe.overhead(
         own_seconds(end.workers),

@@ -93,6 +93,11 @@ class WorkerTracker:
         """Return whether some worker is running, or none has started yet."""
         return not self.documents or any(document.state == "running" for document in self.documents.values())
 
+    def end_own_loops(self) -> bool:
+        """Return whether a stop ends the loops of trainers, after which the scripts of the running workers go on."""
+        running = [document for document in self.documents.values() if document.state == "running"]
+        return bool(running) and all(document.ends_own_loop for document in running)
+
     def have_ended(self, pids: Collection[int]) -> bool:
         """Return whether all of these processes are workers that reported their end, and do not exit at this moment."""
         documents = [document for document in self.documents.values() if document.pid in pids]

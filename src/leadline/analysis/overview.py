@@ -28,6 +28,7 @@ from leadline.records.totals import (
     steps_by_mode,
     trainings,
 )
+from leadline.records.trainer_facts import checkpoint_to_keep, planned_steps
 from leadline.remote import mirror
 from leadline.store import layout
 from leadline.store.control import read_actions
@@ -58,6 +59,7 @@ def overview(run: Run) -> dict[str, Any]:
     status = run.status_document
     workers = list(run.worker_documents().values())
     manifest, outcome = run.manifest, outcome_of(run)
+    checkpoint = checkpoint_to_keep(workers, outcome.findings_ranked)
     return {
         "name": run.name,
         "uri": mirror.uri_of(run.path) or run.uri,
@@ -74,7 +76,9 @@ def overview(run: Run) -> dict[str, Any]:
         "ended": iso(status.ended_ns),
         "interruptions": [to_json(interruption) for interruption in interruptions_with_changes(run)],
         "steps": steps_by_mode(workers),
+        "planned_steps": planned_steps(workers),
         "trainings": list(trainings(workers)),
+        "checkpoint": checkpoint.to_dict() if checkpoint is not None else None,
         "workers": [_fields(worker, _WORKER_KEYS) for worker in workers],
         "cost": cost_of(run.uri, workers),
         "lost": [to_json(worker.lost) for worker in workers if worker.lost is not None],

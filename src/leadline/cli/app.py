@@ -51,6 +51,7 @@ COMMANDS: Final = {
     "trust": _CommandSpec("trust", "trust"),
     "ls": _CommandSpec("ls", "ls"),
     "show": _CommandSpec("show", "show", takes_run=True),
+    "top": _CommandSpec("top", "top", takes_run=True),
     "tensors": _CommandSpec("tensors", "tensors", takes_run=True),
     "values": _CommandSpec("values", "values", takes_run=True),
     "compare": _CommandSpec("compare", "compare", takes_run=True),

@@ -25,7 +25,7 @@ from leadline.remote.root_mirror import rebuild_catalogue
 _MIN_SECONDS: Final = 1.0
 _SHARE: Final = 10.0
 """The list stays for this many times as long as it took to build."""
-_COLUMNS: Final = ("NAME", "VERDICT", "STATUS", "STEPS", "LOSS", "AGE", "OUTCOME")
+COLUMNS: Final = ("NAME", "VERDICT", "STATUS", "STEPS", "LOSS", "AGE", "OUTCOME")
 _NUMBERS: Final = ("STEPS", "LOSS", "AGE")
 
 
@@ -83,15 +83,15 @@ def _table(runs: Sequence[RunSummary], root: str, width: int | None = None) -> T
     """
     if not runs:
         return Text(f"no runs in {root}; create one with: leadline run train.py")
-    rows = [(*_cells(run), run.outcome.brief) for run in runs]
+    rows = [(*cells(run), run.outcome.brief) for run in runs]
     styles = [LEVEL_STYLES[run.outcome.level] for run in runs]
-    lines = [table(_COLUMNS, rows, right=_NUMBERS, styles=styles, width=width)]
+    lines = [table(COLUMNS, rows, right=_NUMBERS, styles=styles, width=width)]
     damaged = (f"{run.name}: damaged: {', '.join(run.damage)}" for run in runs if run.damage)
     lines += [Text(printable(line), style="yellow") for line in damaged]
     return Text("\n").join(lines)
 
 
-def _cells(run: RunSummary) -> tuple[str, ...]:
+def cells(run: RunSummary) -> tuple[str, ...]:
     """The cells of a row, without the outcome."""
     age = duration(time.time() - run.started_ns / 1e9)
     return (

@@ -56,7 +56,7 @@ def report(
     """
     skip_pandas_import()
     opened = leadline.open_run(run)
-    path = _path(output, opened)
+    path = report_path(output, opened)
     for line in opened.damage:
         complain(line)
     status, show_progress = _progress(opened.name)
@@ -109,7 +109,7 @@ def _seconds(run: Run) -> float:
     return ((run.status_document.ended_ns or time.time_ns()) - run.manifest.started_ns) / 1e9
 
 
-def _path(output: str | None, run: Run) -> str:
+def report_path(output: str | None, run: Run) -> str:
     """The path of the report.
 
     Raises:

@@ -25,6 +25,7 @@ from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
 from leadline.records.rule_counts import RuleCounts
 from leadline.records.totals import sampled, start_and_rest
+from leadline.records.trainer_facts import CheckpointToKeep
 from leadline.store.control import read_actions
 
 _MAX_INTERRUPTIONS: Final = 5
@@ -77,6 +78,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "status": state_line(summary),
         "interrupted": "\n".join(map(describe.interruption, interruptions[-_MAX_INTERRUPTIONS:])),
         "trainings": describe.trainings(summary["trainings"]),
+        "checkpoint": checkpoint_line(summary),
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
@@ -106,13 +108,19 @@ def headline(summary: dict[str, Any]) -> Text:
 
 
 def state_line(summary: dict[str, Any]) -> str:
-    """``Stopped by exploding_tensor after 6 m 12 s, 3,750 steps, 12 eval steps``."""
+    """``Stopped by exploding_tensor after 6 m 12 s, 3,750 of 10,000 steps, 12 eval steps``."""
     ended = _timestamp(summary["ended"]) if summary["ended"] else time.time()
     by = f" by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
     note = f" ({summary['status_note']})" if summary["status_note"] else ""
     seconds = max(0.0, ended - _timestamp(summary["started"]))
     after = f" after {duration(seconds)}" if seconds or not summary["ended"] else ""  # a log without times has none
-    return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'])}"
+    return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'], summary['planned_steps'])}"
+
+
+def checkpoint_line(summary: dict[str, Any]) -> str:
+    """The checkpoint to go back to; empty: no trainer has told of any."""
+    checkpoint = summary["checkpoint"]
+    return CheckpointToKeep(**checkpoint).describe() if checkpoint else ""
 
 
 def _models(workers: Sequence[WorkerDocument]) -> str:

@@ -81,6 +81,8 @@ class Answers:
                 "text": outcome["text"],
                 "status": summary["status"],
                 "steps": summary["steps"],
+                "planned_steps": summary["planned_steps"],
+                "checkpoint": summary["checkpoint"],
                 "first_sign": outcome["first_sign"],
                 "advice": outcome["advice"],
                 "remarks": outcome["remarks"],

@@ -49,9 +49,17 @@ AGENT: Final = "agent-"
 """Prefix of the names of agents in acknowledgements."""
 
 
-def steps(counts: Mapping[str, int], *, nothing: str = "no steps") -> str:
-    """``3,750 steps, 12 eval steps``."""
-    parts = [counted(count, "step" if mode == "train" else f"{mode} step") for mode, count in counts.items() if count]
+def steps(counts: Mapping[str, int], planned: int | None = None, *, nothing: str = "no steps") -> str:
+    """``3,750 steps, 12 eval steps``; ``3,750 of 10,000 steps``.
+
+    Args:
+        planned: The number of train steps that the trainer plans; None: it is not known.
+    """
+    counts = {mode: count for mode, count in counts.items() if count}
+    parts = [counted(count, "step" if mode == "train" else f"{mode} step") for mode, count in counts.items()]
+    made = counts.get("train", 0)
+    if planned is not None and 0 < made < planned:
+        parts[list(counts).index("train")] = f"{made:,} of {counted(planned, 'step')}"
     return ", ".join(parts) or nothing
 
 

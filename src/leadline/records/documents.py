@@ -11,6 +11,8 @@ from leadline.records.names import Severity
 
 MAX_TRAININGS: Final = 10_000
 """The number of trainings of a process whose first steps are known."""
+MAX_CHECKPOINTS: Final = 100
+"""The number of checkpoints of a process that are known, the latest ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,15 @@ class OverheadAtStart(Document):
 
 
 @dataclass(frozen=True, slots=True)
+class SavedCheckpoint(Document):
+    """A checkpoint that a trainer has saved."""
+
+    step: int = -1
+    """The train step after which the weights were saved; -1: before the first one."""
+    path: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDocument(Document):
     """``workers/<worker>.json``: the state of one worker."""
 
@@ -128,7 +139,7 @@ class WorkerDocument(Document):
     profiles: dict[str, str] = field(default_factory=dict)
     """The outcome of each profile window."""
     hyperparameters: dict[str, Any] = field(default_factory=dict)
-    """Of a booster, as are the next two."""
+    """Of a booster, or as the script has told a tracker; the next two are those of a booster."""
     features: tuple[str, ...] = ()
     evaluated_on: str | None = None
     state: str = ""
@@ -141,6 +152,12 @@ class WorkerDocument(Document):
     """Of a worker of a resumed run: where each incarnation begins in its streams."""
     counted_before: int | None = None
     """The number of steps that the optimizer had counted before train step 0; None: it does not count."""
+    planned_steps: int | None = None
+    """The number of train steps there will be when the trainer has carried out its plan; None: it is not known."""
+    ends_own_loop: bool = False
+    """Whether a stop ends the loop of a trainer, by its own means, so that the script goes on after it."""
+    checkpoints: tuple[SavedCheckpoint, ...] = ()
+    """What the trainer has told that it saved, the latest ones."""
 
     @property
     def train_step(self) -> int:

@@ -1,4 +1,7 @@
-"""Train with a trainer whose loss becomes NaN, and go on after it: trainers_stopped.py {transformers|lightning}."""
+"""Train with a trainer whose loss becomes NaN, and go on after it: trainers_stopped.py {transformers|lightning}.
+
+With a further word ``called``, Leadline's callback takes part, and begins to watch if nothing else does.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import sys
 import torch
 from torch import nn
 
-STEPS = 400
+IS_CALLED = sys.argv[2:] == ["called"]
+STEPS = 20_000 if IS_CALLED else 400  # then the judge starts beside the training
+OPTIONS = {"out": "runs", "on": ["exploding_tensor=stop_training:grace=0"]}
 X = torch.randn(64, 8, generator=torch.Generator().manual_seed(0))
 
 
@@ -29,7 +34,12 @@ def transformers() -> int:
     arguments = TrainingArguments(
         "out", max_steps=STEPS, per_device_train_batch_size=8, report_to=[], save_strategy="no", use_cpu=True
     )
-    trainer = Trainer(Model(), arguments, train_dataset=[{"x": row} for row in X])
+    callbacks = []
+    if IS_CALLED:
+        from leadline.integrations.transformers import LeadlineCallback
+
+        callbacks = [LeadlineCallback(**OPTIONS)]
+    trainer = Trainer(Model(), arguments, train_dataset=[{"x": row} for row in X], callbacks=callbacks)
     trainer.train()
     trainer.save_state()
     return int(trainer.state.global_step)
@@ -49,8 +59,18 @@ def lightning() -> int:
         def configure_optimizers(self) -> torch.optim.Optimizer:
             return torch.optim.SGD(self.parameters(), 0.01)
 
+    callbacks = []
+    if IS_CALLED:
+        from leadline.integrations.lightning import LeadlineCallback
+
+        callbacks = [LeadlineCallback(**OPTIONS)]
     trainer = L.Trainer(
-        max_steps=STEPS, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False
+        max_steps=STEPS,
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        callbacks=callbacks,
     )
     trainer.fit(Module(), torch.utils.data.DataLoader(X, 8))
     return int(trainer.global_step)
@@ -58,4 +78,4 @@ def lightning() -> int:
 
 if __name__ == "__main__":
     os.environ["SEEN"] = "0"
-    print("ended at", {"transformers": transformers, "lightning": lightning}[sys.argv[1]]())
+    print(f"ended at { ({'transformers': transformers, 'lightning': lightning}[sys.argv[1]]()) }", flush=True)

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from leadline.agent.summary import MAX_LINES, JobEnd, summary_lines
-from leadline.records.documents import LoggedAction, RuleSummary, RunStatus, SampledItem, WorkerDocument
+from leadline.records.documents import (
+    LoggedAction,
+    RuleSummary,
+    RunStatus,
+    SampledItem,
+    SavedCheckpoint,
+    WorkerDocument,
+)
 from leadline.records.outcome import run_outcome
 
 WORKER = WorkerDocument(steps={"train": 3750}, own_ns=1_580_000_000, loop_ns=220_000_000_000)
@@ -55,6 +62,15 @@ def test_a_run_without_findings() -> None:
         "leadline  exit 0, 6 m 12 s, 3,750 steps. Overhead: 1.58 s (0.7 % of step time), 41 MB written.",
         "  report: leadline report          dashboard: leadline ui",
     ]
+
+
+def test_the_plan_of_a_trainer_and_the_checkpoint_before_the_first_problem() -> None:
+    saved = (SavedCheckpoint(4, "out/a"), SavedCheckpoint(9, "out/b"))
+    workers = (replace(WORKER, planned_steps=10_000, checkpoints=saved),)
+    shown = lines(fired("a", severity="fatal"), workers=workers, width=200)
+    assert ", 3,750 of 10,000 steps. " in shown[1]
+    assert "leadline  checkpoint: out/a, after step 4: the last one before the first problem, at step 7" in shown
+    assert not any("checkpoint" in line for line in lines(rule("a"), workers=workers))
 
 
 def test_undecided_rules_are_one_line_of_reasons_and_rules_that_are_not_applicable_are_left_out() -> None:

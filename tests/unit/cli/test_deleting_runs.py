@@ -172,7 +172,7 @@ def test_prune_removes_raw_tensors_of_the_oldest_runs(tmp_path: Path, monkeypatc
     losses = leadline.open_run(oldest).tensor("loss").statistics("value").to_pylist()
     status, output = call("prune", "--max-disk", f"{whole // 1000 + 1}kB", "-y")
     assert (status, "they take no more" in output) == (0, True)
-    status, output = call("prune", "--max-disk", f"{(whole - 4 * RAW_BYTES) // 1000}kB", "--yes")
+    status, output = call("prune", "--max-disk", f"{(whole - 4 * RAW_BYTES) // 1000 - 1}kB", "--yes")
     assert status == 0, output
     assert list(map(raw_files, (running, oldest, old, new))) == [4, 1, 2, 4]
     assert sum(run_bytes(str(run)) for run in (running, oldest, old, new)) <= whole - 4 * RAW_BYTES

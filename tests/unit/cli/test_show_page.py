@@ -131,6 +131,8 @@ def test_a_thousand_workers_are_counted() -> None:
         "status_note": None,
         "interruptions": [],
         "trainings": [0],
+        "planned_steps": None,
+        "checkpoint": None,
         "outcome": RunOutcome("Running: 5 steps").to_dict(),
         "stopped_by": None,
         "ended": None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from leadline.frameworks.loggers.tensorboard import TENSORBOARD, TENSORBOARDX
 from leadline.frameworks.loggers.training_libraries import (
     LIGHTNING,
     PYTORCH_LIGHTNING,
+    RAY_TRAIN,
     STABLE_BASELINES3,
     TORCHMETRICS,
     TRANSFORMERS,
@@ -32,6 +33,7 @@ LOGGING_LIBRARIES: Final = (
     PYTORCH_LIGHTNING,
     TRANSFORMERS,
     STABLE_BASELINES3,
+    RAY_TRAIN,
     *PRINTERS,
 )
 
@@ -72,6 +74,10 @@ class Loggers:
     def look_again(self) -> None:
         """Patch also libraries whose import was in progress at the start."""
         self._guard.run(self._imports.look_again)
+
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Record metrics that a trainer hands to a callback of ours, unless a library that is read forwards them."""
+        self._guard.run(self._interceptor.record, dict, (values,), {})
 
     def uninstall(self) -> None:
         """Stop, and restore all functions."""

@@ -1,4 +1,4 @@
-"""Lightning, Transformers, Stable-Baselines3 and torchmetrics: the values that they log or compute."""
+"""Lightning, Transformers, Stable-Baselines3, Ray Train and torchmetrics: the values that they log or compute."""
 
 from __future__ import annotations
 
@@ -114,6 +114,21 @@ def _recorded(logger: Any, *rest: object, **others: object) -> dict[str, Any]:
 
 
 STABLE_BASELINES3: Final = LoggingLibrary("stable_baselines3", {"stable_baselines3.common.logger": _sb3_logger})
+
+
+# --- Ray Train -----------------------------------------------------------------------------------------------
+
+
+def _reports(library: ModuleType, interceptor: Interceptor) -> None:
+    """Patch what a worker reports to the trainer."""
+    interceptor.replace(library, "report", interceptor.after(_reported))
+
+
+def _reported(metrics: Mapping[str, Any], *rest: object, **others: object) -> Mapping[str, Any]:
+    return metrics
+
+
+RAY_TRAIN: Final = LoggingLibrary("ray.train", {"ray.train": _reports})
 
 
 # --- torchmetrics --------------------------------------------------------------------------------------------

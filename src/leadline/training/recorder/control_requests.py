@@ -37,10 +37,16 @@ class ControlRequests:
 
     Args:
         end_training: Asks the loop of the training to end after this step; returns whether there is one that can.
+        ends_own_loop: Returns whether a stop ends the loop even if the request does not say that the script may finish.
     """
 
-    def __init__(self, context: StepContext, end_training: Callable[[], bool] = lambda: False) -> None:
-        self._context, self._end_training = context, end_training
+    def __init__(
+        self,
+        context: StepContext,
+        end_training: Callable[[], bool] = lambda: False,
+        ends_own_loop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._context, self._end_training, self._ends_own_loop = context, end_training, ends_own_loop
         self._inbox = RequestReader(context.run)
         self._inbox.skip(context.resumption.requests)
         self._checked_ns = 0
@@ -84,7 +90,7 @@ class ControlRequests:
             if not self._is_stop_acknowledged:
                 self._is_stop_acknowledged = True
                 self._acknowledge(stop)
-            if stop.let_script_finish and self._end_training():
+            if (stop.let_script_finish or self._ends_own_loop()) and self._end_training():
                 return
             raise TrainingStopped(f"stopped by Leadline at step {self._context.train_step - 1}: {stop.reason}")
 

@@ -6,7 +6,7 @@ import atexit
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,6 +19,7 @@ from leadline.training.check import StepChecks, make_checks
 from leadline.training.guard import Guard
 from leadline.training.own_frames import hide_own_frames, show_own_frames
 from leadline.training.session.plan_summary import described_plan
+from leadline.training.session.trainer import ToldByTrainer
 from leadline.training.session.worker_names import is_launched, rank_number, worker_name
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ class Session:
         context: Run, worker, current step and notes.
         recorder: Records the steps.
         guard: Runs our code; its first failure disables capture.
+        trainer: What a trainer tells of itself.
     """
 
     _continued: WorkerDocument | None = None
@@ -77,7 +79,12 @@ class Session:
         self.guard = Guard(self._disable)
         self.context = context = StepContext(run, self._worker_name)
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
-        control = ControlRequests(context, lambda: frameworks.end_training() | end_running_loops())
+        self.trainer = trainer = ToldByTrainer(context.clock)
+        control = ControlRequests(
+            context,
+            lambda: trainer.ask_loop_to_end() | frameworks.end_training() | end_running_loops(),
+            trainer.is_in_loop,
+        )
         self._plan_changes = PlanChanges(context, manifest.plan.items, self._update_plan, frameworks.captures_together)
         openers = framework_openers(frameworks, run, self.guard)
         self._profiling = ProfileRequests(context, started_ns=manifest.started_ns, openers=openers)
@@ -133,6 +140,10 @@ class Session:
             TypeError: It is not a model of any imported framework.
         """
         self._frameworks.register(model)
+
+    def log_metrics(self, values: Mapping[str, Any]) -> None:
+        """Record metrics of a trainer, as those that are intercepted: of one name, a step has one value."""
+        self._loggers.log(values)
 
     def replace_items(self, before: tuple[CaptureItem, ...], after: tuple[CaptureItem, ...]) -> None:
         """Capture items in place of others from now on, in this process; the other items of the plan stay."""
@@ -293,7 +304,9 @@ class Session:
 
     def _describe(self) -> WorkerDocument:
         """Return the worker's document, without what the writer adds."""
-        recorder, models = self.recorder, self.recorder.watched_models
+        recorder, models, trainer = self.recorder, self.recorder.watched_models, self.trainer
+        described = self._frameworks.describe()
+        described["hyperparameters"] = trainer.hyperparameters | described.get("hyperparameters", {})
         return WorkerDocument(
             worker=self.context.worker,
             node=self.node,
@@ -322,7 +335,10 @@ class Session:
             profiles=dict(self._profiling.outcomes),
             starts=self.context.resumption.starts,
             counted_before=self.context.resumption.counted_before,
-            **self._frameworks.describe(),
+            planned_steps=trainer.planned_steps,
+            ends_own_loop=trainer.has_loop(),
+            checkpoints=trainer.checkpoints,
+            **described,
         )
 
     def _earlier_trainings(self) -> tuple[int, ...]:

@@ -1,0 +1,58 @@
+"""What trainers have told: the steps that they plan, and the checkpoint to go back to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from leadline.records.documents import SummarizedRule, WorkerDocument
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointToKeep:
+    """The last checkpoint of a run before its first problem; the last one if there is no problem, or none before it."""
+
+    path: str
+    step: int
+    """The train step after which it was saved."""
+    problem_step: int | None = None
+    """The train step of the first problem; None: there is none."""
+
+    @property
+    def is_before_problem(self) -> bool:
+        """Whether the weights in it are those from before the first problem."""
+        return self.problem_step is None or self.step < self.problem_step
+
+    def describe(self) -> str:
+        """``out/checkpoint-100, after step 99: the last one before the first problem, at step 121``."""
+        place = f"{self.path}, after step {self.step:,}"
+        if self.problem_step is None:
+            return place
+        if self.is_before_problem:
+            return f"{place}: the last one before the first problem, at step {self.problem_step:,}"
+        return f"none from before the first problem, at step {self.problem_step:,}; the last one is {place}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the checkpoint as plain JSON values."""
+        return asdict(self)
+
+
+def planned_steps(workers: Iterable[WorkerDocument]) -> int | None:
+    """Return the train steps that there will be when the trainer has carried out its plan; None: it is not known."""
+    return max((worker.planned_steps for worker in workers if worker.planned_steps is not None), default=None)
+
+
+def checkpoint_to_keep(workers: Iterable[WorkerDocument], fired: Iterable[SummarizedRule]) -> CheckpointToKeep | None:
+    """Return the checkpoint to go back to; None: no trainer has told of any.
+
+    Args:
+        fired: The rules that fired; advice is no problem.
+    """
+    saved = next((worker.checkpoints for worker in workers if worker.checkpoints), ())
+    if not saved:
+        return None
+    problem = min((rule.step for rule in fired if rule.severity != "advice" and rule.step is not None), default=None)
+    before = [checkpoint for checkpoint in saved if problem is None or checkpoint.step < problem]
+    kept = (before or list(saved))[-1]
+    return CheckpointToKeep(kept.path, kept.step, problem)

@@ -24,7 +24,7 @@ from leadline.records.formatting import counted, duration, printable
 from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
 from leadline.records.rule_counts import RuleCounts
-from leadline.records.totals import sampled, start_and_rest
+from leadline.records.totals import sampled
 from leadline.store.control import read_actions
 
 _MAX_INTERRUPTIONS: Final = 5
@@ -80,13 +80,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
-        "overhead": describe.overhead(
-            cost["seconds"],
-            cost["step_share"],
-            start=start_and_rest(workers),
-            compile_seconds=cost["compile_seconds"],
-            written_bytes=cost["bytes"],
-        ),
+        "overhead": describe.overhead_of(workers, cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
         "upload": summary["upload"],

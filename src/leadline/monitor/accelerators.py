@@ -8,20 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from leadline.records.metric import Channel
+from leadline.records.metric import GPU_METRICS, Channel
 
 Library = Any
 """``amdsmi`` or a compatible module."""
 
-METRICS: Final = (
-    "utilization_percent",
-    "memory_bandwidth_percent",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "memory_used_percent",
-    "temperature_celsius",
-    "power_watts",
-)
 _MEGABYTE: Final = 1 << 20
 DEVICES: Final = "/dev"
 _KNOWN: Final = (
@@ -73,7 +64,7 @@ class AmdSampler:
         if not self._handles:
             self.absent["gpu"] = "AMD SMI finds no GPU on this node"
         self.channels = tuple(
-            Channel("gpu", f"gpu{i}", metric) for i in range(len(self._handles)) for metric in METRICS
+            Channel("gpu", f"gpu{i}", metric) for i in range(len(self._handles)) for metric in GPU_METRICS
         )
         self.gpus = [self._describe(index, handle) for index, handle in enumerate(self._handles)]
 

@@ -6,19 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.records.metric import Channel
+from leadline.records.metric import GPU_METRICS, Channel
 
 Driver = Any
 """``pynvml`` or a compatible module."""
 
 METRICS: Final = (
-    "utilization_percent",
-    "memory_bandwidth_percent",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "memory_used_percent",
-    "temperature_celsius",
-    "power_watts",
+    *GPU_METRICS,
     "thermal_throttle_percent",
     "power_throttle_percent",
     "ecc_uncorrected_count",

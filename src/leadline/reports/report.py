@@ -11,7 +11,7 @@ from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.formatting import duration, moment, phase_label, share
 from leadline.records.incarnations import Interruption
-from leadline.records.totals import sampled, start_and_rest
+from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
@@ -107,13 +107,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "trainings": describe.trainings(sources.run.trainings()),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
-        "overhead": describe.overhead(
-            cost["seconds"],
-            cost["step_share"],
-            start=start_and_rest(workers),
-            compile_seconds=cost["compile_seconds"],
-            written_bytes=cost["bytes"],
-        ),
+        "overhead": describe.overhead_of(workers, cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",

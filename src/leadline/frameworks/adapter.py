@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.pending import Pending, PendingNumbers
+from leadline.frameworks.training_description import TrainingDescription
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
@@ -319,5 +320,5 @@ class Adapter(Captures, Protocol):
             TypeError: It is not a model of this framework.
         """
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         """Return the entries of the worker document about the training: plain JSON values."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from leadline.records.gpu_description import GpuDescription
 from leadline.records.metric import GPU_METRICS, Channel
 
 Library = Any
@@ -42,7 +43,7 @@ class AmdSampler:
     def __init__(self, library: Library) -> None:
         self.absent: dict[str, str] = {}
         self.channels: tuple[Channel, ...] = ()
-        self.gpus: list[dict[str, Any]] = []
+        self.gpus: list[GpuDescription] = []
         self._library = library
         self._handles: list[Any] = []
         self._is_initialized = False
@@ -68,12 +69,16 @@ class AmdSampler:
         )
         self.gpus = [self._describe(index, handle) for index, handle in enumerate(self._handles)]
 
-    def _describe(self, index: int, handle: Any) -> dict[str, Any]:
+    def _describe(self, index: int, handle: Any) -> GpuDescription:
         device = f"gpu{index}"
         chip = self._query(device, "name", lambda: self._library.amdsmi_get_gpu_asic_info(handle)) or {}
         uuid = self._query(device, "uuid", lambda: self._library.amdsmi_get_gpu_device_uuid(handle))
-        details = {"name": chip.get("market_name"), "uuid": uuid}
-        return {"device": device, "index": index, **{key: value for key, value in details.items() if value}}
+        gpu: GpuDescription = {"device": device, "index": index}
+        if chip.get("market_name"):
+            gpu["name"] = chip["market_name"]
+        if uuid:
+            gpu["uuid"] = uuid
+        return gpu
 
     def _read(self, device: str, handle: Any) -> list[float | None]:
         smi = self._library

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from leadline.records.gpu_description import GpuDescription
 from leadline.records.metric import GPU_METRICS, Channel
 
 Driver = Any
@@ -29,7 +30,7 @@ class _Gpu:
     device: str
     """``gpu<n>`` with NVML's index, ``gpu<n>-mig<m>`` for an instance."""
     handle: Any
-    description: dict[str, Any]
+    description: GpuDescription
 
 
 class GpuSampler:
@@ -56,7 +57,7 @@ class GpuSampler:
         self.channels: tuple[Channel, ...] = ()
 
     @property
-    def gpus(self) -> list[dict[str, Any]]:
+    def gpus(self) -> list[GpuDescription]:
         """Descriptions of the GPUs."""
         return [gpu.description for gpu in self._gpus]
 

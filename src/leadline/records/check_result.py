@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 
 Outcome = Literal["passed", "failed", "not applicable"]
 
@@ -38,7 +39,7 @@ class CheckResult(StrictDocument):
     """The train step whose batch was tested."""
     advice: str = ""
     """What to try if it failed."""
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
     """The numbers behind the message: plain JSON values."""
     seconds: float = 0.0
     time_ns: int = 0

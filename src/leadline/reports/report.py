@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from leadline.analysis.trees import is_boosted_run
 from leadline.errors import UnknownNameError
@@ -11,6 +11,7 @@ from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.formatting import duration, moment, phase_label, share
 from leadline.records.incarnations import Interruption
+from leadline.records.profiled_rule import ProfiledRule
 from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
@@ -42,7 +43,7 @@ def build(
     run: Run,
     chapters: tuple[str, ...] = tuple(CHAPTERS),
     *,
-    judged: list[dict[str, Any]] | None = None,
+    judged: list[ProfiledRule] | None = None,
     on_progress: OnProgress = lambda text: None,
 ) -> Report:
     """Build the report of a run in its current state.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, TypedDict, TypeGuard
 
 from leadline.records.decoding import StrictDocument
 
@@ -73,6 +73,18 @@ class ProfileWindow(StrictDocument):
         return "1 step" if count == 1 else f"{count:,} steps"
 
 
+class TraceStep(TypedDict):
+    """A step of a window whose trace was recorded, with its times by the wall clock."""
+
+    step: int
+    """The global step, in the run directory."""
+    mode: str
+    start_ns: int
+    end_ns: int
+    marks: dict[str, int]
+    """When each phase began that is marked."""
+
+
 def is_window_document(document: object) -> TypeGuard[Mapping[str, Any]]:
     """Return whether a value is the document of a completely written window."""
     if not isinstance(document, dict) or not _fits(document, _WINDOW, ("id", "kind", "start_ns", "end_ns", *_GLOBAL)):
@@ -80,8 +92,8 @@ def is_window_document(document: object) -> TypeGuard[Mapping[str, Any]]:
     return not any(name in document for name in _TRAIN) or all(document.get(name) is not None for name in _TRAIN)
 
 
-def is_step(entry: object) -> bool:
-    """Return whether a value is a step of a trace: ``step, mode, start_ns, end_ns`` and the times of its ``marks``."""
+def is_step(entry: object) -> TypeGuard[TraceStep]:
+    """Return whether a value is a step of a trace; one without marks has none of that name."""
     is_one = isinstance(entry, dict) and _fits(entry, _STEP, ("step", "mode", "start_ns", "end_ns"))
     return is_one and all(map(_is_integer, entry.get("marks", {}).values()))  # type: ignore[attr-defined]
 

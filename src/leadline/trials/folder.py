@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError
+from leadline.records.json_object import JsonObject
 from leadline.store.run_files import read_regular
 
 COLLECTIONS: Final = "collections"
@@ -89,7 +90,7 @@ class Collections:
         workers: The number of workers that write, according to the files.
     """
 
-    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    entries: dict[str, JsonObject] = field(default_factory=dict)
     workers: int = 0
 
     def of(self, tensor: str) -> tuple[str, ...]:
@@ -181,7 +182,7 @@ def read_collections(folder: str, damage: list[str]) -> Collections:
     return collections
 
 
-def _entry(entry: Any) -> dict[str, Any]:
+def _entry(entry: Any) -> JsonObject:
     """Return the entry of a collection whose parts have the types that smdebug writes; others are left out.
 
     Raises:

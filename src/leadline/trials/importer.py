@@ -11,6 +11,7 @@ from typing import Any, Final
 from leadline.errors import ConfigurationError, RunExistsError
 from leadline.records.documents import NodeDocument, RunStatus, Transition, WorkerDocument
 from leadline.records.gpu_description import GpuDescription
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
@@ -203,7 +204,7 @@ class _TrialImport:
             rows=worker.rows,
         )
 
-    def _trial_document(self) -> dict[str, Any]:
+    def _trial_document(self) -> JsonObject:
         return {
             "format": FORMAT,
             "path": self._trial.path,

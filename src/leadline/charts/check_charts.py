@@ -10,6 +10,7 @@ from plotly.subplots import make_subplots
 from leadline.charts import theme
 from leadline.charts.chart import CatalogChart, ChartView
 from leadline.reader.checks import read_checks
+from leadline.records.json_object import JsonObject
 
 _MAX_IMAGES: Final = 4
 _LARGEST: Final = 30.0
@@ -50,7 +51,7 @@ def check_evidence(view: ChartView, *, probe: str = "", worker: str | None = Non
     return _rows(rows, title) if rows is not None else theme.empty("nothing to draw", title)
 
 
-def has_picture(evidence: dict[str, Any]) -> bool:
+def has_picture(evidence: JsonObject) -> bool:
     """Return whether there is something to draw of the evidence of a probe."""
     samples = evidence.get("samples") or ()
     return bool(evidence.get("matrix") or evidence.get("losses") or any({"images", "rows"} & set(s) for s in samples))

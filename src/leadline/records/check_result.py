@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, TypedDict
 
 from leadline.records.decoding import StrictDocument
 from leadline.records.json_object import JsonObject
@@ -25,6 +25,32 @@ PROBES: Final = {
     "model_inputs": "the model gets sound inputs",
 }
 """What each probe tests, by its name, which is that of its rule; in the order in which they are made."""
+
+
+class InputSample(TypedDict, total=False):
+    """The first samples of an input in the evidence of a probe: images, rows, or its first values."""
+
+    name: str
+    images: list[list[list[list[int]]]]
+    """Samples x channels x lines x pixels, 0 to 255."""
+    low: float
+    """The value that is 0 in the images."""
+    high: float
+    rows: list[list[float]]
+    shape: list[int]
+    values: list[float]
+
+
+class CheckOrder(TypedDict):
+    """What ``leadline check`` asks of a training."""
+
+    step: int
+    """The train step to test."""
+    seconds: float
+    """The time for all probes."""
+    ends: bool
+    """Whether the training ends afterwards."""
+    probes: list[str]
 
 
 @dataclass(frozen=True, slots=True)

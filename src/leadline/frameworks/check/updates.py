@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, passed
+from leadline.records.json_object import JsonObject
 
 MULTIPLES: Final = (-1.0, 0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0, 30.0, 1000.0)
 """Of the update, at which the loss is computed."""
@@ -43,7 +44,7 @@ class Gradients(NamedTuple):
     decay: Callable[[], float] = lambda: 0.0
 
     @property
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> JsonObject:
         """The numbers, for the report."""
         return {"cosine": self.cosine, "norm": self.size, "expected_norm": self.expected}
 
@@ -114,7 +115,7 @@ def judge_gradients(given: Gradients) -> Tested | None:
     return None
 
 
-def judge_update(update: Update, evidence: dict[str, Any], *, climbs: bool) -> Tested:
+def judge_update(update: Update, evidence: JsonObject, *, climbs: bool) -> Tested:
     """Judge the losses along an update.
 
     Args:

@@ -40,6 +40,7 @@ from leadline.frameworks.check.samples import (
 from leadline.frameworks.pure_check.batch import PureBatch, TokenSequences, changed_tokens
 from leadline.frameworks.pure_check.learning import Learning
 from leadline.frameworks.pure_check.pure_step import Array, Leaf, PureStep
+from leadline.records.json_object import JsonObject
 
 
 def mixed_samples(batch: PureBatch) -> Tested:
@@ -68,7 +69,7 @@ def mixed_samples(batch: PureBatch) -> Tested:
             worst, pair, culprit = float(moved.max()), (source, int(moved.argmax())), given
     if not rows_of_changes:
         return not_applicable(ALL_EQUAL)
-    evidence: dict[str, Any] = {
+    evidence: JsonObject = {
         "matrix": list(rows_of_changes.values()),
         "changed": list(rows_of_changes),
         "largest_change": worst,

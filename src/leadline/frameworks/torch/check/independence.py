@@ -20,6 +20,7 @@ from leadline.frameworks.check.samples import (
 from leadline.frameworks.torch.check.batch import Input
 from leadline.frameworks.torch.check.outcome import CheckedStep
 from leadline.frameworks.torch.check.step_copy import Values
+from leadline.records.json_object import JsonObject
 
 
 def mixed_samples(subject: CheckedStep) -> Tested:
@@ -64,7 +65,7 @@ def mixed_samples(subject: CheckedStep) -> Tested:
             break
     if not changed:
         return not_applicable(ALL_EQUAL)
-    evidence: dict[str, Any] = {
+    evidence: JsonObject = {
         "matrix": list(rows_of_changes.values()),
         "changed": list(rows_of_changes),
         "largest_change": worst,

@@ -22,7 +22,7 @@ from leadline.profiles.horovod import has_horovod
 from leadline.profiles.python_profiles import CallTrees, PythonProfile
 from leadline.profiles.rows import WindowRow
 from leadline.reader.run import Run
-from leadline.reader.table_row import TableRow
+from leadline.reader.table_rows import TableRow
 from leadline.records.formatting import counted
 from leadline.records.profile_window import TIMERS
 

@@ -16,7 +16,7 @@ from leadline.charts import theme
 from leadline.dashboard.chart_endpoint import read_range
 from leadline.dashboard.page import open_run, render
 from leadline.reader.run import Run
-from leadline.reader.table_row import TableRow
+from leadline.reader.table_rows import TableRow
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share
 
 _MAX_ROWS: Final = 12

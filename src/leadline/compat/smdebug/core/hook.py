@@ -22,6 +22,7 @@ from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueErr
 from leadline.config.store_uri import is_uri
 from leadline.hook import Hook as ArrayHook
 from leadline.records.event import Event
+from leadline.records.json_object import JsonObject
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.plan import CaptureItem
 from leadline.training.session.session import Session
@@ -96,7 +97,7 @@ class BaseHook:
         """The names of the numbers that the script passes, by collections of numbers."""
         """Collections that the script has saved tensors in: they need not select anything."""
         self._trace_events = TraceEvents()
-        self._described: dict[str, Any] = {}
+        self._described: JsonObject = {}
         """The collections as they were captured last."""
         if include_regex:
             self.get_collection(CollectionKeys.DEFAULT).include(include_regex)
@@ -297,7 +298,7 @@ class BaseHook:
         """Return the name of this process in the trial, as older scripts ask for it."""
         return f"worker_{rank()}"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> JsonObject:
         """Return nothing: another process that receives the hook saves nothing with it."""
         return {}
 
@@ -340,7 +341,7 @@ class BaseHook:
             times = {"timestamps": self._timestamps} if self._timestamps else {}
             self._run.describe({"names": self.names, "collections": self._described} | times | self._facts())
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> JsonObject:
         """Return further facts for readers of the trial."""
         return {}
 

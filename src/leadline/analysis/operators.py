@@ -11,7 +11,7 @@ import pyarrow as pa
 _OTHER: Final = "other"
 
 
-class OperatorTotal(TypedDict, total=False):
+class OperatorSum(TypedDict, total=False):
     """All calls of an operator, or of whatever columns the calls are grouped by; other columns are missing."""
 
     operator: str
@@ -33,7 +33,7 @@ class OperatorTotal(TypedDict, total=False):
     cumulative_share: Required[float]
 
 
-def top_operators(operators: pa.Table, *, device: str | None = None, limit: int | None = 20) -> list[OperatorTotal]:
+def top_operators(operators: pa.Table, *, device: str | None = None, limit: int | None = 20) -> list[OperatorSum]:
     """Return the most expensive operators, as rows of a table.
 
     Args:
@@ -54,7 +54,7 @@ def top_operators(operators: pa.Table, *, device: str | None = None, limit: int 
         top.append(
             {**row, "device": device_name, "label": label_of(row), "share": shares[0], "cumulative_share": shares[1]}
         )
-    return cast(list[OperatorTotal], top[:limit])
+    return cast(list[OperatorSum], top[:limit])
 
 
 def label_of(row: Mapping[str, Any]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -22,6 +22,7 @@ from leadline.analysis.time_document import (
 )
 from leadline.cli.console import number
 from leadline.reader.run import Run
+from leadline.reader.table_rows import BucketRow
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
@@ -93,12 +94,12 @@ def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
     )
 
 
-def _last(row: dict[str, Any]) -> float:
+def _last(row: BucketRow) -> float:
     """The value of a row, or NaN if none of its samples is finite."""
     return math.nan if row["nonfinite"] == row["samples"] else float(row["value"])
 
 
-def _extremes(rows: list[dict[str, Any]], workers: int) -> str:
+def _extremes(rows: list[BucketRow], workers: int) -> str:
     finite = [row for row in rows if row["min"] == row["min"]]
     low, high = (min(row["min"] for row in finite), max(row["max"] for row in finite)) if finite else (None, None)
     parts = [f"{number(low)} … {number(high)}" if finite else "never finite"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from leadline.records.doctor_report import LossPlace, ModelEntry, OptimizerEntry, UncapturedEntry
+from leadline.records.doctor_report import LossOrigin, ModelEntry, OptimizerEntry, UncapturedEntry
 
 
 class PlanCost(TypedDict):
@@ -32,7 +32,7 @@ class TrainingDiagnosis(TypedDict):
     steps: dict[str, int]
     models: list[ModelEntry]
     optimizers: list[OptimizerEntry]
-    losses: list[LossPlace]
+    losses: list[LossOrigin]
     captured: dict[str, int]
     """The number of tensors in each collection."""
     activations: dict[str, int]

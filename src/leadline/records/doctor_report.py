@@ -46,7 +46,7 @@ class UncapturedEntry(TypedDict):
     why: str
 
 
-class LossPlace(TypedDict):
+class LossOrigin(TypedDict):
     """A loss, and where its backward pass is called."""
 
     name: str
@@ -84,7 +84,7 @@ class DoctorReport(Inventory):
     steps: dict[str, int]
     backwards: int
     uncovered: list[UncapturedEntry]
-    losses: list[LossPlace]
+    losses: list[LossOrigin]
     step_ns: int | None
     is_overloaded: bool
     captures_share: float

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leadline.analysis.digest_steps import StepDistribution
-from leadline.analysis.operators import OperatorTotal, seconds_by_kind, top_operators
+from leadline.analysis.operators import OperatorSum, seconds_by_kind, top_operators
 from leadline.charts import profile_charts, step_charts
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
@@ -146,7 +146,7 @@ def _operator_tables(table: pa.Table | None) -> tuple[Table, ...]:
     return tuple(_operators(operators_of, title) for title, operators_of in rows.items() if operators_of)
 
 
-def _operators(rows: list[OperatorTotal], title: str) -> Table:
+def _operators(rows: list[OperatorSum], title: str) -> Table:
     shown = [
         {
             **row,

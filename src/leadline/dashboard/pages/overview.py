@@ -12,7 +12,7 @@ from starlette.responses import Response
 from leadline.analysis.bottleneck import Bottleneck
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
-from leadline.analysis.operators import OperatorTotal, top_operators
+from leadline.analysis.operators import OperatorSum, top_operators
 from leadline.analysis.overview import cost_of, outcome_of, upload_of
 from leadline.analysis.resumed import interruptions_with_changes
 from leadline.analysis.steps import StepTable
@@ -233,7 +233,7 @@ def _usage_order(row: Utilization) -> tuple[Any, ...]:
     return row["node"] != ALL_NODES, natural_sort_key(row["node"]), kind, metric_order, natural_sort_key(row["device"])
 
 
-def operations(run: Run) -> dict[str, list[OperatorTotal]]:
+def operations(run: Run) -> dict[str, list[OperatorSum]]:
     """Return the top operators on the CPU and the GPU; empty if no operators were recorded."""
     try:
         table = run.operators(("operator", "phase", "module", "device"))

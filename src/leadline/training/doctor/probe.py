@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.installed import Frameworks
-from leadline.records.doctor_report import DoctorOrder, DoctorReport, Inventory, LossPlace, PlanPrice, UncapturedEntry
+from leadline.records.doctor_report import DoctorOrder, DoctorReport, Inventory, LossOrigin, PlanPrice, UncapturedEntry
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop
 from leadline.store import layout
@@ -216,7 +216,7 @@ class DoctorProbe:
             "notes": [*self._context.notes, *([self._problem] if self._problem else [])],
         }
 
-    def _loss_places(self) -> list[LossPlace]:
+    def _loss_places(self) -> list[LossOrigin]:
         """Return each loss with the place of its backward pass."""
         unnamed = iter([name for name in self._recorder.losses if name not in self._losses.values()])
         return [{"name": name or next(unnamed, "loss"), "place": _place(site)} for site, name in self._losses.items()]

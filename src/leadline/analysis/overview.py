@@ -6,16 +6,23 @@ import os
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Final, cast
+from typing import cast
 
-from leadline.analysis.overview_document import CostDocument, FindingDocument, RuleOverview, RunOverview, StartCost
+from leadline.analysis.overview_document import (
+    ActionOverview,
+    CostDocument,
+    FindingDocument,
+    RuleOverview,
+    RunOverview,
+    StartCost,
+    WorkerOverview,
+)
 from leadline.analysis.resumed import interruptions_with_changes
 from leadline.analysis.time_breakdown import time_breakdown
 from leadline.analysis.time_document import TimeDocument
 from leadline.reader.run import Run
 from leadline.reader.tables import is_finding
-from leadline.records.decoding import Document
-from leadline.records.documents import RuleSummary, WorkerDocument
+from leadline.records.documents import LoggedAction, RuleSummary, WorkerDocument
 from leadline.records.finding import Finding
 from leadline.records.formatting import iso
 from leadline.records.json_object import JsonObject
@@ -37,21 +44,6 @@ from leadline.store.disk_bound import read_disk_bound
 from leadline.store.documents import read_lines, to_json
 from leadline.store.run_state import read_rule_summary, recorded_bytes
 from leadline.store.upload_state import read_upload
-
-_WORKER_KEYS: Final = (
-    "worker",
-    "node",
-    "pid",
-    "state",
-    "framework",
-    "models",
-    "optimizers",
-    "step",
-    "lost",
-    "off",
-    "notes",
-)
-_ACTION_KEYS: Final = ("rule", "action", "state", "outcome", "step", "attempts", "notice")
 
 
 def overview(run: Run) -> RunOverview:
@@ -76,12 +68,12 @@ def overview(run: Run) -> RunOverview:
         "interruptions": [to_json(interruption) for interruption in interruptions_with_changes(run)],
         "steps": steps_by_mode(workers),
         "trainings": list(trainings(workers)),
-        "workers": [_fields(worker, _WORKER_KEYS) for worker in workers],
+        "workers": [_worker(worker) for worker in workers],
         "cost": cost_of(run.uri, workers),
         "lost": [to_json(worker.lost) for worker in workers if worker.lost is not None],
         "damage": list(run.damage),
         "rules": rules_of(run.uri, outcome),
-        "actions": [{**_fields(action, _ACTION_KEYS), "time": iso(action.time_ns)} for action in read_actions(run.uri)],
+        "actions": [_action(action) for action in read_actions(run.uri)],
         "time": time_breakdown_of(run),
     }
 
@@ -174,5 +166,30 @@ def upload_of(run: Run) -> str | None:
     return state.describe(time.time_ns()) if state.uri else mirror.last_error(run.path) or None
 
 
-def _fields(document: Document, keys: Sequence[str]) -> JsonObject:
-    return {key: to_json(getattr(document, key)) for key in keys}
+def _worker(worker: WorkerDocument) -> WorkerOverview:
+    return {
+        "worker": worker.worker,
+        "node": worker.node,
+        "pid": worker.pid,
+        "state": worker.state,
+        "framework": worker.framework,
+        "models": to_json(worker.models),
+        "optimizers": list(worker.optimizers),
+        "step": worker.step,
+        "lost": to_json(worker.lost),
+        "off": to_json(worker.off),
+        "notes": list(worker.notes),
+    }
+
+
+def _action(action: LoggedAction) -> ActionOverview:
+    return {
+        "rule": action.rule,
+        "action": action.action,
+        "state": action.state,
+        "outcome": action.outcome,
+        "step": action.step,
+        "attempts": action.attempts,
+        "notice": action.notice,
+        "time": iso(action.time_ns),
+    }

@@ -58,6 +58,38 @@ class CostDocument(TypedDict):
     sampled: list[JsonObject]
 
 
+class WorkerOverview(TypedDict):
+    """A worker; see ``WorkerDocument``."""
+
+    worker: str
+    node: str | None
+    pid: int | None
+    state: str
+    framework: str
+    models: list[JsonObject]
+    """Each a ``WatchedModel``."""
+    optimizers: list[str]
+    step: int
+    lost: JsonObject | None
+    """A ``DroppedData``."""
+    off: JsonObject | None
+    """A ``DisabledCapture``."""
+    notes: list[str]
+
+
+class ActionOverview(TypedDict):
+    """An action that was performed, or is; see ``LoggedAction``."""
+
+    rule: str
+    action: str
+    state: str
+    outcome: str
+    step: int | None
+    attempts: int
+    notice: str
+    time: str | None
+
+
 class RunOverview(TypedDict):
     """One run."""
 
@@ -79,13 +111,11 @@ class RunOverview(TypedDict):
     """Each an ``Interruption``."""
     steps: dict[str, int]
     trainings: list[int]
-    workers: list[JsonObject]
-    """Of each worker a part of its ``WorkerDocument``."""
+    workers: list[WorkerOverview]
     cost: CostDocument
     lost: list[JsonObject]
     """Each a ``DroppedData``."""
     damage: list[str]
     rules: list[RuleOverview]
-    actions: list[JsonObject]
-    """Of each action a part of its ``LoggedAction``, with its time."""
+    actions: list[ActionOverview]
     time: TimeDocument

@@ -36,3 +36,12 @@ class MemoryByOwner(TypedDict):
     modules: list[ModuleMemory]
     """The largest first."""
     devices: list[DeviceMemory]
+
+
+class MemoryAtError(MemoryByOwner):
+    """The memory at an out-of-memory error: ``profiles/<worker>/out-of-memory-<n>.json``."""
+
+    step: int
+    time_ns: int
+    worker: str
+    error: str

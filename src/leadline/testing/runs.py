@@ -18,6 +18,7 @@ from leadline.records.json_object import JsonObject
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.metric import Channel
 from leadline.records.plan import CapturePlan
+from leadline.records.profile_window import TraceStep
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
@@ -166,7 +167,7 @@ class DetailedProfile:
         return {"baseTimeNanoseconds": self.start_ns, "traceEvents": events}
 
     @property
-    def step_list(self) -> list[JsonObject]:
+    def step_list(self) -> list[TraceStep]:
         """The times of the steps."""
         edges = [self.start_ns + round(index * self.step_ms * 1e6) for index in range(self.steps + 1)]
         return [

@@ -141,5 +141,5 @@ class StepContext:
         self.record_event(TRAINING, _described(owner, self._begun, self.clock.train_step))
 
 
-def _described(owner: object, number: int, train_step: int) -> JsonObject:
+def _described(owner: object, number: int, train_step: int) -> dict[str, str | int]:
     return {"owner": type(owner).__name__, "number": number, "train_step": train_step}

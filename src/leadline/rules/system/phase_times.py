@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from leadline.profiles.operator_times import BIN_NS, OperatorTimes
 from leadline.reader.interval import Spans
-from leadline.records.json_object import JsonObject
 from leadline.records.names import PHASES
 from leadline.rules import Window
 
@@ -70,7 +69,7 @@ class PhaseOverlap:
         return _format_shares("meanwhile", self.phases) + _format_shares("operators", self.operators)
 
     @property
-    def evidence(self) -> JsonObject:
+    def evidence(self) -> dict[str, dict[str, float]]:
         """The entries for the evidence of a finding."""
         operators = dict(list(self.operators.items())[:_MAX_OPERATORS])
         return {"phases": self.phases, **({"operators": operators} if operators else {})}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from leadline.records.json_object import JsonObject
-
 _MANY: Final = 0.75
 """The share of the captured steps that is worth a remark."""
 _MIN_STEPS: Final = 10
@@ -25,7 +23,7 @@ class IdleSteps:
         self.steps += 1
         self.idle += is_idle
 
-    def product(self) -> JsonObject:
+    def product(self) -> dict[str, list[str]]:
         """Return the remark on a training of which most captured steps were idle; empty: none."""
         if self.steps < _MIN_STEPS or self.idle < _MANY * self.steps:
             return {}

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.errors import LeadlineError
-from leadline.records.json_object import JsonObject
 from leadline.statistics.definitions import BASIC, find_statistic
 
 ALLOWED_REDUCTIONS: Final = ("min", "max", "mean", "std", "variance", "sum", "prod")
@@ -74,7 +73,7 @@ class ReductionConfig:
     def _names(self) -> list[str]:
         return [*self.reductions, *(f"abs_{name}" for name in self.abs_reductions)]
 
-    def to_json_dict(self) -> JsonObject:
+    def to_json_dict(self) -> dict[str, bool | str]:
         """Return it as in a configuration file."""
         norms = [f"{name}_norm" for name in self.norms] + [f"abs_{name}_norm" for name in self.abs_norms]
         return {

@@ -111,7 +111,7 @@ class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no t
             session.guard.run(session.flush)
         return model
 
-    def _facts(self) -> JsonObject:
+    def _facts(self) -> dict[str, object]:
         return {"hyperparameters": self._given, "features": self._features}
 
 

@@ -18,11 +18,7 @@ class Hook(StandaloneRun):
     Args:
         model: The model that is trained; models are found through their optimizers anyway, at the price of a walk over
             all objects (0.1 s) if they were built before.
-        out: The runs directory.
-        name: The name of the run; default: the script's name with the time.
-        preset: ``light``, ``standard``, ``full``, ``sagemaker``, or None to capture only what ``capture`` names.
-        capture: Further capture options, as for ``--capture``: ``"gradients:every=10,raw=true"``.
-        budget: The share of the step time that the preset may take, or ``off``; default ``2%``, with ``light`` ``1%``.
+        out, name, preset, capture, budget: As for ``leadline.Hook``.
     Raises:
         ConfigurationError: An option is invalid.
         RunExistsError: There is a run already.

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from leadline.records.formatting import significant
+from leadline.records.json_object import JsonObject
 from leadline.records.notification import Notification, TensorSnapshot
 
 MAX_TENSORS: Final = 5
@@ -84,7 +85,7 @@ def _named(notification: Notification) -> str:
     return notification.rule or ""
 
 
-def _evidence(evidence: dict[str, Any]) -> list[str]:
+def _evidence(evidence: JsonObject) -> list[str]:
     plain = {name: value for name, value in evidence.items() if isinstance(value, (int, float, str, bool))}
     shown = list(plain.items())[:_MAX_EVIDENCE]
     width = max([_NAME, *(len(name) for name, _ in shown)])

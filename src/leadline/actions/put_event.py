@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NotRequired, TypedDict
 
 from leadline.actions import aws
 from leadline.actions.action import Action, ActionContext, Outcome, RejectedError
@@ -91,7 +91,7 @@ class PutEvent(Action, frozen=True, kw_only=True):
         if notification.kind in _STATUS_KINDS and _last.get(key) == statuses:
             return Outcome("no status has changed since the last event", is_nothing=True)
         moment = datetime.fromtimestamp(notification.time_ns / 1e9, tz=UTC)
-        entry = {
+        entry: EventEntry = {
             "Time": moment,
             "Source": SOURCE,
             "DetailType": DETAIL_TYPE,
@@ -102,7 +102,7 @@ class PutEvent(Action, frozen=True, kw_only=True):
         _last[key] = statuses
         return Outcome(f"put on the bus {self.bus}: event {identity}")
 
-    def _put(self, entry: dict[str, Any]) -> str:
+    def _put(self, entry: EventEntry) -> str:
         """Put one event on the bus, and return its id.
 
         Raises:
@@ -129,6 +129,40 @@ class PutEvent(Action, frozen=True, kw_only=True):
 
     def _client(self) -> Any:
         return aws.make_client("events", action=_NAME, region=self.region, endpoint=self.endpoint, seconds=self.timeout)
+
+
+class EventEntry(TypedDict):
+    """An event as EventBridge takes it."""
+
+    Time: datetime
+    Source: str
+    DetailType: str
+    Detail: str
+    EventBusName: str
+
+
+class EvaluatedRule(TypedDict):
+    """The status of a rule as Amazon's events have it; times are milliseconds since the epoch."""
+
+    RuleConfigurationName: str
+    RuleEvaluationJobArn: str
+    RuleEvaluationStatus: str
+    StatusDetails: str
+    LastModifiedTime: int
+
+
+class JobChange(TypedDict):
+    """The detail of Amazon's event of a training job."""
+
+    TrainingJobName: str
+    TrainingJobArn: str
+    TrainingJobStatus: str
+    SecondaryStatus: str
+    CreationTime: int
+    TrainingStartTime: int
+    LastModifiedTime: int
+    FailureReason: NotRequired[str]
+    DebugRuleEvaluationStatuses: list[EvaluatedRule]
 
 
 def _statuses(notification: Notification) -> tuple[object, ...]:
@@ -171,9 +205,9 @@ def _cut(notification: Notification) -> Notification:
     return replace(notification, **texts)
 
 
-def _amazon_fields(notification: Notification, max_characters: int) -> dict[str, Any]:
+def _amazon_fields(notification: Notification, max_characters: int) -> JobChange:
     status = notification.job_status
-    fields: dict[str, Any] = {
+    fields: JobChange = {
         "TrainingJobName": notification.run,
         "TrainingJobArn": f"arn:leadline:training:::training-job/{notification.run}",
         "TrainingJobStatus": _JOB.get(status, status),
@@ -203,7 +237,7 @@ def _states(notification: Notification) -> list[RuleState]:
     return [state, *others]
 
 
-def _rule(notification: Notification, state: RuleState, max_characters: int) -> dict[str, Any]:
+def _rule(notification: Notification, state: RuleState, max_characters: int) -> EvaluatedRule:
     return {
         "RuleConfigurationName": state.name,
         "RuleEvaluationJobArn": f"arn:leadline:judge:::rule-evaluation/{notification.run}/{state.name}",

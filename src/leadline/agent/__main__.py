@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from leadline.agent.agent import Agent
+from leadline.agent.components import AgentComponents
 from leadline.agent.election import Election
 from leadline.agent.job import AttachedJob, LaunchedJob, NodeRegistration
 from leadline.agent.judge_supervisor import judge_command
@@ -116,7 +117,8 @@ def _attach(parsed: Arguments, gate: SignalGate, judge: list[str] | None, node: 
         os.set_inheritable(parsed.lock, False)
         registration = NodeRegistration(parsed.run, node, parsed.lock)
     election, documents = _enter(parsed.run, node)
-    return Agent(documents, AttachedJob(target, registration), gate, election, judge=judge, manifest=manifest).run()
+    job = AttachedJob(target, registration)
+    return Agent(AgentComponents(documents, job, gate, election, judge=judge, manifest=manifest)).run()
 
 
 def _enter(run: str, node: str) -> tuple[Election, RunDocuments]:
@@ -137,9 +139,10 @@ def _launch(parsed: Arguments, gate: SignalGate, node: str, judge: list[str] | N
     environment = job_environment(os.environ, documents.run, documents.node, is_reachable=unreachable is None)
     job = LaunchedJob(command, environment, gate, NodeRegistration(documents.run, node, None))
     terminal = Terminal(os.open(os.devnull, os.O_WRONLY) if parsed.is_quiet else 2)
-    agent = Agent(
+    parts = AgentComponents(
         documents, job, gate, election, judge=judge, manifest=manifest, unwatched=unreachable, terminal=terminal
     )
+    agent = Agent(parts)
     try:
         return agent.run()
     except OSError as error:

@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import time
-from collections.abc import Callable
 from typing import Final
 
 from leadline.agent.components import AgentComponents
-from leadline.agent.election import Election
 from leadline.agent.group_witness import GroupWitness
-from leadline.agent.job import Job
-from leadline.agent.run_documents import RunDocuments
 from leadline.agent.shutdown import EndSignals, Shutdown
-from leadline.agent.signals import TO_END, TO_PASS_ON, SignalGate, came_from_terminal, notify_of_new_files
-from leadline.agent.started_manifest import StartedManifest
-from leadline.agent.terminal import Terminal
+from leadline.agent.signals import TO_END, TO_PASS_ON, came_from_terminal, notify_of_new_files
 from leadline.records.formatting import listed
 from leadline.records.names import JOB_ENDED
 from leadline.store import layout
@@ -39,45 +32,15 @@ _HINT_AFTER_SECONDS: Final = 20.0
 class Agent:
     """Runs one job on one node, from before its start to the summary."""
 
-    def __init__(
-        self,
-        documents: RunDocuments,
-        job: Job,
-        gate: SignalGate,
-        election: Election,
-        *,
-        judge: list[str] | None,
-        manifest: StartedManifest,
-        unwatched: str | None = None,
-        terminal: Terminal | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """
-        Args:
-            documents: The documents of the run that the agent writes.
-            election: Which agent of the run is the primary one.
-            judge: The command that starts the judge; None: the judge is not installed.
-            manifest: The manifest of the run.
-            unwatched: Why Leadline cannot be loaded into the job; None: it can.
-        """
-        self._parts = AgentComponents(
-            documents,
-            job,
-            gate,
-            election,
-            judge=judge,
-            manifest=manifest,
-            unwatched=unwatched,
-            terminal=terminal or Terminal(),
-            clock=clock,
-        )
-        self._documents = documents
-        self._job = job
-        self._gate = gate
-        self._clock = clock
-        self._election, self._left_out = election, manifest.left_out
-        self._started = clock()
-        self._end_signals, self._witness = EndSignals(), GroupWitness(gate)
+    def __init__(self, parts: AgentComponents) -> None:
+        self._parts = parts
+        self._documents = parts.documents
+        self._job = parts.job
+        self._gate = parts.gate
+        self._clock = parts.clock
+        self._election = parts.election
+        self._started = self._clock()
+        self._end_signals, self._witness = EndSignals(), GroupWitness(self._gate)
         self._poll_at = self._sign_at = 0.0
         self._ended_at: float | None = None
         self._has_announced_wait = self._has_left = False
@@ -99,9 +62,9 @@ class Agent:
         self._documents.give_sign()
         parts.write_node()
         parts.messages.announce_run()
-        if self._left_out:
+        if parts.left_out:
             parts.terminal.message(
-                f"left out, as this run was not started by you on this machine: {', '.join(self._left_out)}; "
+                f"left out, as this run was not started by you on this machine: {', '.join(parts.left_out)}; "
                 "if you trust it, resume it with --trust-run",
                 "warning",
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -29,8 +30,12 @@ from leadline.store.incarnations import read_incarnations
 class AgentComponents:
     """Everything that the main loop and the shutdown of an agent work with, connected; nothing is started.
 
-    Attributes:
-        unwatched: Why Leadline could not be loaded into the job; None: it could.
+    Args:
+        documents: The documents of the run that the agent writes.
+        election: Which agent of the run is the primary one.
+        judge: The command that starts the judge; None: the judge is not installed.
+        manifest: The manifest of the run.
+        unwatched: Why Leadline cannot be loaded into the job; None: it can.
     """
 
     def __init__(
@@ -42,10 +47,11 @@ class AgentComponents:
         *,
         judge: list[str] | None,
         manifest: StartedManifest,
-        unwatched: str | None,
-        terminal: Terminal,
-        clock: Callable[[], float],
+        unwatched: str | None = None,
+        terminal: Terminal | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        terminal = terminal or Terminal()
         self.documents = documents
         self.job = job
         self.gate = gate
@@ -53,7 +59,7 @@ class AgentComponents:
         self.clock = clock
         self.unwatched, self.election = unwatched, election
         self._incarnations = read_incarnations(documents.run)
-        self.manifest = manifest.document
+        self.manifest, self.left_out = manifest.document, manifest.left_out
         self.messages = StartMessages(terminal, documents, self.manifest, unwatched=unwatched)
         self.workers = WorkerTracker(
             documents.run, documents.node, election.others, self.messages, terminal, clock=clock

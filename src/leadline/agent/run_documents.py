@@ -37,7 +37,7 @@ class RunDocuments:
         self.is_secondary = is_secondary
         self.started_ns = clock()
         self._clock = clock
-        self._pending: dict[str, Any] = {}
+        self._pending: dict[str, object] = {}
         self._reserve = os.path.join(run, layout.RESERVE)
         self._node: InPlaceDocument | None = None
         self._node_written: NodeDocument | None = None
@@ -149,12 +149,16 @@ class RunDocuments:
         if summary is None:
             return
         unfinished = {rule.name for rule in summary.rules if rule.status == "InProgress"}
-        stopped: dict[str, dict[str, Any]] = {}
+        stopped: dict[str, RuleDocument] = {}
         for name in unfinished:
-            document = read_rule(self.run, name) or RuleDocument(name=name)
-            stopped[name] = _stopped(document)
-            self._write(layout.rule_status(name), replace(document, **stopped[name]))
-        rules = tuple(replace(rule, **stopped.get(rule.name, {})) for rule in summary.rules)
+            stopped[name] = _stopped(read_rule(self.run, name) or RuleDocument(name=name))
+            self._write(layout.rule_status(name), stopped[name])
+        rules = tuple(
+            replace(rule, status=state.status, verdict=state.verdict, why=state.why)
+            if (state := stopped.get(rule.name)) is not None
+            else rule
+            for rule in summary.rules
+        )
         if unfinished:
             self._write(layout.RULE_SUMMARY, replace(summary, rules=rules))
 
@@ -173,13 +177,13 @@ class RunDocuments:
             os.unlink(self.path(layout.node_sign(self.node)))
 
 
-def _stopped(document: RuleDocument) -> dict[str, Any]:
-    """Return what a rule says of itself once no judge evaluates it any more."""
+def _stopped(document: RuleDocument) -> RuleDocument:
+    """Return the document of a rule once no judge evaluates it any more."""
     if document.verdict in ("clear", "not_applicable"):
         is_clear = document.verdict == "clear"
         why = describe.ended_early(document.judged_step) if is_clear else document.why
-        return {"status": "Stopped", "verdict": document.verdict, "why": why}
-    return {"status": "Stopped", "verdict": "undecided", "why": describe.ENDED_EARLY}
+        return replace(document, status="Stopped", why=why)
+    return replace(document, status="Stopped", verdict="undecided", why=describe.ENDED_EARLY)
 
 
 def _private(path: str, flags: int) -> int:

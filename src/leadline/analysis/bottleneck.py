@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -24,9 +24,11 @@ from leadline.analysis.suggestions import (
     SCORING,
     suggestions,
 )
+from leadline.analysis.time_document import BottleneckDocument
 from leadline.analysis.trees import FRAMEWORKS as TREES
 from leadline.analysis.usage import mean_of, usage_by_phase
 from leadline.records.formatting import phase_label, significant
+from leadline.records.json_object import JsonObject
 from leadline.records.names import MODES, OTHER, OVERHEAD, PARTS
 
 _BOTTLENECK_SHARE: Final = 0.3
@@ -45,7 +47,7 @@ _LONG_FACTOR: Final = 3.0
 """Steps longer than this many medians are long."""
 _MIN_STEPS: Final = 5
 
-Evidence = dict[str, Any]
+Evidence = JsonObject
 """Numbers that a bottleneck follows from, by name."""
 Tries = Mapping[str, str]
 """What to try first; see ``suggestions``."""
@@ -63,13 +65,17 @@ class Bottleneck:
     """One line, with the numbers."""
     suggestion: str
     """The first thing to try."""
-    evidence: dict[str, Any]
+    evidence: Evidence
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> BottleneckDocument:
         """Return plain JSON values."""
-        document = asdict(self)
-        document["try"] = document.pop("suggestion")
-        return document
+        return {
+            "kind": self.kind,
+            "phase": self.phase,
+            "message": self.message,
+            "evidence": self.evidence,
+            "try": self.suggestion,
+        }
 
     def summary(self) -> dict[str, str]:
         """Return plain JSON values without the evidence."""
@@ -217,7 +223,7 @@ def _waiting(straggler: SlowRank, evidence: Evidence, tries: Tries) -> Bottlenec
         f"other ranks wait for rank {straggler.rank}: {significant(straggler.lost_ms)} ms lost per "
         f"step in {phase_label(straggler.phase)}",
         tries[INPUT] + f" (on rank {straggler.rank})" if straggler.phase == "data" else tries["straggler"],
-        {**evidence, "straggler": asdict(straggler)},
+        {**evidence, "straggler": straggler.to_dict()},
     )
 
 
@@ -301,7 +307,7 @@ def _percent(evidence: Mapping[str, Any], *phases: str, of: str = "the step time
     return f"{100 * sum(evidence['shares'].get(phase, 0.0) for phase in phases):.0f} % of {of}"
 
 
-def _long_steps(steps: StepTable) -> dict[str, Any]:
+def _long_steps(steps: StepTable) -> Evidence:
     """Return how much time long steps take beyond the median, if it is significant."""
     median = float(np.median(steps.duration_ns))
     is_long = steps.duration_ns > _LONG_FACTOR * median
@@ -313,7 +319,7 @@ def _long_steps(steps: StepTable) -> dict[str, Any]:
     return {"long_steps": {"count": count, "of": steps.count(), "excess_share": share}}
 
 
-def _format_long_steps(evidence: dict[str, Any], phase: str) -> str:
+def _format_long_steps(evidence: Evidence, phase: str) -> str:
     long = evidence.get("long_steps")
     if not long or long["excess_share"] < evidence["shares"][phase] / 2:
         return ""

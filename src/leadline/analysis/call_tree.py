@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from leadline.profiles.python_profiles import Flame
+from leadline.profiles.rows import SliceRow
 
 _MAX_NODES: Final = 400
 ROOT: Final = "0"
@@ -36,7 +37,7 @@ class _Node:
     children: dict[tuple[str, str, int], _Node] = field(default_factory=dict)
 
 
-def call_tree(slices: Iterable[tuple[dict[str, Any], list[Flame]]], *, limit: int = _MAX_NODES) -> list[CallNode]:
+def call_tree(slices: Iterable[tuple[SliceRow, list[Flame]]], *, limit: int = _MAX_NODES) -> list[CallNode]:
     """Merge the calls of all slices into one tree, callers before callees.
 
     Args:

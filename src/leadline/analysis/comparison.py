@@ -15,6 +15,7 @@ from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.documents import RuleSummary, SummarizedRule
 from leadline.records.formatting import duration, significant
+from leadline.records.json_object import JsonObject
 from leadline.records.names import JOB_ENDED
 from leadline.records.totals import steps_by_mode
 from leadline.store.run_state import read_rule_summary
@@ -183,7 +184,7 @@ def _facts(run: Run) -> dict[str, str]:
     return facts | {"workers": str(len(run.workers()))}
 
 
-def _settings(run: Run) -> dict[str, Any]:
+def _settings(run: Run) -> JsonObject:
     document = run.manifest.to_dict()
     chosen = {key: value for key, value in document.items() if key not in _EXCLUDED}
     chosen["command"] = " ".join(map(str, document["command"]))
@@ -193,7 +194,7 @@ def _settings(run: Run) -> dict[str, Any]:
     return {**(document.get("settings") or {}), **chosen}
 
 
-def _rule_settings(rule: Mapping[str, Any]) -> dict[str, Any]:
+def _rule_settings(rule: Mapping[str, Any]) -> JsonObject:
     """The parameters of a rule, and its name if it has another alias; ``rules`` says whether a run has a rule."""
     return {**({} if rule["rule"] == rule["alias"] else {"rule": rule["rule"]}), **rule["parameters"]}
 

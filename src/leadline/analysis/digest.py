@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.digest_series import StoredValues, scalar_order
-from leadline.analysis.digest_steps import StoredSteps, distribution
+from leadline.analysis.digest_steps import StepDistribution, StoredSteps, distribution
 from leadline.analysis.digest_system import SYSTEM_BUCKETS, Names, StoredSamples, grid, matching
 from leadline.analysis.job import JobPhases, job_of
 from leadline.analysis.stored_rows import Edges, Series, Stream
-from leadline.analysis.train_axis import layers_on_axis, steps_on_axis, values_on_axis
-from leadline.analysis.usage import is_rate, is_summary_metric, transferred, usage_row
+from leadline.analysis.time_document import Utilization
+from leadline.analysis.train_axis import LayerMatrix, layers_on_axis, steps_on_axis, values_on_axis
+from leadline.analysis.usage import is_rate, is_summary_metric, usage_row
 from leadline.reader.compacted import DamagedPartError
 from leadline.reader.interval import Sensor
 from leadline.reader.run import Run
@@ -166,19 +167,15 @@ class Digest:
         low = first if start_ns is not None else None
         return self._skip_damaged(lambda: self._samples.buckets(sensors, width, low, last))
 
-    def usage(self, start_ns: int | None = None, end_ns: int | None = None) -> list[dict[str, Any]]:
+    def usage(self, start_ns: int | None = None, end_ns: int | None = None) -> list[Utilization]:
         """Return exact percentiles of the summary metrics, as ``analysis.usage.usage``."""
         sensors = [sensor for sensor in self._samples.sensors() if is_summary_metric(*sensor[1:])]
 
-        def rows() -> list[dict[str, Any]]:
+        def rows() -> list[Utilization]:
             found = self._samples.values(sensors, start_ns, end_ns)
             rates = [sensor for sensor in sensors if is_rate(sensor.metric)]
             times = dict(self._samples.values(rates, start_ns, end_ns, "time_ns"))
-            return [
-                usage_row(sensor, values) | transferred(sensor.metric, times.get(sensor, values), values)
-                for sensor, values in found
-                if len(values)
-            ]
+            return [usage_row(sensor, times.get(sensor, values), values) for sensor, values in found if len(values)]
 
         return self._cached(("usage", start_ns, end_ns), rows)
 
@@ -213,7 +210,7 @@ class Digest:
 
     def step_durations(
         self, worker: str | None = None, mode: str | None = None, bins: int = 60
-    ) -> dict[str, dict[str, Any]]:
+    ) -> dict[str, StepDistribution]:
         """Return step times in seconds, by ``worker/mode``: ``count, mean, min, p50, p95, p99, max, edges, counts``.
 
         There are ``bins`` counts and one more edge; the bins have equal widths, or equal ratios if the longest step
@@ -299,7 +296,7 @@ class Digest:
 
     def layers(
         self, collection: str, statistic: str, mode: str = "train", worker: str | None = None, points: int = 200
-    ) -> dict[str, Any]:
+    ) -> LayerMatrix:
         """Return one statistic of the tensors of a collection, in the order of the model.
 
         Args:
@@ -311,7 +308,7 @@ class Digest:
         infos = self._values.infos()
         names = [name for name, info in infos.items() if collection in ("all", *info.collections)]
 
-        def matrix() -> dict[str, Any]:
+        def matrix() -> LayerMatrix:
             found = [self._values.series((statistic, name), worker, mode) for name in names]
             chosen = [series[0] for series in found if series]
             data = self._values.matrix(chosen, points)

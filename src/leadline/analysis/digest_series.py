@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from leadline.analysis.segment_rows import SegmentValues
 from leadline.analysis.stored_rows import Series, StoredSteppedRows, Stream, common_width
+from leadline.analysis.train_axis import LayerMatrix
 from leadline.reader.rollups import VALUES, Columns, Key
 from leadline.reader.step_axis import Stamps
 from leadline.reader.tables import with_text_columns
@@ -81,7 +82,7 @@ class StoredValues(StoredSteppedRows[SegmentValues]):
             pa.table({name: buckets[name] for name in names}), SCALAR_BUCKETS, tensor, mode, worker
         )
 
-    def matrix(self, series: Sequence[Series], points: int) -> dict[str, Any]:
+    def matrix(self, series: Sequence[Series], points: int) -> LayerMatrix:
         """Return one series of each of several tensors on one grid, as in ``Digest.layers``."""
         if not series:
             return {"tensors": [], "steps": [], "values": np.zeros((0, 0))}
@@ -107,7 +108,7 @@ def _stamps(stream: Stream[SegmentValues]) -> Iterator[Stamps]:
             yield mode, steps, mode_steps
 
 
-def _matrix(tensors: Sequence[str], buckets: Columns, width: int) -> dict[str, Any]:
+def _matrix(tensors: Sequence[str], buckets: Columns, width: int) -> LayerMatrix:
     present, rows = np.unique(buckets["key"], return_inverse=True)
     slots, columns = np.unique(buckets["step"] // width, return_inverse=True)
     values = np.full((len(present), len(slots)), np.nan)

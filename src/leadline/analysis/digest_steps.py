@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ STEP_BUCKETS: Final = pa.schema(
         *((f"{part}_ns", pa.float64()) for part in PARTS),
     ]
 )
-_PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
+_SHARES: Final = (0.5, 0.95, 0.99)
 
 
 class StoredSteps(StoredSteppedRows[SegmentSteps]):
@@ -146,7 +146,22 @@ def parts_of(rows: Columns) -> Floats:
     return np.stack([rows[name] for name in PART_COLUMNS], axis=1).astype(np.float64)
 
 
-def distribution(durations_ns: Integers, weights: Integers, bins: int) -> dict[str, Any]:
+class StepDistribution(TypedDict):
+    """Statistics and a histogram of step times, in seconds."""
+
+    count: int
+    mean: float
+    min: float
+    p50: float
+    p95: float
+    p99: float
+    max: float
+    edges: list[float]
+    """One more than there are counts."""
+    counts: list[int]
+
+
+def distribution(durations_ns: Integers, weights: Integers, bins: int) -> StepDistribution:
     """Return statistics and a histogram of step times.
 
     Units:
@@ -161,15 +176,14 @@ def distribution(durations_ns: Integers, weights: Integers, bins: int) -> dict[s
     else:
         edges = np.linspace(shortest, longest if longest > shortest else shortest + 1e-9, bins + 1)
     indices = np.clip(np.searchsorted(edges, seconds, side="right") - 1, 0, bins - 1)
-    percentiles = {
-        name: float(seconds[np.searchsorted(cumulative, share * cumulative[-1])])
-        for name, share in _PERCENTILES.items()
-    }
+    p50, p95, p99 = (float(seconds[np.searchsorted(cumulative, share * cumulative[-1])]) for share in _SHARES)
     return {
         "count": int(cumulative[-1]),
         "mean": float(np.average(seconds, weights=ordered)),
         "min": shortest,
-        **percentiles,
+        "p50": p50,
+        "p95": p95,
+        "p99": p99,
         "max": longest,
         "edges": edges.tolist(),
         "counts": np.bincount(indices, weights=ordered, minlength=bins).astype(int).tolist(),

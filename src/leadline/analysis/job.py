@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.steps import StepTable
+from leadline.analysis.time_document import JobDocument, JobPart
 from leadline.records.documents import RunStatus
 from leadline.records.names import JOB_ENDED
 
@@ -56,23 +57,22 @@ class JobPhases:
     def finalization_seconds(self) -> float:
         return (self.ended_ns - (self.loop_ended_ns or self.ended_ns)) / 1e9
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JobDocument:
         """Return plain JSON values."""
-        parts = {
-            "initialization": self.initialization_seconds,
-            "training_loop": self.loop_seconds,
-            "finalization": self.finalization_seconds,
-        }
-        whole = self.seconds
         return {
-            **{key: value for key, value in asdict(self).items() if key != "split"},
-            "seconds": whole,
-            **{
-                name: {"seconds": seconds, "share": seconds / whole if whole > 0 else None}
-                for name, seconds in parts.items()
-            },
+            "started_ns": self.started_ns,
+            "ended_ns": self.ended_ns,
+            "loop_started_ns": self.loop_started_ns,
+            "loop_ended_ns": self.loop_ended_ns,
+            "seconds": self.seconds,
+            "initialization": self._part(self.initialization_seconds),
+            "training_loop": self._part(self.loop_seconds),
+            "finalization": self._part(self.finalization_seconds),
             "split": self.split,
         }
+
+    def _part(self, seconds: float) -> JobPart:
+        return {"seconds": seconds, "share": seconds / self.seconds if self.seconds > 0 else None}
 
 
 def read_job(timeline: pa.Table, steps: StepTable, *, started_ns: int, ended_ns: int | None) -> JobPhases:

@@ -4,14 +4,36 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Required, TypedDict, cast
 
 import pyarrow as pa
 
 _OTHER: Final = "other"
 
 
-def top_operators(operators: pa.Table, *, device: str | None = None, limit: int | None = 20) -> list[dict[str, Any]]:
+class OperatorSum(TypedDict, total=False):
+    """All calls of an operator, or of whatever columns the calls are grouped by; other columns are missing."""
+
+    operator: str
+    phase: str
+    module: str
+    mode: str
+    step: int
+    thread: int
+    worker: str
+    window: str
+    device: Required[str]
+    calls: int
+    start_ns: int
+    own_ns: Required[int]
+    total_ns: int
+    memory_bytes: int | None
+    label: Required[str]
+    share: Required[float]
+    cumulative_share: Required[float]
+
+
+def top_operators(operators: pa.Table, *, device: str | None = None, limit: int | None = 20) -> list[OperatorSum]:
     """Return the most expensive operators, as rows of a table.
 
     Args:
@@ -32,7 +54,7 @@ def top_operators(operators: pa.Table, *, device: str | None = None, limit: int 
         top.append(
             {**row, "device": device_name, "label": label_of(row), "share": shares[0], "cumulative_share": shares[1]}
         )
-    return top[:limit]
+    return cast(list[OperatorSum], top[:limit])
 
 
 def label_of(row: Mapping[str, Any]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from leadline.analysis.steps import StepTable
+from leadline.analysis.time_document import OverloadDocument
 from leadline.records.names import OTHER, OVERHEAD
 
 _OVERLOAD_SHARE: Final = 0.3
@@ -40,9 +41,9 @@ class Overload:
         told = f"the machine was overloaded: the training's thread waited for a CPU in {percent}"
         return f"{told}; timings are not reliable" if self.is_severe else told
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> OverloadDocument:
         """Return plain JSON values."""
-        return {"share": self.share, **self.summary()}
+        return {"share": self.share, "message": self.message, "try": _TRY}
 
     def summary(self) -> dict[str, str]:
         """Return the text."""

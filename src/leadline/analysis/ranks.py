@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
 from leadline.analysis.steps import Floats, StepTable
+from leadline.analysis.time_document import RanksDocument, SlowRankDocument
 from leadline.records.names import OVERHEAD, PARTS, rank_of
 
 _MIN_SLOWDOWN: Final = 1.2
@@ -29,6 +30,16 @@ class SlowRank:
     phase: str
     """The phase with the largest loss."""
 
+    def to_dict(self) -> SlowRankDocument:
+        """Return plain JSON values."""
+        return {
+            "rank": self.rank,
+            "worker": self.worker,
+            "times": self.times,
+            "lost_ms": self.lost_ms,
+            "phase": self.phase,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Ranks:
@@ -48,12 +59,12 @@ class Ranks:
         """Return the step time of a rank without collectives, in which it waits for others."""
         return self.by_rank[rank]["step"] - self.by_rank[rank].get("collective", 0.0)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RanksDocument:
         """Return plain JSON values."""
         return {
             "steps": self.steps,
             "by_rank": {str(rank): times for rank, times in self.by_rank.items()},
-            "straggler": asdict(self.straggler) if self.straggler else None,
+            "straggler": self.straggler.to_dict() if self.straggler else None,
         }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +14,7 @@ from leadline.analysis.job import JobPhases, read_job
 from leadline.analysis.overload import Overload, find_overload
 from leadline.analysis.ranks import Ranks, compare_ranks
 from leadline.analysis.steps import StepTable, read_steps
+from leadline.analysis.time_document import PhaseTime, ThroughputDocument, TimeDocument, Utilization
 from leadline.analysis.trees import framework_of
 from leadline.analysis.usage import usage
 from leadline.reader import liveness, tables
@@ -66,9 +67,10 @@ class Throughput:
     """Model FLOPs utilization, relative to the dense 16-bit peak of the device, for any data type."""
     peak_flops_per_second: float | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> ThroughputDocument:
         """Return the known values as plain JSON values."""
-        return {name: value for name, value in asdict(self).items() if value is not None}
+        known = {name: value for name, value in asdict(self).items() if value is not None}
+        return cast(ThroughputDocument, known)
 
 
 def read_throughput(steps: StepTable, facts: Mapping[str, Mapping[str, Any]], devices: Mapping[str, str]) -> Throughput:
@@ -131,12 +133,12 @@ class TimeBreakdown:
     job: JobPhases
     steps: StepTable
     throughput: Throughput
-    usage: list[dict[str, Any]]
+    usage: list[Utilization]
     ranks: Ranks | None
     bottleneck: Bottleneck | None
     overload: Overload | None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TimeDocument:
         """Return plain JSON values, the ``time`` of ``leadline show --json``."""
         return {
             "job": self.job.to_dict(),
@@ -150,7 +152,7 @@ class TimeBreakdown:
         }
 
 
-def phases(steps: StepTable) -> list[dict[str, Any]]:
+def phases(steps: StepTable) -> list[PhaseTime]:
     """Return the time of each phase of the training steps, and of evaluation, with shares, the largest first.
 
     The first training step, in which much is set up, is left out if others follow, as for the bottleneck.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +52,26 @@ def steps_on_axis(table: pa.Table, axis: StepAxis, mode: str) -> pa.Table:
     return _merged(placed, _STEPS)
 
 
-def layers_on_axis(data: dict[str, Any], axis: StepAxis, mode: str) -> dict[str, Any]:
+class NonfiniteSteps(TypedDict):
+    """Further steps at which some of the tensors had values that were not finite."""
+
+    steps: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    """Tensors x steps: infinite there, otherwise NaN."""
+
+
+class LayerMatrix(TypedDict):
+    """A statistic of several tensors at several steps."""
+
+    tensors: list[str]
+    steps: list[int]
+    """The first of each bucket."""
+    values: npt.NDArray[np.float64]
+    """Tensors x steps: NaN where nothing was captured, infinite where a value was not finite."""
+    nonfinite: NotRequired[NonfiniteSteps]
+
+
+def layers_on_axis(data: LayerMatrix, axis: StepAxis, mode: str) -> LayerMatrix:
     """Return ``Digest.layers`` on the axis; of several columns at the same train step the last values are kept."""
     if axis.is_identity or not data["steps"]:
         return data

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.analysis.steps import Floats, Integers, StepTable
+from leadline.analysis.time_document import Utilization
 from leadline.reader.window import natural_sort_key
 from leadline.records.names import PARTS
 
@@ -19,11 +20,11 @@ _PERCENTS: Final = (5.0, 25.0, 50.0, 75.0, 95.0)
 _EVEN_PERCENT: Final = 10.0
 """Means that differ by no more than this are balanced."""
 
-_KEYS: Final = ("node", "kind", "device", "metric")
 _ALL: Final = ("total", "mean")
 
 _GAP: Final = 3
 """An interval that is this many times longer than the next one is a gap."""
+_KEYS: Final = ("node", "kind", "device", "metric")
 ALL_NODES: Final = "all nodes"
 
 PERCENTILES: Final = {"min": 0, "p50": 50, "p90": 90, "p95": 95, "p99": 99, "max": 100}
@@ -41,28 +42,38 @@ SUMMARY_METRICS: Final = (
 """Kind, device (None for each device) and metric of the summary metrics."""
 
 
-def usage(system: pa.Table) -> list[dict[str, Any]]:
+def usage(system: pa.Table) -> list[Utilization]:
     """Return minimum, percentiles (interpolated linearly) and maximum of each summary metric, by node.
 
     Args:
         system: As returned by ``Run.system_metrics``.
     """
     chosen = system.filter(reduce(pc.or_, (_matches(system, *sensor) for sensor in SUMMARY_METRICS)))
-    return [
-        usage_row(labels, values) | transferred(labels[-1], times, values)
-        for labels, (times, values) in sorted(_series(chosen).items())
-    ]
+    return [usage_row(labels, times, values) for labels, (times, values) in sorted(_series(chosen).items())]
 
 
-def usage_row(labels: tuple[str, ...], values: Floats) -> dict[str, Any]:
+def usage_row(labels: tuple[str, ...], times_ns: Integers | Floats, values: Floats) -> Utilization:
     """Return minimum, percentiles and maximum of the values of one sensor: node, kind, device, metric."""
+    node, kind, device, metric = labels
     percentiles = np.percentile(values, list(PERCENTILES.values())).tolist()
-    row = {**dict(zip(_KEYS, labels, strict=True)), "samples": len(values)}
-    return {**row, **dict(zip(PERCENTILES, percentiles, strict=True))}
+    row = _row_of({"node": node, "kind": kind, "device": device, "metric": metric}, len(values), percentiles)
+    if is_rate(metric):
+        row["total_bytes"] = transferred(times_ns, values)
+    return row
 
 
-def transferred(metric: str, times_ns: Integers | Floats, values: Floats) -> dict[str, int]:
-    """Return under ``total_bytes`` what a rate adds up to; nothing for another metric.
+def _row_of(labels: Mapping[str, str], samples: int, percentiles: Sequence[float]) -> Utilization:
+    row = {**labels, "samples": samples, **dict(zip(PERCENTILES, percentiles, strict=True))}
+    return cast(Utilization, row)
+
+
+def percentiles_of(row: Utilization) -> tuple[float, ...]:
+    """Return the values of ``PERCENTILES`` in a row."""
+    return row["min"], row["p50"], row["p90"], row["p95"], row["p99"], row["max"]
+
+
+def transferred(times_ns: Integers | Floats, values: Floats) -> int:
+    """Return the bytes that a rate adds up to.
 
     A sample of a rate is the mean since the one before it. The first one, and one behind a gap in which nothing was
     sampled, counts as long as the one after it.
@@ -70,12 +81,10 @@ def transferred(metric: str, times_ns: Integers | Floats, values: Floats) -> dic
     Shape:
         times_ns, values: ``(samples,)``, at least one, in ascending order of time.
     """
-    if not is_rate(metric):
-        return {}
     before = np.diff(times_ns, prepend=np.iinfo(np.int64).min // 2)
     after = np.append(before[1:], np.median(before[1:]) if len(before) > 1 else 0)
     lengths = np.where(before > _GAP * after, after, before)
-    return {"total_bytes": round(float((values * lengths).sum()) / 1e9)}
+    return round(float((values * lengths).sum()) / 1e9)
 
 
 def is_rate(metric: str) -> bool:
@@ -155,7 +164,7 @@ def _matches(system: pa.Table, kind: str, device: str | None, metric: str) -> pa
     return matches if device is None else pc.and_(matches, pc.equal(system["device"], device))
 
 
-def cluster_usage(system: pa.Table) -> list[dict[str, Any]]:
+def cluster_usage(system: pa.Table) -> list[Utilization]:
     """Return minimum, percentiles and maximum of each summary metric over all nodes and devices.
 
     Args:
@@ -169,16 +178,14 @@ def cluster_usage(system: pa.Table) -> list[dict[str, Any]]:
         selected = system.filter(_matches(system, kind, device, metric))
         if selected.num_rows:
             labels = {"node": ALL_NODES, "kind": kind, "device": device or "all", "metric": metric}
-            rows.append({**labels, **_percentiles(selected)})
+            rows.append(_row_of(labels, int(selected["samples"].to_numpy().sum()), _percentiles(selected)))
     return rows
 
 
-def _percentiles(rows: pa.Table) -> Mapping[str, Any]:
+def _percentiles(rows: pa.Table) -> list[float]:
     means, samples = rows["mean"].to_numpy(), rows["samples"].to_numpy()
-    percentiles = weighted_percentiles(means, samples, list(PERCENTILES.values()))
-    by_name = dict(zip(PERCENTILES, percentiles, strict=True))
-    limits = {"min": float(rows["min"].to_numpy().min()), "max": float(rows["max"].to_numpy().max())}
-    return {"samples": int(samples.sum()), **by_name, **limits}
+    between = weighted_percentiles(means, samples, list(PERCENTILES.values()))[1:-1]
+    return [float(rows["min"].to_numpy().min()), *between, float(rows["max"].to_numpy().max())]
 
 
 def weighted_percentiles(values: Floats, weights: Integers, percents: Sequence[float]) -> list[float]:
@@ -298,7 +305,21 @@ def distributions(system: pa.Table) -> list[Distribution]:
     return result
 
 
-def balance(devices: list[Distribution]) -> dict[str, Any] | None:
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """How evenly devices are used."""
+
+    busiest: Distribution
+    idlest: Distribution
+    apart: float
+    """The difference of their means."""
+
+    @property
+    def is_even(self) -> bool:
+        return self.apart <= _EVEN_PERCENT
+
+
+def balance(devices: list[Distribution]) -> Balance | None:
     """Compare devices: the busiest, the idlest, and the difference of their means; None if there is only one.
 
     Units:
@@ -307,5 +328,4 @@ def balance(devices: list[Distribution]) -> dict[str, Any] | None:
     if len(devices) < 2:
         return None
     busiest, idlest = max(devices, key=lambda device: device.mean), min(devices, key=lambda device: device.mean)
-    apart = busiest.mean - idlest.mean
-    return {"busiest": busiest, "idlest": idlest, "apart": apart, "is_even": apart <= _EVEN_PERCENT}
+    return Balance(busiest, idlest, busiest.mean - idlest.mean)

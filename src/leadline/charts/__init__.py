@@ -18,7 +18,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *_public()})
 
 
-def _public() -> dict[str, Any]:
+def _public() -> dict[str, object]:
     """Return the charts of the catalog, and the other functions for notebooks."""
     try:
         from leadline.charts import catalog, notebook

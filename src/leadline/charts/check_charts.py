@@ -10,6 +10,8 @@ from plotly.subplots import make_subplots
 from leadline.charts import theme
 from leadline.charts.chart import CatalogChart, ChartView
 from leadline.reader.checks import read_checks
+from leadline.records.check_result import InputSample
+from leadline.records.json_object import JsonObject
 
 _MAX_IMAGES: Final = 4
 _LARGEST: Final = 30.0
@@ -50,7 +52,7 @@ def check_evidence(view: ChartView, *, probe: str = "", worker: str | None = Non
     return _rows(rows, title) if rows is not None else theme.empty("nothing to draw", title)
 
 
-def has_picture(evidence: dict[str, Any]) -> bool:
+def has_picture(evidence: JsonObject) -> bool:
     """Return whether there is something to draw of the evidence of a probe."""
     samples = evidence.get("samples") or ()
     return bool(evidence.get("matrix") or evidence.get("losses") or any({"images", "rows"} & set(s) for s in samples))
@@ -102,7 +104,7 @@ def _along(points: list[list[float]], title: str) -> go.Figure:
     return fig
 
 
-def _images(sample: dict[str, Any], title: str) -> go.Figure:
+def _images(sample: InputSample, title: str) -> go.Figure:
     pictures = sample["images"][:_MAX_IMAGES]
     fig = make_subplots(cols=len(pictures), horizontal_spacing=0.02)
     for column, channels in enumerate(pictures, 1):
@@ -119,7 +121,7 @@ def _images(sample: dict[str, Any], title: str) -> go.Figure:
     return fig
 
 
-def _rows(sample: dict[str, Any], title: str) -> go.Figure:
+def _rows(sample: InputSample, title: str) -> go.Figure:
     fig = go.Figure(go.Heatmap(z=sample["rows"], colorscale=theme.MAGNITUDE_SCALE, colorbar={"title": "value"}))
     fig.update_layout(title=f"{title}: {sample['name']}", height=200)
     fig.update_xaxes(title="element")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -125,7 +126,7 @@ def _mark_nonfinite(fig: go.Figure, labels: Sequence[str], groups: Sequence[Mapp
     )
 
 
-def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, Any]]]:
+def _groups(table: pa.Table) -> Iterator[tuple[tuple[str, str, str], dict[str, npt.NDArray[Any]]]]:
     """Yield the name, mode and worker of each series, and its columns ordered by step; training comes first."""
     keys = table.group_by(["name", "mode", "worker"], use_threads=False).aggregate([]).to_pylist()
     for key in sorted(

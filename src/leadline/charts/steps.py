@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -186,7 +187,7 @@ def _mark_long(fig: go.Figure, rows: Mapping[str, Any], indices: Any, longest: A
     )
 
 
-def _groups(table: pa.Table) -> Iterator[tuple[str, dict[str, Any]]]:
+def _groups(table: pa.Table) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
     """Yield each worker and mode with its columns, ordered by step."""
     names = pc.binary_join_element_wise(table["worker"], table["mode"], "/").to_numpy(zero_copy_only=False)
     columns = {

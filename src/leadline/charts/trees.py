@@ -162,7 +162,7 @@ def confusion(matrix: Floats | None, *, title: str = "Confusion matrix") -> go.F
         xgap=1,
         ygap=1,
     )
-    ticks: dict[str, Any] = {"showgrid": False, "constrain": "domain"}
+    ticks: dict[str, object] = {"showgrid": False, "constrain": "domain"}
     ticks |= {"tickmode": "linear", "dtick": 1} if len(counts) <= 30 else {}
     fig.update_xaxes(**ticks).update_yaxes(**ticks, autorange="reversed", scaleanchor="x")
     theme.note_omitted(fig, len(matrix) - len(counts), "classes")

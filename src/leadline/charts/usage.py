@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import plotly.graph_objects as go
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -109,7 +110,7 @@ def _add(fig: go.Figure, index: int, name: str, rows: Mapping[str, Any], unit: U
     theme.add_line(fig, index, name, x, y, hover, legendgroup=name, mode=mode)
 
 
-def _series(table: pa.Table, sensors: Sequence[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _series(table: pa.Table, sensors: Sequence[Any]) -> Iterator[tuple[str, dict[str, npt.NDArray[Any]]]]:
     """Yield the label and columns of each series that is drawn."""
     columns = {name: table[name].to_numpy() for name in ("time_ns", "mean", "min", "max", "samples")}
     for label, sensor in zip(_labels(sensors), sensors[: theme.MAX_SERIES], strict=False):

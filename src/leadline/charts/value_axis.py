@@ -49,7 +49,7 @@ def set_scale(fig: go.Figure, values: Iterable[Any], *, is_log: bool | None = No
     if not is_log:
         return False
     decades = float(np.log10(positive.max()) - np.log10(positive.min())) if positive.size else 0.0
-    ticks: dict[str, Any] = {"nticks": _MAX_TICKS}
+    ticks: dict[str, object] = {"nticks": _MAX_TICKS}
     if decades >= 1:
         ticks = {"dtick": int(np.ceil(decades / _MAX_TICKS)), "tickfont": {"size": _POWER_FONT}}
     fig.update_yaxes(type="log", exponentformat="power", minor={"ticks": ""}, **ticks)

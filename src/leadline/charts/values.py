@@ -9,6 +9,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from leadline.analysis.histograms import MAX_MAGNITUDE, Histograms, even_edges
+from leadline.analysis.train_axis import LayerMatrix
 from leadline.charts import theme
 from leadline.charts.value_axis import differs_widely
 
@@ -184,7 +185,7 @@ def layers(
     return theme.set_step_axis(fig)
 
 
-def with_nonfinite(data: dict[str, Any], counts: Mapping[str, Any]) -> dict[str, Any]:
+def with_nonfinite(data: LayerMatrix, counts: LayerMatrix) -> LayerMatrix:
     """Return a statistic of tensors with the steps at which they had values that were not finite, as ``nonfinite``.
 
     Those values are counted at more steps than other statistics are captured, and at every step once there is one.
@@ -234,7 +235,7 @@ def _column_medians(rows: Floats) -> Floats:
     return medians
 
 
-def _logarithms(values: Floats) -> tuple[Floats, dict[str, Any]]:
+def _logarithms(values: Floats) -> tuple[Floats, dict[str, list[float] | list[str]]]:
     """Return logarithms to base 10 with zeros below the smallest, and the ticks of the colour bar."""
     is_zero = values == 0
     with np.errstate(divide="ignore"):

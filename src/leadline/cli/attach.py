@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -34,7 +34,7 @@ def attach(
     become_agent(path, ["--attach", str(pid), *(["--lock", str(lock)] if lock is not None else [])])
 
 
-def _answer(message: dict[str, Any]) -> None:
+def _answer(message: dict[str, object]) -> None:
     sys.stdout.write(json.dumps(message) + "\n")
     sys.stdout.flush()
 

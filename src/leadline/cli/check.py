@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypedDict, cast
 
 import typer
 from rich.padding import Padding
@@ -25,7 +25,8 @@ from leadline.config.run_config import RunConfig
 from leadline.config.secrets import scrub_command
 from leadline.errors import ConfigurationError, UnknownNameError
 from leadline.launch.prepare import prepare
-from leadline.records.check_result import PROBES, CheckResult
+from leadline.records.check_result import PROBES, CheckOrder, CheckResult, Outcome
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.records.plan import CapturePlan
 from leadline.records.version import __version__
@@ -69,7 +70,7 @@ def check(
         if name not in PROBES:
             raise UnknownNameError("test", name, PROBES, hint="--only")
     launched = resolve_command(command, is_module=is_module)
-    order = {
+    order: CheckOrder = {
         "step": step,
         "seconds": seconds,
         "ends": not goes_on,
@@ -84,9 +85,31 @@ def check(
     return 0 if "passed" in outcomes and "failed" not in outcomes else 1
 
 
-def _checked(
-    launched: list[str], order: dict[str, Any], limit: float, *, out: str | None, keeps: bool
-) -> dict[str, Any]:
+class CheckEntry(TypedDict):
+    """A ``CheckResult`` with the title of its probe."""
+
+    probe: str
+    title: str
+    outcome: Outcome
+    message: str
+    step: int
+    advice: str
+    evidence: JsonObject
+    seconds: float
+    time_ns: int
+
+
+class CheckReport(TypedDict):
+    """What ``leadline check --json`` prints."""
+
+    step: int
+    seconds: float
+    run: str | None
+    """The run that is kept."""
+    checks: list[CheckEntry]
+
+
+def _checked(launched: list[str], order: CheckOrder, limit: float, *, out: str | None, keeps: bool) -> CheckReport:
     """Run the command until the step is tested; return the results as plain values."""
     folder = tempfile.mkdtemp(prefix="leadline-check-")
     signal.signal(signal.SIGTERM, exit_on_signal)
@@ -109,9 +132,7 @@ def _manifest(path: str, launched: Sequence[str]) -> Manifest:
     return Manifest("check", path, scrub_command(launched), time.time_ns(), __version__, folder=os.getcwd(), plan=plan)
 
 
-def _report(
-    run: str, order: dict[str, Any], *, is_late: bool, limit: float, took: float, keeps: bool
-) -> dict[str, Any]:
+def _report(run: str, order: CheckOrder, *, is_late: bool, limit: float, took: float, keeps: bool) -> CheckReport:
     folder = os.path.join(run, layout.CHECKS)
     names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
     documents = [read_document(os.path.join(folder, name)) for name in names]
@@ -128,11 +149,15 @@ def _report(
         "step": order["step"],
         "seconds": round(took, 1),
         "run": run if keeps else None,
-        "checks": [asdict(results[probe]) | {"title": PROBES[probe]} for probe in order["probes"]],
+        "checks": [_entry(results[probe]) for probe in order["probes"]],
     }
 
 
-def _print(report: dict[str, Any]) -> None:
+def _entry(result: CheckResult) -> CheckEntry:
+    return cast(CheckEntry, asdict(result) | {"title": PROBES[result.probe]})
+
+
+def _print(report: CheckReport) -> None:
     terminal = console()
     table = Table.grid(padding=(0, 1))
     table.add_column(no_wrap=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.text import Text
@@ -103,7 +103,7 @@ def _scalar_row(scalar: ComparedScalar) -> tuple[str, ...]:
 
 def _to_dict(
     runs: Sequence[Run], sections: dict[str, list[ComparedRow]], scalars: Sequence[ComparedScalar]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     rows = {name: {row.name: list(row.values) for row in of_section} for name, of_section in sections.items()}
     return {
         "runs": [{"name": run.name, "uri": run.uri, "outcome": outcome_of(run).to_dict()} for run in runs],

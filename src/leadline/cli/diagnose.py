@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypedDict
 
 import typer
 from rich.console import Group
@@ -106,5 +106,15 @@ def _summary(log: TrainingLog) -> str:
     return f"{log.kind}: {counted(len(names), 'name')} in {counted(len(rows), 'row')}, {extent}{steps}"
 
 
-def _facts(log: TrainingLog) -> dict[str, Any]:
+class LogFacts(TypedDict):
+    """What ``leadline diagnose --json`` prints of the log itself."""
+
+    kind: str
+    unit: str
+    rows: int
+    names: list[str]
+    notes: list[str]
+
+
+def _facts(log: TrainingLog) -> LogFacts:
     return {"kind": log.kind, "unit": log.unit, "rows": len(log.rows), "names": sorted(log.names), "notes": log.damage}

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, cast
 
 import typer
 
@@ -21,6 +21,7 @@ from leadline.cli.console import console, echo_json
 from leadline.cli.environment import EnvironmentCheck, check_all
 from leadline.cli.run import resolve_command
 from leadline.cli.short_run import exit_on_signal, run_shortly
+from leadline.cli.training_diagnosis import TrainingDiagnosis
 from leadline.config.capture import parse_capture
 from leadline.config.run_config import RunConfig, runs_root
 from leadline.config.secrets import scrub_command
@@ -28,6 +29,7 @@ from leadline.errors import ConfigurationError, LeadlineError
 from leadline.judge.rule_plan import resolve_rule
 from leadline.launch.resolve import resolve
 from leadline.reader.run import open_run
+from leadline.records.doctor_report import DoctorOrder, DoctorReport
 from leadline.records.manifest import Manifest, RuleSpec
 from leadline.records.names import COLLECTIONS, PRESETS
 from leadline.records.plan import CaptureItem, CapturePlan
@@ -104,7 +106,7 @@ def _unknown(launched: Sequence[str]) -> EnvironmentCheck:
 # --- the training -------------------------------------------------------------------------------------------
 
 
-def _examine(launched: list[str], steps: int | None, limit: float) -> dict[str, Any]:
+def _examine(launched: list[str], steps: int | None, limit: float) -> TrainingDiagnosis:
     """Run some steps of a command in a temporary run, and collect the results."""
     folder = tempfile.mkdtemp(prefix="leadline-doctor-")
     signal.signal(signal.SIGTERM, exit_on_signal)
@@ -125,7 +127,12 @@ def _make_run(path: str, launched: Sequence[str], steps: int | None) -> str:
     )
     make_subfolder(os.path.join(path, layout.DOCTOR_REPORTS))
     plans = {label: [asdict(item) for item in plan.items] for label, plan in candidate_plans(path).items()}
-    order = {"steps": steps or _STEPS, "most_steps": steps or _MOST_STEPS, "seconds": _SECONDS, "plans": plans}
+    order: DoctorOrder = {
+        "steps": steps or _STEPS,
+        "most_steps": steps or _MOST_STEPS,
+        "seconds": _SECONDS,
+        "plans": plans,
+    }
     write_document(os.path.join(path, layout.DOCTOR), order)
     return path
 
@@ -172,10 +179,10 @@ def _all_rules() -> tuple[RuleSpec, ...]:
     return tuple(specs)
 
 
-def _reports(run: str) -> list[dict[str, Any]]:
+def _reports(run: str) -> list[DoctorReport]:
     """The reports of the processes of the training, ordered by rank; of all processes where none trains."""
     folder = os.path.join(run, layout.DOCTOR_REPORTS)
     reports = [read_document(os.path.join(folder, name)) for name in sorted(os.listdir(folder))]
-    documents = [report for report in reports if isinstance(report, dict)]
+    documents = [cast(DoctorReport, report) for report in reports if isinstance(report, dict)]
     training = [report for report in documents if report["steps"] or report["backwards"]]
     return sorted(training or documents, key=lambda report: (report["rank"] or 0, report["pid"]))

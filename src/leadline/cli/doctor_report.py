@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from dataclasses import dataclass, replace
+from typing import Final, cast
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,10 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.cli.environment import EnvironmentCheck
+from leadline.cli.training_diagnosis import PlanCost, TrainingDiagnosis
 from leadline.reader.run import Run
+from leadline.records.doctor_report import DoctorReport, ModelEntry, OptimizerEntry, PlanPrice, UncapturedEntry
 from leadline.records.formatting import counted, duration, share, size
 from leadline.records.metric_names import PRINTED
 
+_NOTHING: Final = cast(DoctorReport, {})
+"""The report of a training that was not seen."""
 _FEW_STEPS: Final = 5
 _SHORT_STEP: Final = 1e-3
 _CHECK: Final = "leadline check tests the training itself, on a copy of its first steps"
@@ -37,12 +42,12 @@ _COUNTED: Final = (
 
 def gather(
     run: Run,
-    reports: Sequence[Mapping[str, Any]],
+    reports: Sequence[DoctorReport],
     *,
     is_late: bool,
     limit: float,
     budgets: Mapping[str, float | None],
-) -> dict[str, Any]:
+) -> TrainingDiagnosis:
     """Collect the results of a training as plain values.
 
     Args:
@@ -51,7 +56,7 @@ def gather(
         limit: The time limit in seconds.
         budgets: The overhead budget of each plan by its label; None: it has none.
     """
-    first: Mapping[str, Any] = reports[0] if reports else {}
+    first = reports[0] if reports else _NOTHING
     activations = _activations(run)
     kinds = {kind for report in reports for kind in report.get("module_kinds") or ()}
     status, steps = run.status_document, dict(first.get("steps") or {})
@@ -104,9 +109,9 @@ def _activations(run: Run) -> dict[str, int]:
 
 
 def _coverage_gaps(
-    reports: Sequence[Mapping[str, Any]], first: Mapping[str, Any], *, is_late: bool, limit: float
-) -> list[dict[str, str]]:
-    by_subject = {str(gap["what"]): dict(gap) for report in reports for gap in report.get("uncovered") or ()}
+    reports: Sequence[DoctorReport], first: DoctorReport, *, is_late: bool, limit: float
+) -> list[UncapturedEntry]:
+    by_subject = {str(gap["what"]): gap for report in reports for gap in report.get("uncovered") or ()}
     gaps = list(by_subject.values())
     if not reports:
         why = (
@@ -120,7 +125,7 @@ def _coverage_gaps(
     return gaps
 
 
-def _losses_not_seen(run: Run, steps: Mapping[str, int]) -> list[dict[str, str]]:
+def _losses_not_seen(run: Run, steps: Mapping[str, int]) -> list[UncapturedEntry]:
     """The modes of which steps were seen, but no loss."""
     seen = {mode for name in run.tensor_names(collection="losses") for mode in run.tensor(name).modes()}
     why = (
@@ -135,7 +140,7 @@ def _losses_not_seen(run: Run, steps: Mapping[str, int]) -> list[dict[str, str]]
     ]
 
 
-def _has_boosters(report: Mapping[str, Any]) -> bool:
+def _has_boosters(report: DoctorReport | TrainingDiagnosis) -> bool:
     return any(model.get("features") for model in report.get("models") or ())
 
 
@@ -143,32 +148,46 @@ def _seconds(time_ns: int | None) -> float | None:
     return None if time_ns is None else time_ns / 1e9
 
 
-def _prices(
-    report: Mapping[str, Any], budgets: Mapping[str, float | None], *, has_activations: bool
-) -> list[dict[str, Any]]:
+@dataclass(frozen=True, slots=True)
+class MeasuredSteps:
+    """What a step takes without overhead, and what Leadline takes of one, by what it captures."""
+
+    step_ns: int
+    base_ns: int
+    """Nothing."""
+    forward_ns: int = 0
+    """A forward pass; 0: there are none."""
+    accuracy_ns: int = 0
+    """The accuracy of a forward pass alone."""
+    captures_share: float = 0.0
+    """The share of the budget that is left for captures."""
+
+
+def _prices(report: DoctorReport, budgets: Mapping[str, float | None], *, has_activations: bool) -> list[PlanCost]:
     """The cost of each plan in seconds and bytes."""
-    if not report.get("step_ns") or report.get("base_ns") is None:
+    step_ns, base_ns = report.get("step_ns"), report.get("base_ns")
+    if not step_ns or base_ns is None:
         return []
-    kinds = ("forward", "accuracy") if has_activations else ()
-    forward_ns = {kind: report.get(f"{kind}_ns") or 0 for kind in kinds}
-    return [_price(plan, report, forward_ns, budgets.get(plan["label"])) for plan in report["prices"]]
+    measured = MeasuredSteps(step_ns, base_ns, captures_share=report["captures_share"])
+    if has_activations:
+        measured = replace(
+            measured, forward_ns=report.get("forward_ns") or 0, accuracy_ns=report.get("accuracy_ns") or 0
+        )
+    return [
+        _price(plan, measured, budgets.get(plan["label"]), has_activations=has_activations) for plan in report["prices"]
+    ]
 
 
-def _price(
-    price: Mapping[str, Any], report: Mapping[str, Any], forward_ns: Mapping[str, int], budget: float | None
-) -> dict[str, Any]:
+def _price(price: PlanPrice, measured: MeasuredSteps, budget: float | None, *, has_activations: bool) -> PlanCost:
     """The cost of a plan, as the budget lets it be, and without that.
 
     The budget delays captures. It pays steps without captures first, and leaves a part of itself for captures.
-
-    Args:
-        forward_ns: The cost of capturing a forward pass, and of its accuracy alone; empty without forward passes.
     """
-    parts, base_ns = list(price["parts"]), report["base_ns"]
+    parts, base_ns = price["parts"], measured.base_ns
     own_ns = base_ns + sum(part["share"] * (part["own_ns"] - base_ns) for part in parts)
-    own_ns += sum(price[f"{kind}_share"] * cost_ns for kind, cost_ns in forward_ns.items())
-    wanted, least = own_ns / report["step_ns"], base_ns / report["step_ns"]
-    kept = wanted if budget is None else min(wanted, max(budget, least + report["captures_share"] * budget))
+    own_ns += price["forward_share"] * measured.forward_ns + price["accuracy_share"] * measured.accuracy_ns
+    wanted, least = own_ns / measured.step_ns, base_ns / measured.step_ns
+    kept = wanted if budget is None else min(wanted, max(budget, least + measured.captures_share * budget))
     return {
         "label": price["label"],
         "step_share": kept,
@@ -177,8 +196,8 @@ def _price(
         "capture_seconds": max((part["own_ns"] for part in parts), default=0) / 1e9,
         "capture_every": _interval(sum(part["share"] for part in parts)),
         "capture_bytes": max((part["bytes"] for part in parts), default=0),
-        "activations_seconds": forward_ns.get("forward", 0) / 1e9,
-        "activations_every": _interval(price["forward_share"]) if forward_ns else None,
+        "activations_seconds": measured.forward_ns / 1e9,
+        "activations_every": _interval(price["forward_share"]) if has_activations else None,
         "bytes_per_1000_steps": round(1000 * sum(part["share"] * part["bytes"] for part in parts)),
     }
 
@@ -200,7 +219,7 @@ def checks(results: Iterable[EnvironmentCheck]) -> RenderableType:
     return table
 
 
-def page(training: Mapping[str, Any]) -> RenderableType:
+def page(training: TrainingDiagnosis) -> RenderableType:
     """Coverage, coverage gaps and overhead."""
     return Group(
         Text("\ncaptured", style="bold"),
@@ -217,7 +236,7 @@ def _indented(block: RenderableType) -> RenderableType:
     return Padding(block, (0, 0, 0, 2))
 
 
-def _coverage(training: Mapping[str, Any]) -> RenderableType:
+def _coverage(training: TrainingDiagnosis) -> RenderableType:
     captured = training["captured"]
     plurals = {"bias": "biases", "column of trees": "columns of trees"}
     counts = [counted(captured[name], noun, plurals.get(noun, "")) for name, noun in _COUNTED if captured[name]]
@@ -238,7 +257,7 @@ def _coverage(training: Mapping[str, Any]) -> RenderableType:
     return table if table.row_count else Text("nothing", style="yellow")
 
 
-def _model(model: Mapping[str, Any]) -> str:
+def _model(model: ModelEntry) -> str:
     if model.get("features"):
         return f"{model['name']}: {counted(model['features'], 'feature')} ({model.get('objective') or 'no objective'})"
     wrapper = f" in {model['wrapper']}" if model["wrapper"] else ""
@@ -247,20 +266,21 @@ def _model(model: Mapping[str, Any]) -> str:
     return f"{model['name']}{wrapper}: {counted(model['parameters'], 'parameter')}, {trainable} ({kinds})"
 
 
-def _optimizer(optimizer: Mapping[str, Any]) -> str:
+def _optimizer(optimizer: OptimizerEntry) -> str:
     state = f", state: {', '.join(optimizer['variables'])}" if optimizer["variables"] else ""
     sizes = f"{counted(optimizer['parameters'], 'parameter')}, {counted(optimizer['groups'], 'group')}"
     return f"{optimizer['name']}: {sizes}{state}"
 
 
-def _gaps(training: Mapping[str, Any]) -> RenderableType:
+def _gaps(training: TrainingDiagnosis) -> RenderableType:
     lines = [Text.assemble((str(gap["what"]), "yellow"), f": {gap['why']}") for gap in training["uncovered"]]
     lines += [Text(note, style="dim") for note in training["notes"]]
     return Group(*lines) if lines else Text("no coverage gaps found", style="dim")
 
 
-def _overhead(training: Mapping[str, Any]) -> RenderableType:
-    if not training["prices"]:
+def _overhead(training: TrainingDiagnosis) -> RenderableType:
+    step_seconds = training["step_seconds"]
+    if not training["prices"] or step_seconds is None:
         return Text("unknown: at least two steps are needed for an estimate", style="dim")
     table = Table.grid(padding=(0, 2))
     has_boosters = _has_boosters(training)
@@ -278,7 +298,7 @@ def _overhead(training: Mapping[str, Any]) -> RenderableType:
         )
     measured = counted(training["steps_measured"], "step")
     lines = [
-        f"a step without overhead takes {_short_duration(training['step_seconds'])} (median of {measured}); "
+        f"a step without overhead takes {_short_duration(step_seconds)} (median of {measured}); "
         "overhead in the training's thread"
     ]
     if training["once_seconds"]:
@@ -290,7 +310,7 @@ def _overhead(training: Mapping[str, Any]) -> RenderableType:
         lines.append("rough: the machine is overloaded, and waits for a processor count as the time of a step")
     if training["steps_measured"] < _FEW_STEPS:
         lines.append(f"rough: only {measured} measured; --steps 20 is more precise")
-    elif training["step_seconds"] < _SHORT_STEP:
+    elif step_seconds < _SHORT_STEP:
         lines.append("rough: steps are so short that their time varies with all that the machine does")
     return Group(table, *(Text(line, style="dim") for line in lines))
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 from leadline.agent.launch import is_this_interpreter, isolating_flag
 from leadline.monitor.machine import gpu_sampler
 from leadline.records.formatting import size
+from leadline.records.json_object import JsonObject
 from leadline.records.version import __version__
 
 Outcome = Literal["ok", "note", "bad"]
@@ -98,7 +99,7 @@ def check_all(interpreter: str, command: Sequence[str], root: str) -> list[Envir
     ]
 
 
-def _run_probe(interpreter: str, body: str, *arguments: str) -> dict[str, Any]:
+def _run_probe(interpreter: str, body: str, *arguments: str) -> JsonObject:
     """The output of a program in another interpreter; ``error`` if it fails."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("LEADLINE_")}
     try:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -17,13 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from leadline.analysis.overview import format_finding
 from leadline.cli.arguments import complete_rule, complete_run
 from leadline.cli.console import complain, console, echo_json, error_console, status
 from leadline.cli.judge_tasks import find_judged, tasks_of
+from leadline.cli.judged_document import judged_document, root_causes
 from leadline.config.options import parse_rule
 from leadline.errors import ConfigurationError
-from leadline.judge.causes import FiredRule, causes
 from leadline.judge.engines.engine import Engine, Judged, Task
 from leadline.judge.engines.selection import make_engine
 from leadline.judge.judge import judge_run
@@ -102,7 +101,7 @@ def judge(
     if not given and not follow:
         _store(tasks, judged)
     if as_json:
-        echo_json([_to_dict(result) for result in results])
+        echo_json([judged_document(result) for result in results])
     else:
         _show([result for result in judged if not result.problem], is_many=len(results) > 1)
     return max(_exit_status(results, fail_on_issues=fail_on_issues), int(fail_on_issues and bool(left_out)))
@@ -163,7 +162,7 @@ def _show(judged: Sequence[Judged], *, is_many: bool) -> None:
 
 
 def _table(judged: Judged) -> Table:
-    table, explained, standing = Table.grid(padding=(0, 2)), _causes(judged), _standing(judged)
+    table, explained, standing = Table.grid(padding=(0, 2)), root_causes(judged), _standing(judged)
     for index, rule in enumerate(judged.rules):
         name = Text(os.path.basename(judged.run), style="bold") if index == 0 else Text()
         shown = _WITHOUT_STATUS.get(rule.verdict or "", rule.status)
@@ -173,16 +172,9 @@ def _table(judged: Judged) -> Table:
     return table
 
 
-def _causes(judged: Judged) -> dict[str, str]:
-    """Return the root cause of each rule whose findings follow from those of another one."""
-    return causes(
-        FiredRule(rule.name, rule.rule, rule.findings, rule.explains) for rule in judged.rules if rule.findings
-    )
-
-
 def _standing(judged: Judged) -> StandingAdvice:
     """Return what the findings of all rules ask for."""
-    causes_of, fired = _causes(judged), [rule for rule in judged.rules if rule.findings]
+    causes_of, fired = root_causes(judged), [rule for rule in judged.rules if rule.findings]
     return StandingAdvice.of(ranked(rule.summarized(causes_of.get(rule.name)) for rule in fired))
 
 
@@ -211,33 +203,6 @@ def _exit_status(results: Sequence[Judged], *, fail_on_issues: bool) -> int:
     rules = [rule for result in results for rule in result.rules]
     has_issues = any(rule.findings or rule.status == "Error" for rule in rules)
     return 1 if fail_on_issues and (has_issues or any(result.problem for result in results)) else 0
-
-
-def _to_dict(judged: Judged) -> dict[str, Any]:
-    explained = _causes(judged)
-    return {
-        "name": os.path.basename(judged.run),
-        "uri": judged.run,
-        "problem": judged.problem or None,
-        "is_running": not judged.problem and not liveness.is_over(judged.run),
-        "damage": list(judged.damage),
-        "rules": [_rule_to_dict(rule, explained.get(rule.name)) for rule in judged.rules],
-    }
-
-
-def _rule_to_dict(result: RuleResult, cause: str | None) -> dict[str, Any]:
-    return {
-        "name": result.name,
-        "rule": result.rule,
-        "parameters": dict(result.parameters),
-        "status": result.status,
-        "verdict": result.verdict,
-        "why": result.why,
-        "sampling": result.sampling,
-        "explained_by": cause,
-        "judged_steps": result.judged_steps,
-        "findings": [format_finding(finding) for finding in result.findings],
-    }
 
 
 class ProgressCounter:

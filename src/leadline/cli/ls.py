@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, TypedDict
 
 import typer
 from rich.console import Console, Group, RenderableType
@@ -20,6 +20,7 @@ from leadline.reader.find_runs import list_runs
 from leadline.reader.summary import RunSummary
 from leadline.records.formatting import duration, iso, printable
 from leadline.records.outcome import RUNNING
+from leadline.records.outcome_document import OutcomeDocument
 from leadline.remote.root_mirror import rebuild_catalogue
 
 _MIN_SECONDS: Final = 1.0
@@ -104,7 +105,23 @@ def cells(run: RunSummary) -> tuple[str, ...]:
     )
 
 
-def _to_dict(run: RunSummary) -> dict[str, Any]:
+class ListedRun(TypedDict):
+    """A run in what ``leadline ls --json`` prints."""
+
+    name: str
+    uri: str
+    status: str
+    outcome: OutcomeDocument
+    command: list[str]
+    preset: str
+    started: str
+    ended: str | None
+    steps: dict[str, int]
+    loss: float | str | None
+    cost: float | None
+
+
+def _to_dict(run: RunSummary) -> ListedRun:
     return {
         "name": run.name,
         "uri": run.path,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,8 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from leadline.analysis.digest import Digest
+from leadline.analysis.time_document import (
+    BottleneckDocument,
+    JobDocument,
+    PhaseTime,
+    ThroughputDocument,
+    TimeDocument,
+    Utilization,
+)
 from leadline.cli.console import number
 from leadline.reader.run import Run
+from leadline.reader.table_rows import BucketRow
 from leadline.reader.window import natural_sort_key
 from leadline.records import describe
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share, size
@@ -29,7 +38,6 @@ _MIN_WIDTH: Final = 90
 """The minimum width of a terminal for sparklines."""
 _MAX_PHASES: Final = 6
 _MIN_SHARE: Final = 0.005
-_SHOWN: Final = ("p50", "p95", "max")
 _LABELS: Final = {
     ("cpu", "utilization_percent"): "CPU",
     ("cpu", "iowait_percent"): "I/O wait",
@@ -86,12 +94,12 @@ def _row(digest: Digest, name: str, mode: str, width: int) -> tuple[Text, ...]:
     )
 
 
-def _last(row: dict[str, Any]) -> float:
+def _last(row: BucketRow) -> float:
     """The value of a row, or NaN if none of its samples is finite."""
     return math.nan if row["nonfinite"] == row["samples"] else float(row["value"])
 
 
-def _extremes(rows: list[dict[str, Any]], workers: int) -> str:
+def _extremes(rows: list[BucketRow], workers: int) -> str:
     finite = [row for row in rows if row["min"] == row["min"]]
     low, high = (min(row["min"] for row in finite), max(row["max"] for row in finite)) if finite else (None, None)
     parts = [f"{number(low)} … {number(high)}" if finite else "never finite"]
@@ -128,7 +136,7 @@ def _captured(run: Run) -> str:
     return f"captured: {', '.join(texts)}" if texts else ""
 
 
-def time_block(time: dict[str, Any], *, has_problem: bool) -> RenderableType | None:
+def time_block(time: TimeDocument, *, has_problem: bool) -> RenderableType | None:
     """The phases with their shares, the bottleneck of the run and a suggestion; None if no step was timed.
 
     Args:
@@ -151,32 +159,36 @@ def time_block(time: dict[str, Any], *, has_problem: bool) -> RenderableType | N
     return Group(Text("time breakdown"), Padding(table, (0, 0, 0, 2)))
 
 
-def format_phases(phases: list[dict[str, Any]]) -> str:
+def format_phases(phases: list[PhaseTime]) -> str:
     """``data loading 62 %, forward 20 % …``; a small overhead is shown once, for all steps."""
     parts = [phase for phase in phases if describe.is_listed(phase["phase"], phase["share"])]
     shown = [phase for phase in parts[:_MAX_PHASES] if phase["share"] >= _MIN_SHARE] or parts[:1]
     return ", ".join(f"{phase_label(phase['phase'])} {share(phase['share'])}" for phase in shown)
 
 
-def _whole(phases: list[dict[str, Any]]) -> str:
+def _whole(phases: list[PhaseTime]) -> str:
     """The time to which the shares refer; in evaluation it is counted from start to end."""
     names = {phase["phase"] for phase in phases}
     others = [phase_label(mode) for mode in ("eval", "predict") if mode in names]
     return f" of the step time{f', {listed(others)} included' if others else ''}"
 
 
-def _bottleneck(bound: dict[str, Any] | None) -> str:
+def _bottleneck(bound: BottleneckDocument | None) -> str:
     return f"{bound['kind']}: {bound['message']}" if bound else ""
 
 
-def _job(job: dict[str, Any]) -> str:
-    labels = {"initialization": "before the first step", "training_loop": "training", "finalization": "after the last"}
-    parts = [f"{label} {duration(job[name]['seconds'])}" for name, label in labels.items()]
+def _job(job: JobDocument) -> str:
+    labels = {
+        "before the first step": job["initialization"],
+        "training": job["training_loop"],
+        "after the last": job["finalization"],
+    }
+    parts = [f"{label} {duration(part['seconds'])}" for label, part in labels.items()]
     split = ", ".join(f"{name.replace('_', ' ')} {duration(seconds)}" for name, seconds in job["split"].items())
     return f"{', '.join(parts)}{f' ({split})' if split else ''}"
 
 
-def _throughput(throughput: dict[str, Any]) -> str:
+def _throughput(throughput: ThroughputDocument) -> str:
     parts = []
     if "steps_per_second" in throughput:
         parts.append(f"{number(throughput['steps_per_second'])} steps/s")
@@ -198,7 +210,7 @@ def _flops(per_second: float) -> str:
     return f"{number(per_second / size)} {unit}"
 
 
-def machine_block(usage: list[dict[str, Any]]) -> RenderableType | None:
+def machine_block(usage: list[Utilization]) -> RenderableType | None:
     """Median, 95th percentile and maximum of each metric, over all nodes and devices; None without samples.
 
     Args:
@@ -224,19 +236,19 @@ def machine_block(usage: list[dict[str, Any]]) -> RenderableType | None:
     return Group(Text(head), Padding(table, (0, 0, 0, 2)))
 
 
-def _of(usage: list[dict[str, Any]], key: tuple[str, str]) -> list[dict[str, Any]]:
+def _of(usage: list[Utilization], key: tuple[str, str]) -> list[Utilization]:
     return [entry for entry in usage if (entry["kind"], entry["metric"]) == key]
 
 
-def _is_used(key: tuple[str, str], stats: list[dict[str, Any]]) -> bool:
+def _is_used(key: tuple[str, str], stats: list[Utilization]) -> bool:
     """Network rates that were always zero are left out."""
     return key[0] != "network" or max(entry["max"] for entry in stats) > 0
 
 
-def _usage_row(label: str, stats: list[dict[str, Any]]) -> list[Text]:
+def _usage_row(label: str, stats: list[Utilization]) -> list[Text]:
     """One metric; of several devices the busiest one by its median."""
     top = max(stats, key=lambda entry: float(entry["p50"]))
-    values = [Text(_value(top["metric"], top[name])) for name in _SHOWN]
+    values = [Text(_value(top["metric"], value)) for value in (top["p50"], top["p95"], top["max"])]
     note = f"busiest of {len(stats)}" if len(stats) > 1 else ""
     return [Text(label, style="dim"), *values, Text(note, style="dim")]
 

@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -22,6 +22,7 @@ from leadline.judge.action_dispatcher import display_name
 from leadline.judge.action_resolution import check_action, check_triggers, distinct_actions, resolve_action
 from leadline.judge.action_worker import ActionWorker
 from leadline.judge.rule_plan import named
+from leadline.judge.worker_messages import ActionAnswer, ActionSetup
 from leadline.launch.resolve import base_of
 from leadline.records.manifest import ActionSpec
 from leadline.records.names import EVERY_RULE
@@ -92,13 +93,13 @@ def _perform(spec: ActionSpec) -> tuple[str, bool]:
     return (f"failed: {why}", True) if why else (str(answers[-1]["outcome"]), False)
 
 
-def _answers(spec: ActionSpec, folder: str) -> Sequence[dict[str, Any]]:
+def _answers(spec: ActionSpec, folder: str) -> Sequence[ActionAnswer]:
     """Return the answers of a worker that performs an action inside this process, up to the first error.
 
     Args:
         folder: Stands for the run directory.
     """
-    setup = {"run": folder, "action": spec.action, "parameters": spec.parameters, "folder": spec.folder}
+    setup: ActionSetup = {"run": folder, "action": spec.action, "parameters": spec.parameters, "folder": spec.folder}
     worker = ActionWorker(setup, is_inline=True)
     if "error" in worker.setup_result:
         return [worker.setup_result]

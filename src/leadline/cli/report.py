@@ -20,6 +20,7 @@ from leadline.judge.judge import judge_run
 from leadline.reader.pandas_import import skip_pandas_import
 from leadline.records.formatting import counted, size
 from leadline.records.manifest import RuleSpec
+from leadline.records.profiled_rule import ProfiledRule
 from leadline.rules.registry import canonical
 
 if TYPE_CHECKING:
@@ -95,12 +96,12 @@ def build_judged(run: Run, show_progress: Progress = lambda text: None, *, must_
     return build(run, judged=_profiler_results(run) if is_judged else None, on_progress=show_progress)
 
 
-def _profiler_results(run: Run) -> list[dict[str, Any]] | None:
+def _profiler_results(run: Run) -> list[ProfiledRule] | None:
     """The results of the profiler rules for a run that did not evaluate them itself; None if it did."""
     if any(canonical(spec.rule) == _PROFILER for spec in run.manifest.rules):
         return None
     results = judge_run(run.path, [RuleSpec(_PROFILER, _PROFILER)])
-    rows: list[dict[str, Any]] = list(results.rules[0].product.get("rules", ()))
+    rows: list[ProfiledRule] = list(results.rules[0].product.get("rules", ()))
     return rows
 
 

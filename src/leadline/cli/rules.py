@@ -6,7 +6,7 @@ import os
 import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypedDict
 
 import typer
 from rich.text import Text
@@ -16,6 +16,7 @@ from leadline.cli.console import console, echo_json
 from leadline.cli.table import print_lines, table_width
 from leadline.config.options import format_value
 from leadline.errors import ConfigurationError
+from leadline.records.json_object import JsonObject
 from leadline.rules import registry
 from leadline.rules.documentation import Documentation, ParameterDoc, document
 from leadline.rules.registry import grouped_rules
@@ -61,7 +62,20 @@ def _group_of(name: str) -> str | None:
     return next((title for title, names in grouped_rules().items() if name in names), None)
 
 
-def _to_dict(rule: Documentation, group: str | None) -> dict[str, Any]:
+class DocumentedRule(TypedDict):
+    """A rule in what ``leadline rules --json`` prints."""
+
+    name: str
+    group: str | None
+    sagemaker_names: list[str]
+    is_default: bool
+    summary: str
+    sections: dict[str, str]
+    parameters: list[JsonObject]
+    """Each a ``Parameter``."""
+
+
+def _to_dict(rule: Documentation, group: str | None) -> DocumentedRule:
     return {
         "name": rule.name,
         "group": group,

@@ -6,7 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -15,6 +15,7 @@ from rich.text import Text
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.overview import overview
+from leadline.analysis.overview_document import RuleOverview, RunOverview
 from leadline.cli.console import LEVEL_STYLES, status
 from leadline.cli.measurements import machine_block, sparkline_lines, time_block
 from leadline.config.store_uri import is_uri
@@ -24,7 +25,7 @@ from leadline.records.formatting import counted, duration, printable
 from leadline.records.incarnations import Interruption
 from leadline.records.names import JOB_ENDED
 from leadline.records.rule_counts import RuleCounts
-from leadline.records.totals import sampled, start_and_rest
+from leadline.records.totals import sampled
 from leadline.records.trainer_facts import CheckpointToKeep
 from leadline.store.control import read_actions
 
@@ -37,7 +38,6 @@ _MAX_NAMES: Final = 8
 _MAX_REASONS: Final = 6
 _MAX_FAILURES: Final = 3
 _LABELS: Final = {"asked": "in progress"}
-Rule = dict[str, Any]
 
 
 def page(digest: Digest, width: int) -> RenderableType:
@@ -69,7 +69,7 @@ def apart(blocks: Iterable[RenderableType]) -> Group:
     return Group(*parts)
 
 
-def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> RenderableType:
+def head(summary: RunOverview, workers: Sequence[WorkerDocument]) -> RenderableType:
     """Name and outcome; status, command, model, workers and overhead."""
     table = Table.grid(padding=(0, 2))
     cost = summary["cost"]
@@ -82,13 +82,7 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
         "command": " ".join(summary["command"]),
         "model": _models(workers),
         "workers": _workers(workers),
-        "overhead": describe.overhead(
-            cost["seconds"],
-            cost["step_share"],
-            start=start_and_rest(workers),
-            compile_seconds=cost["compile_seconds"],
-            written_bytes=cost["bytes"],
-        ),
+        "overhead": describe.overhead_of(workers, cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "path": summary["uri"],
         "upload": summary["upload"],
@@ -101,13 +95,13 @@ def head(summary: dict[str, Any], workers: Sequence[WorkerDocument]) -> Renderab
     return Group(headline(summary), Padding(table, (0, 0, 0, 2)))
 
 
-def headline(summary: dict[str, Any]) -> Text:
+def headline(summary: RunOverview) -> Text:
     """``demo  Completed: 3,750 steps, no problem found (15 rules clear).``"""
     outcome = summary["outcome"]
     return Text.assemble((summary["name"], "bold"), "  ", (outcome["text"], LEVEL_STYLES[outcome["level"]]))
 
 
-def state_line(summary: dict[str, Any]) -> str:
+def state_line(summary: RunOverview) -> str:
     """``Stopped by exploding_tensor after 6 m 12 s, 3,750 of 10,000 steps, 12 eval steps``."""
     ended = _timestamp(summary["ended"]) if summary["ended"] else time.time()
     by = f" by {describe.sender(summary['stopped_by'])}" if summary["stopped_by"] else ""
@@ -117,7 +111,7 @@ def state_line(summary: dict[str, Any]) -> str:
     return f"{summary['status']}{by}{note}{after}, {describe.steps(summary['steps'], summary['planned_steps'])}"
 
 
-def checkpoint_line(summary: dict[str, Any]) -> str:
+def checkpoint_line(summary: RunOverview) -> str:
     """The checkpoint to go back to; empty: no trainer has told of any."""
     checkpoint = summary["checkpoint"]
     return CheckpointToKeep(**checkpoint).describe() if checkpoint else ""
@@ -158,7 +152,7 @@ def _warnings(workers: Iterable[WorkerDocument], damages: Iterable[str]) -> Rend
     return Group(*(Text(line, style="yellow") for line in shown))
 
 
-def _next(summary: dict[str, Any]) -> RenderableType:
+def _next(summary: RunOverview) -> RenderableType:
     """Suggested commands."""
     name = summary["uri"] if is_uri(summary["uri"]) else summary["name"]
     if summary["status"] in JOB_ENDED:
@@ -176,7 +170,7 @@ def _timestamp(text: str) -> float:
     return datetime.fromisoformat(text).timestamp()
 
 
-def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = True) -> RenderableType:
+def rule_block(rules: list[RuleOverview], counts: dict[str, int], *, has_ended: bool = True) -> RenderableType:
     """Rules with findings in full, then failed rules, the clear rules, and the other ones by reason.
 
     Args:
@@ -190,10 +184,10 @@ def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = T
         return Text("no rules were evaluated for this run; evaluate them with: leadline judge", style="dim")
     table = Table.grid(padding=(0, 2))
     known = {rule["name"] for rule in rules}
-    effects: dict[str, list[Rule]] = {}
+    effects: dict[str, list[RuleOverview]] = {}
     for rule in rules:
         is_effect = rule["findings"] and rule["explained_by"] in known
-        effects.setdefault(rule["explained_by"] if is_effect else "", []).append(rule)
+        effects.setdefault((is_effect and rule["explained_by"]) or "", []).append(rule)
     for rule in effects.get("", ()):
         if rule["findings"] or rule["status"] == "Error":
             findings = _findings(rule, effects.get(rule["name"], ()))
@@ -213,7 +207,7 @@ def rule_block(rules: list[Rule], counts: dict[str, int], *, has_ended: bool = T
     return Group(_count_line(counts), table)
 
 
-def _by_remark(rules: list[Rule]) -> dict[str, list[str]]:
+def _by_remark(rules: list[RuleOverview]) -> dict[str, list[str]]:
     """The names of the clear rules by how often their data was sampled and how far they are clear, if there is less."""
     clear = {
         rule["name"]: "; ".join(filter(None, (rule["sampling"], rule["why"]))) for rule in rules if _is_clear(rule)
@@ -222,11 +216,11 @@ def _by_remark(rules: list[Rule]) -> dict[str, list[str]]:
     return {remark: [name for name, of_rule in clear.items() if of_rule == remark] for remark in remarks}
 
 
-def _is_clear(rule: Rule) -> bool:
+def _is_clear(rule: RuleOverview) -> bool:
     return bool(rule["verdict"] == "clear")
 
 
-def _by_reason(rules: list[Rule]) -> dict[str, list[tuple[str, list[str]]]]:
+def _by_reason(rules: list[RuleOverview]) -> dict[str, list[tuple[str, list[str]]]]:
     """Rules that are not clear by state and reason, undecided ones first, then the most common reason."""
     by_label: dict[str, dict[str, list[str]]] = {"undecided": {}}
     for rule in rules:
@@ -247,7 +241,7 @@ def _count_line(counts: dict[str, int]) -> Text:
     return Text(f"{of} {rules.fired_words}", style="bold")
 
 
-def _findings(rule: Rule, effects: Sequence[Rule]) -> RenderableType:
+def _findings(rule: RuleOverview, effects: Sequence[RuleOverview]) -> RenderableType:
     """The first findings of a rule, what to try, and the rules whose findings follow from them."""
     if not rule["findings"]:
         return Text(rule["why"] or "", style="dim")

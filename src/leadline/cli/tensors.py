@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final, NotRequired, TypedDict
 
 import pyarrow.compute as pc
 import typer
@@ -79,12 +79,26 @@ def _checked(regex: str | None) -> str | None:
     return regex
 
 
-def _rows(run: Run, names: list[str]) -> list[dict[str, Any]]:
+class ListedTensor(TypedDict):
+    """A captured tensor; the first and the last value are those of the statistic that was asked for."""
+
+    name: str
+    shape: list[int]
+    dtype: str | None
+    collections: list[str]
+    statistics: list[str]
+    first: NotRequired[float | str]
+    first_step: NotRequired[int]
+    last: NotRequired[float | str]
+    last_step: NotRequired[int]
+
+
+def _rows(run: Run, names: list[str]) -> list[ListedTensor]:
     infos, stored, captured = run.archive.infos(), run.archive.stored, Digest(run).captured()
     statistics = {name: set(captured.get(name, ())) for name in names}
     for name, statistic in run.archive.vectors:
         statistics.setdefault(name, set()).add(statistic)
-    rows = []
+    rows = list[ListedTensor]()
     for name in names:
         raw = stored.get(name, [])
         info = infos.get(name) or TensorInfo(name, (), raw[0].shape if raw else (), "")
@@ -100,28 +114,30 @@ def _rows(run: Run, names: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _with_values(run: Run, rows: list[dict[str, Any]], statistic: str, mode: str | None) -> list[dict[str, Any]]:
+def _with_values(run: Run, rows: list[ListedTensor], statistic: str, mode: str | None) -> list[ListedTensor]:
     """Add the first and the last value of a statistic to the rows of the tensors of which it was captured.
 
     Raises:
         UnknownNameError: It was captured of none of them.
     """
-    chosen = []
+    chosen = list[ListedTensor]()
     for row in (row for row in rows if statistic in row["statistics"]):
         found = run.tensor(row["name"]).statistics(statistic)
         if mode is not None:
             found = found.filter(pc.equal(found["mode"], mode))
         if found.num_rows:
             first, last = (found.slice(at, 1).to_pylist()[0] for at in (0, found.num_rows - 1))
-            ends = {"first": first["value"], "first_step": first["step"], "last": last["value"]}
-            chosen.append({**row, **to_json(ends), "last_step": last["step"]})
+            with_ends = row.copy()
+            with_ends["first"], with_ends["first_step"] = to_json(first["value"]), first["step"]
+            with_ends["last"], with_ends["last_step"] = to_json(last["value"]), last["step"]
+            chosen.append(with_ends)
     if rows and not chosen:
         known = sorted({name for row in rows for name in row["statistics"]})
         raise UnknownNameError("statistic of these tensors", statistic, known, hint="--statistic")
     return chosen
 
 
-def _change(row: dict[str, Any]) -> str:
+def _change(row: ListedTensor) -> str:
     if row["first_step"] == row["last_step"]:
         return f"{number(row['last'])} at step {row['last_step']:,}"
     return f"{number(row['first'])} → {number(row['last'])}"

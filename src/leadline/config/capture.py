@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from leadline.config.options import TYPO_SIMILARITY, parse_spec
 from leadline.errors import ConfigurationError, UnknownNameError, closest, located
+from leadline.records.json_object import JsonObject
 from leadline.records.names import (
     AVERAGE_SHAP,
     COLLECTIONS,
@@ -90,7 +91,7 @@ def capture_item(collection: str, given: Mapping[str, Any]) -> CaptureItem:
     )
 
 
-def capture_table(item: CaptureItem) -> tuple[str, dict[str, Any]]:
+def capture_table(item: CaptureItem) -> tuple[str, JsonObject]:
     """Return the collection of an item, and the fewest keys from which ``capture_item`` recreates it."""
     collection = item.custom or item.collection or ""
     values = {key: value for key, value in {**asdict(item), **asdict(item.schedule)}.items() if key in CAPTURE_KEYS}

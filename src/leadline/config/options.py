@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError, UnknownNameError, closest, located
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import RuleSpec
 from leadline.records.names import EVERY_STATUS, JOB, JOB_STATUSES, RULE_STATUSES
 
@@ -31,7 +32,7 @@ class ActionEntry:
     status: str
     """Empty for the default statuses of the action; ``*`` for every status."""
     action: str
-    arguments: str | dict[str, Any] | None = None
+    arguments: str | JsonObject | None = None
     """The parameters, or the text after the action's colon, which only its class can split; None without a colon."""
     folder: str = ""
     """Base of relative paths."""
@@ -46,7 +47,7 @@ class ActionEntry:
         return f"{self.rule}@{self.status}" if self.status else self.rule
 
 
-def parse_spec(text: str, *, option: str) -> tuple[str, dict[str, Any]]:
+def parse_spec(text: str, *, option: str) -> tuple[str, JsonObject]:
     """Parse ``NAME[:key=value,…]``: the first colon ends the name; a comma begins a parameter before ``identifier=``.
 
     If the name is a file, its own colon belongs to the name: ``my_rules.py:LossAbove:limit=3``. The parameters may
@@ -96,7 +97,7 @@ def format_value(value: Any) -> str:
     return value if isinstance(value, str) else "none" if value is None else str(value).lower()
 
 
-def _from_json(text: str) -> dict[str, Any] | None:
+def _from_json(text: str) -> JsonObject | None:
     try:
         return dict(json.loads(text)) if text.startswith("{") else None
     except ValueError:
@@ -159,7 +160,7 @@ def parse_triggered_action(trigger: str, given: Any, folder: str, source: str, w
 
 def _action_entry(trigger: str, given: Any, folder: str, source: str, where: str) -> ActionEntry:
     rule, status = _split_trigger(trigger)
-    arguments: str | dict[str, Any] | None
+    arguments: str | JsonObject | None
     if isinstance(given, str):
         action, rest = split_name(given)
         if not action:
@@ -189,7 +190,7 @@ def _split_trigger(trigger: str) -> tuple[str, str]:
     return rule, status
 
 
-def action_parameters(entry: ActionEntry, fields: Collection[str], target: str | None) -> dict[str, Any]:
+def action_parameters(entry: ActionEntry, fields: Collection[str], target: str | None) -> JsonObject:
     """Return the parameters that an entry gives its action; texts stay texts.
 
     Args:
@@ -205,10 +206,10 @@ def action_parameters(entry: ActionEntry, fields: Collection[str], target: str |
     return {target if key == "target" and target else key: value for key, value in given.items()}
 
 
-def _split_arguments(entry: ActionEntry, arguments: str, fields: Collection[str], target: str | None) -> dict[str, Any]:
+def _split_arguments(entry: ActionEntry, arguments: str, fields: Collection[str], target: str | None) -> JsonObject:
     """Split parameters; a comma begins one only before a known name and ``=``, since URLs may contain commas."""
     first, *rest = _split_at(arguments, fields)
-    given: dict[str, Any] = {}
+    given: JsonObject = {}
     if _key_of(first) in fields or target is None:
         rest.insert(0, first)
     elif not first.strip():

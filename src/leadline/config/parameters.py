@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.json_object import JsonObject
 from leadline.records.names import display_name as display_name
 
 _DROPPED = {
@@ -21,7 +22,7 @@ _DROPPED = {
 """Parameters of SageMaker Debugger's rules that are not needed, and why."""
 
 
-def read_parameters(owner: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def read_parameters(owner: type, given: Mapping[str, Any]) -> JsonObject:
     """Convert values of a command line, a form or a file to the types of the fields.
 
     Raises:
@@ -46,7 +47,7 @@ def check_parameters(owner: msgspec.Struct) -> None:
 
 
 @lru_cache
-def parameter_types(owner: type) -> dict[str, Any]:
+def parameter_types(owner: type) -> dict[str, object]:
     """Return the types of the parameters with their bounds, in the order of definition."""
     hints = typing.get_type_hints(owner, include_extras=True)
     return {name: hints[name] for name in owner.__struct_fields__}  # type: ignore[attr-defined]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from leadline.config.options import parse_spec
 from leadline.errors import ConfigurationError, UnknownNameError
@@ -14,6 +14,7 @@ from leadline.records.formatting import listed
 from leadline.records.profile_window import KINDS, MAX_SECONDS, MAX_STEPS, TIMERS, Kind, Part, ProfileWindow
 
 NAMES: Final = (*KINDS, "python", "default")
+_PARTS_OF_PROCESS: Final[tuple[Part, ...]] = ("start", "end")
 KEYS: Final = ("at", "for", "timer", "memory")
 _PARTS: Final[dict[Part, tuple[Kind, ...]]] = {
     "start": ("detailed", "cprofile", "pyinstrument"),
@@ -103,10 +104,10 @@ def make_window(
         raise ConfigurationError(f"{option} {kind}: timer is valid for cprofile only")
     if timer is not None and timer not in TIMERS:
         raise UnknownNameError("timer", timer, TIMERS, hint=f"{option} {kind}")
-    fields: dict[str, Any] = {"kind": kind, **({"timer": timer} if timer else {})}
-    fields |= {"with_memory": True} if memory == "true" else {}
-    fields |= _begin(at, f"{option} {kind}: at") | _length(length, f"{option} {kind}: for")
-    window = ProfileWindow(**fields)
+    window = ProfileWindow(kind, with_memory=memory == "true")
+    window = replace(window, timer=timer) if timer is not None else window
+    window = _beginning(window, at, f"{option} {kind}: at")
+    window = _lasting(window, length, f"{option} {kind}: for")
     kinds = _PARTS.get(window.part, KINDS)
     if window.part != "loop" and (length is not None or kind not in kinds):
         reason = "cannot be combined with for" if length is not None else f"is valid for {listed(kinds)} only"
@@ -114,32 +115,32 @@ def make_window(
     return window
 
 
-def _begin(at: str | None, where: str) -> dict[str, Any]:
+def _beginning(window: ProfileWindow, at: str | None, where: str) -> ProfileWindow:
     if at is None:
-        return {}
-    if at in ("start", "end"):
-        return {"part": at}
+        return window
+    if at in _PARTS_OF_PROCESS:
+        return replace(window, part=at)
     if at.isdecimal():
-        return {"step": int(at)}
+        return replace(window, step=int(at))
     seconds = _seconds(at)
     if seconds is not None:
-        return {"after_seconds": seconds}
+        return replace(window, after_seconds=seconds)
     try:
-        return {"time_ns": int(datetime.fromisoformat(at).timestamp() * 1e9)}
+        return replace(window, time_ns=int(datetime.fromisoformat(at).timestamp() * 1e9))
     except ValueError:
         raise ConfigurationError(
             f"{where}={at!r} is not a step (120), a time after the start (90s), an ISO time, 'start' or 'end'"
         ) from None
 
 
-def _length(length: str | None, where: str) -> dict[str, Any]:
+def _lasting(window: ProfileWindow, length: str | None, where: str) -> ProfileWindow:
     if length is None:
-        return {}
+        return window
     if length.isdecimal() and 0 < int(length) <= MAX_STEPS:
-        return {"steps": int(length)}
+        return replace(window, steps=int(length))
     seconds = _seconds(length)
     if seconds is not None and 0 < seconds <= MAX_SECONDS:
-        return {"seconds": seconds}
+        return replace(window, seconds=seconds)
     raise ConfigurationError(
         f"{where}={length!r}: a window lasts 1 to {MAX_STEPS} steps (2), or up to {MAX_SECONDS:g} s (10s)"
     )

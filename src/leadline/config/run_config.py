@@ -14,6 +14,7 @@ from leadline.config.capture import capture_table, parse_capture
 from leadline.config.options import ActionEntry, format_spec, parse_action, parse_rule, parse_triggered_action
 from leadline.config.store_uri import is_uri, parse_place
 from leadline.errors import ConfigurationError, closest
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import INTERVALS_MS
 from leadline.records.names import PRESETS, display_name
@@ -129,9 +130,9 @@ class RunConfig:
         presets = {preset: RunConfig(preset=custom.base)}
         return replace(replace(self, capture=kept).overridden_by(custom), preset=preset, presets=presets)
 
-    def to_table(self) -> dict[str, Any]:
+    def to_table(self) -> JsonObject:
         """Return the configuration as in ``leadline.toml``."""
-        table: dict[str, Any] = {
+        table: JsonObject = {
             "preset": self.preset,
             "out": self.out,
             "interval_ms": self.interval_ms,
@@ -180,11 +181,11 @@ def _grouped(entries: Iterable[tuple[str, Any]]) -> dict[str, list[Any]]:
     return groups
 
 
-def _rule_table(spec: RuleSpec) -> tuple[str, dict[str, Any]]:
+def _rule_table(spec: RuleSpec) -> tuple[str, JsonObject]:
     return spec.alias or spec.rule, {"rule": _absolute(spec.rule, spec.folder), **spec.parameters}
 
 
-def _action_table(entry: ActionEntry) -> str | dict[str, Any]:
+def _action_table(entry: ActionEntry) -> str | JsonObject:
     name = _absolute(entry.action, entry.folder)
     if isinstance(entry.arguments, str):
         return f"{name}:{entry.arguments}"
@@ -327,7 +328,7 @@ def _action_entry(trigger: str, action: Any, folder: str) -> ActionEntry:
     return parse_triggered_action(trigger, action, folder, "option", f"on={trigger}")
 
 
-def _parameters(instance: Any) -> dict[str, Any]:
+def _parameters(instance: Any) -> JsonObject:
     """Return the parameters that are not defaults."""
     kind = type(instance)
     values = {name: getattr(instance, name) for name in kind.__struct_fields__}

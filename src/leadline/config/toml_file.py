@@ -16,6 +16,7 @@ from leadline.config.profile_windows import parse_windows
 from leadline.config.run_config import RunConfig, check_interval, check_preset, parse_budget, parse_size
 from leadline.config.secrets import refuse_literal
 from leadline.errors import ConfigurationError, closest, located
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric_roles import role_error
 from leadline.records.names import PRESETS
@@ -127,7 +128,7 @@ def _preset(name: str, keys: Any, where: str, folder: str) -> RunConfig:
     return RunConfig(preset=base, **values)
 
 
-def _read(data: Mapping[str, Any], kinds: Mapping[str, Any], where: str, folder: str) -> dict[str, Any]:
+def _read(data: Mapping[str, Any], kinds: Mapping[str, Any], where: str, folder: str) -> JsonObject:
     """Check the keys of a file or preset, and read those that both can have."""
     for key in data:
         if key not in kinds:
@@ -189,7 +190,7 @@ def _action_entries(tables: Mapping[str, Any], source: str, folder: str) -> Iter
             yield parse_triggered_action(trigger, entry, folder, "config", f"{source}: on.{key}{which}")
 
 
-def _table(value: Any, where: str) -> dict[str, Any]:
+def _table(value: Any, where: str) -> JsonObject:
     if not isinstance(value, dict):
         raise ConfigurationError(f"{where}: expected a table, got {value!r}")
     return value

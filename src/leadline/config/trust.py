@@ -15,6 +15,8 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from leadline.records.json_object import JsonObject
+
 TRUSTED: Final = "LEADLINE_TRUSTED"
 """The variable with the digest of what a person has just configured, for the agent that this process becomes."""
 _STATE: Final = "LEADLINE_STATE"
@@ -111,12 +113,12 @@ def _digest(kind: str, content: Any) -> str:
     return hashlib.sha256(json.dumps([kind, content], sort_keys=True).encode()).hexdigest()
 
 
-def _rules(entries: Any) -> list[dict[str, Any]]:
+def _rules(entries: Any) -> list[JsonObject]:
     keys = ("alias", "rule", "parameters", "folder")
     return [_only(entry, keys) for entry in _tables(entries) if is_foreign(str(entry.get("rule", "")))]
 
 
-def _actions(entries: Any) -> list[dict[str, Any]]:
+def _actions(entries: Any) -> list[JsonObject]:
     keys = ("rule", "action", "statuses", "parameters", "folder")
     return [_only(entry, keys) for entry in _tables(entries) if acts_outside(str(entry.get("action", "")))]
 
@@ -126,5 +128,5 @@ def _tables(entries: Any) -> Iterable[Mapping[str, Any]]:
     return (entry for entry in found if isinstance(entry, Mapping))
 
 
-def _only(entry: Mapping[str, Any], keys: Iterable[str]) -> dict[str, Any]:
+def _only(entry: Mapping[str, Any], keys: Iterable[str]) -> JsonObject:
     return {key: entry.get(key) for key in keys}

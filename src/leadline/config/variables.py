@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from leadline.errors import ConfigurationError
+from leadline.records.json_object import JsonObject
 
 _VARIABLE: Final = re.compile(r"\$(?:\$|\{([A-Za-z_]\w*)\}|([A-Za-z_]\w*))")
 
@@ -39,7 +40,7 @@ def missing(
 
 def resolve(
     parameters: Mapping[str, Any], environment: Mapping[str, str], verbatim: Sequence[str] = ()
-) -> tuple[dict[str, Any], tuple[Secret, ...]]:
+) -> tuple[JsonObject, tuple[Secret, ...]]:
     """Replace the names of variables in parameters by their values, once: values are not searched for names again.
 
     Args:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from leadline.actions.action import TrainingProgress
 from leadline.actions.stop_training import MARGIN_SECONDS, STORE_MARGIN_SECONDS, stop_step
@@ -283,7 +283,16 @@ def stop_request(*, grace_seconds: float = GRACE_SECONDS, reason: str) -> Stop:
     return Stop(**_by_user(reason), grace_seconds=grace_seconds)
 
 
-def _by_user(reason: str) -> dict[str, Any]:
+class _ByUser(TypedDict):
+    """What each request of a user has."""
+
+    id: str
+    reason: str
+    by: str
+    time_ns: int
+
+
+def _by_user(reason: str) -> _ByUser:
     return {"id": new_request_id(), "reason": reason, "by": "user", "time_ns": time.time_ns()}
 
 

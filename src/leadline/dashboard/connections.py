@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import h11
+import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
 
 _REQUEST_SECONDS: Final = 20.0
 """The time for a whole request, with its body."""
@@ -81,6 +85,21 @@ class BoundedConnection(H11Protocol):  # type: ignore[misc]  # without types of 
         self.transport.close()
 
 
-def connection_options(max_connections: int) -> dict[str, Any]:
-    """Return the options of uvicorn with which it serves HTTP requests only, over bounded connections."""
-    return {"http": BoundedConnection, "ws": "none", "limit_concurrency": max_connections}
+def quiet_server(app: Starlette, *, max_connections: int, shutdown_seconds: int) -> uvicorn.Server:
+    """Return a server that prints nothing and answers HTTP requests only, over bounded connections.
+
+    Args:
+        shutdown_seconds: How long requests may still take after a signal.
+    """
+    config = uvicorn.Config(
+        app,
+        log_level="critical",
+        access_log=False,
+        timeout_graceful_shutdown=shutdown_seconds,
+        server_header=False,
+        proxy_headers=False,
+        http=BoundedConnection,
+        ws="none",
+        limit_concurrency=max_connections,
+    )
+    return uvicorn.Server(config)

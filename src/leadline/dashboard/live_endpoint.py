@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from leadline.dashboard.live_events import ChangeStamp, RootChangeStamp
+from leadline.dashboard.live_events import ChangeStamp, RootChangeStamp, StreamedState
 from leadline.dashboard.page import site
 
 
@@ -25,7 +24,7 @@ async def live_root(request: Request) -> Response:
     return _stream(state.notifier.states(state.run_cache.root, RootChangeStamp))
 
 
-def _stream(states: AsyncIterator[dict[str, Any] | None]) -> Response:
+def _stream(states: AsyncIterator[StreamedState | None]) -> Response:
     async def events() -> AsyncIterator[str]:
         async for state in states:
             yield ": keepalive\n\n" if state is None else f"event: changed\ndata: {json.dumps(state)}\n\n"

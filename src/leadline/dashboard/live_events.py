@@ -6,7 +6,7 @@ import asyncio
 import os
 import zlib
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Final, Protocol
+from typing import Final, NotRequired, Protocol, TypedDict
 
 from leadline.reader import liveness
 from leadline.reader.summary import summarize
@@ -33,10 +33,20 @@ _ENDED_RUNS_PER_READ: Final = 200
 """Number of ended runs that are checked again at each read: one may have been resumed."""
 
 
+class StreamedState(TypedDict):
+    """What has changed if it differs from the one before; viewers get it as JSON."""
+
+    status: str
+    level: NotRequired[str]
+    """Of a run: the level of its outcome once it has ended."""
+    parts: dict[str, int]
+    """A number for each part, which differs when the part has changed."""
+
+
 class ChangeSource(Protocol):
     """Source of change stamps."""
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> StreamedState:
         """Return the current stamp: equal to the last one if nothing has changed."""
         ...
 
@@ -47,7 +57,7 @@ class _Poller:
     def __init__(self, source: ChangeSource) -> None:
         self.source = source
         self.viewers = 0
-        self.state: dict[str, Any] | None = None
+        self.state: StreamedState | None = None
         self.changed = asyncio.Event()
         self.task: asyncio.Task[None] | None = None
 
@@ -71,7 +81,7 @@ class ChangeNotifier:
         self._pollers: dict[str, _Poller] = {}
         self._is_closing = False
 
-    async def states(self, path: str, make: Callable[[str], ChangeSource]) -> AsyncIterator[dict[str, Any] | None]:
+    async def states(self, path: str, make: Callable[[str], ChangeSource]) -> AsyncIterator[StreamedState | None]:
         """Yield the current stamp and each new one; None from time to time, to detect closed connections.
 
         Args:
@@ -117,7 +127,7 @@ class ChangeStamp:
         self._run = run
         self._folders = {part: FolderTree(os.path.join(run, part)) for part in PARTS}
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> StreamedState:
         """Return ``status``, for a run that has ended ``level``, and ``parts``: a number for each part
         that differs when the part has changed.
         """
@@ -145,7 +155,7 @@ class RootChangeStamp:
         self._stamps_by_path: dict[str, tuple[bool, tuple[object, ...]]] = {}
         self._offset = 0
 
-    def read(self) -> dict[str, Any]:
+    def read(self) -> StreamedState:
         """Return ``parts``: for ``runs`` a number that differs when a run was added, removed or has progressed."""
         paths = self._paths()
         self._stamps_by_path = {path: entry for path, entry in self._stamps_by_path.items() if path in paths}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from leadline.dashboard.app import create_app
-from leadline.dashboard.connections import connection_options
+from leadline.dashboard.connections import quiet_server
 from leadline.errors import ConfigurationError
 from leadline.reader.pandas_import import skip_pandas_import
 
@@ -65,22 +65,11 @@ def serve(root: str, listener: socket.socket, access: Access, on_start: Callable
     Args:
         on_start: Called once, as ``call_after_start`` does.
     """
-    import uvicorn
-
     share_arenas()
     skip_pandas_import()
     app = create_app(root, access=access)
 
-    config = uvicorn.Config(
-        app,
-        log_level="critical",
-        access_log=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        server_header=False,
-        proxy_headers=False,
-        **connection_options(_MAX_CONNECTIONS),
-    )
-    server = uvicorn.Server(config)
+    server = quiet_server(app, max_connections=_MAX_CONNECTIONS, shutdown_seconds=_SHUTDOWN_SECONDS)
     handle_exit = server.handle_exit
 
     def close_streams(number: int, frame: FrameType | None) -> None:

@@ -6,7 +6,7 @@ import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 from urllib.parse import quote
 
 import numpy as np
@@ -218,7 +218,15 @@ def statistics_of(opened: OpenedRun, name: str) -> list[str]:
     )
 
 
-def numbers_at(opened: OpenedRun, name: str, step: int, mode: str) -> list[dict[str, Any]]:
+class NumbersOfTensor(TypedDict):
+    """A statistic of a tensor at a step, by worker."""
+
+    statistic: str
+    description: str
+    values: dict[str, float]
+
+
+def numbers_at(opened: OpenedRun, name: str, step: int, mode: str) -> list[NumbersOfTensor]:
     """Return every captured statistic of a tensor at a train step: name, description, and value by worker."""
     tables = {
         statistic: opened.digest.statistic(name, statistic, mode, None, step, step + 1).to_pylist()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TextIO, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -86,7 +86,7 @@ def _text(file: Any) -> TextIO:
     return io.TextIOWrapper(io.BufferedWriter(file, 1 << 18), "utf-8")
 
 
-def _about(run: Run, origin_ns: int, span: Span) -> dict[str, Any]:
+def _about(run: Run, origin_ns: int, span: Span) -> dict[str, object]:
     return {
         "leadline": __version__,
         "run": run.name,
@@ -124,6 +124,14 @@ def _put_status(trace: Trace, pid: int, transition: Transition, following: Trans
         trace.mark(pid, "job", status, start_ns, {"is_over": status in JOB_ENDED})
 
 
+class SampledMetrics(TypedDict):
+    """The system metrics in the metadata of a trace."""
+
+    samples: int
+    written: int
+    downsampled: NotRequired[str]
+
+
 @dataclass(slots=True)
 class Downsampled:
     """Counts of the samples before and after downsampling."""
@@ -133,9 +141,9 @@ class Downsampled:
     counters: int = 0
     """Number of downsampled counters."""
 
-    def metadata(self) -> dict[str, Any]:
+    def metadata(self) -> SampledMetrics:
         """Return the counts for the metadata of a trace."""
-        counts: dict[str, Any] = {"samples": self.samples, "written": self.written}
+        counts: SampledMetrics = {"samples": self.samples, "written": self.written}
         if self.counters:
             counts["downsampled"] = (
                 f"{self.counters} counters have more than {MAX_SAMPLES:,} samples and were downsampled to the minimum "

@@ -10,7 +10,7 @@ import select
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from leadline.exports.span import Span
 from leadline.exports.training import rows_of
 from leadline.formats.event_file import scalar_record, version_record
 from leadline.reader.run import open_run
+from leadline.reader.table_rows import TableRow
 from leadline.reader.tables import between
 from leadline.store import layout
 from leadline.store.documents import make_folder
@@ -95,7 +96,7 @@ class GrowingEvents:
         return self._paths[stream]
 
 
-def _record(run: Run, row: dict[str, Any]) -> bytes:
+def _record(run: Run, row: TableRow) -> bytes:
     step = run.archive.axis(row["worker"]).position(row["step"], row["mode"])
     tag = row["name"] if row["statistic"] == "value" else f"{row['name']}/{row['statistic']}"
     with np.errstate(over="ignore"):  # beyond float32: infinity, as with TensorBoard's own writers

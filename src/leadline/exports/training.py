@@ -18,6 +18,7 @@ from leadline.profiles.queries import read_windows
 from leadline.profiles.recorded_window import RecordedWindow
 from leadline.profiles.traces import read_slices
 from leadline.reader.step_axis import StepAxis
+from leadline.reader.table_rows import TableRow
 from leadline.reader.tables import filter_equal
 from leadline.records.documents import WorkerDocument
 from leadline.records.names import MODES
@@ -63,7 +64,7 @@ def _overlaps(window: RecordedWindow, span: Span) -> bool:
     return span.overlaps(window.document["start_ns"], window.document["end_ns"])
 
 
-def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:
+def rows_of(table: pa.Table) -> Iterator[TableRow]:
     """Yield the rows of a table, converted in chunks."""
     for batch in table.to_batches(max_chunksize=_ROWS):
         yield from batch.to_pylist()
@@ -117,7 +118,7 @@ def _put_windows(trace: Trace, pid: int, run: Run, windows: Iterable[RecordedWin
 
 def _operators(run: Run, window: RecordedWindow) -> Iterator[tuple[str, TraceSpan]]:
     for slice_ in read_slices(window.folder):
-        args: dict[str, Any] = {"step": slice_.step, "mode": slice_.mode, "phase": slice_.phase}
+        args: dict[str, object] = {"step": slice_.step, "mode": slice_.mode, "phase": slice_.phase}
         if slice_.module:
             args["module"] = slice_.module
         track = slice_.track if slice_.kind == "device" else f"operators, {slice_.track}"

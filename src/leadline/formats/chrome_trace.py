@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
+from leadline.records.json_object import JsonObject
+
 _INSTANTS: Final = ("i", "I")
 
 
@@ -28,7 +30,7 @@ def entry(
     category: str = "",
     scope: str = "",
     args: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return an entry.
 
     Args:

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple, Protocol
 
 from leadline.frameworks.array_capture import CapturedArrays
 from leadline.frameworks.pending import Pending, PendingNumbers
+from leadline.frameworks.training_description import TrainingDescription
+from leadline.records.json_object import JsonObject
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, StepStamp
@@ -133,7 +135,7 @@ class StepCallbacks(Protocol):
     def begin_another_training(self, owner: object) -> None:
         """Begin another training with the current step, whose owner stays the same; the first one begins by itself."""
 
-    def record_event(self, name: str, args: dict[str, Any]) -> None:
+    def record_event(self, name: str, args: JsonObject) -> None:
         """Add an event to the timeline."""
 
     def note(self, line: str) -> None:
@@ -319,5 +321,5 @@ class Adapter(Captures, Protocol):
             TypeError: It is not a model of this framework.
         """
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         """Return the entries of the worker document about the training: plain JSON values."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from leadline.frameworks.pending import PendingNumbers
+from leadline.records.doctor_report import Inventory, UncapturedEntry
+from leadline.records.memory_by_owner import MemoryByOwner
 from leadline.records.profile_window import ProfileWindow
 from leadline.training.check import StepChecks
 from leadline.training.guard import Guard
@@ -125,10 +127,10 @@ class RecordsDataLoading(Protocol):
 class Diagnoses(Protocol):
     """The capability to report models, optimizers and coverage gaps to ``leadline doctor``."""
 
-    def inventory(self, optimizers: Sequence[object]) -> dict[str, Any]:
+    def inventory(self, optimizers: Sequence[object]) -> Inventory:
         """Return ``models``, ``optimizers`` and ``module_kinds`` of optimizers that stepped."""
 
-    def coverage_gaps(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[object], backwards: int) -> list[UncapturedEntry]:
         """Return ``what`` is not captured, or only in part, and ``why``.
 
         Args:
@@ -147,7 +149,7 @@ class MeasuresMemory(Protocol):
     def is_out_of_memory(self, error: object) -> bool:
         """Return whether an error is an out-of-memory error."""
 
-    def memory_by_owner(self, optimizers: Iterable[object]) -> dict[str, Any]:
+    def memory_by_owner(self, optimizers: Iterable[object]) -> MemoryByOwner:
         """Return the bytes of the training's persistent tensors, by module and category."""
 
 

@@ -26,6 +26,7 @@ from leadline.frameworks.capabilities import (
 )
 from leadline.frameworks.import_watch import ImportWatch
 from leadline.frameworks.pending import PendingNumbers
+from leadline.frameworks.training_description import TrainingDescription
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_family
 from leadline.training.check import StepChecks
@@ -329,9 +330,12 @@ class Frameworks:
         """Return the rank of this process in a distributed job, if a framework knows it."""
         return next((rank for adapter in self._distributed if (rank := adapter.rank()) is not None), None)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         """Return the entries of the worker document about the training."""
-        return {key: value for adapter in self._adapters for key, value in adapter.describe().items()}
+        described = TrainingDescription()
+        for adapter in self._adapters:
+            described |= adapter.describe()
+        return described
 
 
 def _may_capture(adapter: Adapter, item: CaptureItem) -> bool:

@@ -6,14 +6,13 @@ import glob
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.trace_step_times import TraceStepTimes
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
-from leadline.store.documents import write_document
 from leadline.training.guard import Guard
 from leadline.training.recording import Finish, ProfileUnavailableError
 
@@ -37,7 +36,7 @@ class ProfilerRecording:
         self._folder = ""
         """Where the profiler writes."""
         self._patches = Patches()
-        self._steps: list[dict[str, Any]] = []
+        self._steps = TraceStepTimes()
 
     # --- of each framework --------------------------------------------------------------------------------
 
@@ -62,17 +61,17 @@ class ProfilerRecording:
             raise ProfileUnavailableError(self.busy)
         self._is_recording = True
         self.watch_script(self._patches)
-        self._begin_step(step)
+        self._steps.begin(step)
 
     def enter(self, step: int, ended: str) -> None:
-        self._end_step(ended)
-        self._begin_step(step)
+        self._steps.end(ended)
+        self._steps.begin(step)
 
     def mark(self, phase: str) -> None:
-        self._steps[-1]["marks"].setdefault(phase, time.time_ns())
+        self._steps.mark(phase)
 
     def end(self, step: int, ended: str) -> Finish:
-        self._end_step(ended)
+        self._steps.end(ended)
         self._stop()
         written, steps, names = self._folder, self._steps, self._names()
         return lambda folder: _write(written, steps, names, folder)
@@ -97,14 +96,8 @@ class ProfilerRecording:
             self._is_recording = False
             self.stop()
 
-    def _begin_step(self, step: int) -> None:
-        self._steps.append({"step": step, "mode": "", "start_ns": time.time_ns(), "end_ns": 0, "marks": {}})
 
-    def _end_step(self, mode: str) -> None:
-        self._steps[-1] |= {"mode": mode, "end_ns": time.time_ns()}
-
-
-def _write(written: str, steps: list[dict[str, Any]], names: dict[str, Sequence[str]], folder: str) -> Sequence[str]:
+def _write(written: str, steps: TraceStepTimes, names: dict[str, Sequence[str]], folder: str) -> Sequence[str]:
     """Move the XSpace to a folder, and write the times of the steps and the names that attribute operators next to it.
 
     Raises:
@@ -115,5 +108,5 @@ def _write(written: str, steps: list[dict[str, Any]], names: dict[str, Sequence[
         os.chmod(shutil.move(path, os.path.join(folder, layout.SPACE)), 0o600)
     finally:
         shutil.rmtree(written)
-    write_document(os.path.join(folder, layout.TRACE_STEPS), {"steps": steps, **names})
+    steps.write(folder, names)
     return (layout.SPACE, layout.TRACE_STEPS)

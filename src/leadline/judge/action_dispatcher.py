@@ -14,6 +14,7 @@ from leadline.actions.registry import canonical, find_action, is_built_in
 from leadline.judge.action_queue import ActionQueue
 from leadline.judge.action_transports import ActionProcess, InlineAction
 from leadline.judge.delivery import Delivery, JobContext, Report, Result
+from leadline.judge.worker_messages import ActionSetup
 from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec, Manifest
 from leadline.records.names import EVERY_STATUS, JOB
@@ -147,7 +148,7 @@ class ActionDispatcher:
         self._entries.append(entry)
 
     def _make_queue(self, spec: ActionSpec, report: Report) -> ActionQueue:
-        setup = {
+        setup: ActionSetup = {
             "run": self._run,
             "follows": spec.rule,
             "action": spec.action,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Final
 
 from leadline.actions.action import Outcome, Place
 from leadline.judge.action_transports import ActionTransport
 from leadline.judge.delivery import Delivery, JobContext, RateLimit, Report, RetryPolicy
+from leadline.judge.worker_messages import ActionAnswer
 from leadline.records.documents import LoggedAction
 from leadline.records.manifest import ActionSpec
 from leadline.records.notification import Notification
@@ -186,7 +187,7 @@ class ActionQueue:
         self._rate_limit.record_skipped(delivery.notification)
         self._report(delivery, "skipped", outcome)
 
-    def _take(self, answer: dict[str, Any]) -> None:
+    def _take(self, answer: ActionAnswer) -> None:
         if "policy" in answer:
             self._policy, self._is_volatile = RetryPolicy(**answer["policy"]), answer["is_volatile"]
             self._transport.timeout = self._policy.timeout
@@ -201,7 +202,7 @@ class ActionQueue:
             self._fail(delivery, answer["error"], answer.get("after_seconds"), is_final=is_final)
         elif "outcome" in answer:
             self._current = None
-            self._complete(delivery, Outcome(**answer))
+            self._complete(delivery, _outcome_of(answer))
 
     def _complete(self, delivery: Delivery, outcome: Outcome) -> None:
         delivery.announcement = outcome.announcement
@@ -261,3 +262,9 @@ class ActionQueue:
         else:
             self._waiting.append(delivery)
             self._fail(delivery, answer.reason, is_final=answer.state == "refused")
+
+
+def _outcome_of(answer: ActionAnswer) -> Outcome:
+    return Outcome(
+        answer["outcome"], answer["step"], answer["request"], answer["announcement"], is_nothing=answer["is_nothing"]
+    )

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, Literal
+from typing import Final, Literal, cast
 
 from leadline.judge.action_worker import ActionWorker
+from leadline.judge.worker_messages import ActionAnswer, ActionRequest, ActionSetup
 from leadline.process.child import Child, describe_exit
 from leadline.process.interpreter import own_command, own_environment
 
@@ -25,21 +26,21 @@ class InlineAction:
 
     descriptor = None
 
-    def __init__(self, setup: dict[str, Any]) -> None:
+    def __init__(self, setup: ActionSetup) -> None:
         self.state: State = "off"
         self.timeout = START_SECONDS
         self._setup = setup
-        self._answers: list[dict[str, Any]] = []
+        self._answers: list[ActionAnswer] = []
 
     def start(self) -> None:
         self._worker = ActionWorker(self._setup, is_inline=True)
         self._answers, self.state = [self._worker.setup_result], "idle"
 
-    def ask(self, message: dict[str, Any]) -> None:
+    def ask(self, message: ActionRequest) -> None:
         self._worker.prepare(message)
         self._answers.append(self._worker.deliver())
 
-    def receive(self) -> list[dict[str, Any]]:
+    def receive(self) -> list[ActionAnswer]:
         answers, self._answers = self._answers, []
         return answers
 
@@ -59,7 +60,7 @@ class ActionProcess:
         setup: The first message to the worker: the action and its parameters.
     """
 
-    def __init__(self, setup: dict[str, Any]) -> None:
+    def __init__(self, setup: ActionSetup) -> None:
         self.state: State = "off"
         self.timeout = START_SECONDS
         self._setup = setup
@@ -80,13 +81,13 @@ class ActionProcess:
         self._child = Child(own_command("leadline.judge.action_worker"), own_environment(), has_messages=True)
         self._send(self._setup, "starting")
 
-    def ask(self, message: dict[str, Any]) -> None:
+    def ask(self, message: ActionRequest) -> None:
         """Send it a notification."""
         self._send(message, "preparing")
 
-    def receive(self) -> list[dict[str, Any]]:
+    def receive(self) -> list[ActionAnswer]:
         """Read its answers; called when the descriptor is readable."""
-        answers = [] if self._child is None else self._child.receive()
+        answers = [] if self._child is None else cast(list[ActionAnswer], self._child.receive())
         for answer in answers:
             self._set_state("busy" if answer.get("begun") else "idle" if self.state != "closing" else "closing")
         return answers
@@ -119,7 +120,7 @@ class ActionProcess:
         limits = {"idle": float("inf"), "busy": self.timeout, "closing": CLOSE_SECONDS}
         return limits.get(self.state, START_SECONDS)
 
-    def _send(self, message: dict[str, Any], state: State) -> None:
+    def _send(self, message: ActionSetup | ActionRequest, state: State) -> None:
         assert self._child is not None
         self._child.send(message)
         self._set_state(state)

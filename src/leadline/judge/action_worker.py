@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from leadline.actions.action import Action, ActionContext, Outcome, RejectedError, RetryLaterError, TrainingProgress
 from leadline.actions.registry import is_built_in, make_action
@@ -14,6 +15,7 @@ from leadline.config.secrets import scrub
 from leadline.config.variables import Secret, resolve
 from leadline.errors import LeadlineError
 from leadline.judge.delivery import RetryPolicy
+from leadline.judge.worker_messages import ActionAnswer, ActionRequest, ActionSetup
 from leadline.process import messages
 from leadline.process.interpreter import import_from
 from leadline.records.notification import Notification
@@ -25,8 +27,6 @@ _SNAPSHOT_SECONDS: Final = 2.0
 """How long a raw tensor is waited for: it may be written later than the row of its step."""
 _MAX_CHARACTERS: Final = 300
 """The maximal length of an outcome or an error."""
-
-Message = dict[str, Any]
 
 
 def main() -> int:
@@ -57,7 +57,7 @@ class ActionWorker:
         setup_result: The answer to the judge: the retry policy, or why the action cannot be constructed.
     """
 
-    def __init__(self, setup: Message, *, is_inline: bool = False) -> None:
+    def __init__(self, setup: ActionSetup, *, is_inline: bool = False) -> None:
         self._snapshot_seconds = 0.0 if is_inline else _SNAPSHOT_SECONDS
         self._failures: tuple[type[BaseException], ...] = (Exception,) if is_inline else (Exception, SystemExit)
         self._run: str = setup["run"]
@@ -69,7 +69,7 @@ class ActionWorker:
         self._prepared = ""
         self.setup_result = self._run_guarded(lambda: self._set_up(setup))
 
-    def prepare(self, message: Message) -> None:
+    def prepare(self, message: ActionRequest) -> None:
         """Take a notification; reads the snapshots of its tensors, which takes time."""
         if self._prepared == message["notice"]["id"] and self._notice is not None:
             notification = self._notice  # another attempt
@@ -79,15 +79,15 @@ class ActionWorker:
         workers = tuple(TrainingProgress(**document) for document in message["workers"])
         self._context = ActionContext(self._run, notification, workers, message["now_ns"], self._follows)
 
-    def deliver(self) -> Message:
+    def deliver(self) -> ActionAnswer:
         """Perform the action and return its outcome."""
         return self._run_guarded(self._run_action)
 
-    def close(self) -> Message:
+    def close(self) -> ActionAnswer:
         """Release the action's resources: no more notifications follow."""
         return self._run_guarded(self._close)
 
-    def _set_up(self, setup: Message) -> Message:
+    def _set_up(self, setup: ActionSetup) -> ActionAnswer:
         parameters = setup["parameters"]
         if self._is_custom:
             import_from([setup["folder"]])
@@ -109,31 +109,32 @@ class ActionWorker:
         except (LeadlineError, OSError):  # a run that cannot be read must not prevent the notification
             return notification
 
-    def _run_action(self) -> Message:
+    def _run_action(self) -> ActionAnswer:
         if self._plain.dry_run:
             return self._to_message(Outcome(f"dry run: {self._plain.describe(self._context)}"))
         return self._to_message(self._action.run(self._context))
 
-    def _close(self) -> Message:
+    def _close(self) -> ActionAnswer:
         self._action.close()
         return {"closed": True}
 
-    def _to_message(self, outcome: Outcome) -> Message:
+    def _to_message(self, outcome: Outcome) -> ActionAnswer:
         announcement = outcome.announcement
         return {
-            **asdict(outcome),
             "outcome": self._line(outcome.outcome),
+            "step": outcome.step,
+            "request": outcome.request,
             "announcement": None if announcement is None else self._line(announcement),
+            "is_nothing": outcome.is_nothing,
         }
 
-    def _run_guarded(self, operation: Any) -> Message:
+    def _run_guarded(self, operation: Callable[[], ActionAnswer]) -> ActionAnswer:
         """The boundary "action runner": report any exception of an action to the judge, without secrets.
 
         Only the texts of our own errors, of ``RejectedError`` and of ``RetryLaterError`` are reported.
         """
         try:
-            answer: Message = operation()
-            return answer
+            return operation()
         except (RejectedError, LeadlineError) as error:
             return {"error": self._line(f"{error}"), "is_final": True}
         except RetryLaterError as error:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 from leadline.reader.window import Window
 from leadline.records.finding import MAX_NAMES, MAX_SHOWN_TENSORS, Finding
+from leadline.records.json_object import JsonObject
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
 
 _SINCE: Final = re.compile(r"since step (\d+(?:,\d{3})*)")
-Event = dict[str, Any]
+Event = JsonObject
 """A line of ``findings.jsonl``."""
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from leadline.judge.episodes import Event
 from leadline.judge.model_kind import ModelKind
 from leadline.judge.module_classes import ModuleClasses
 from leadline.judge.rule_track import RuleTrack
+from leadline.judge.worker_messages import EvaluationAnswer, RuleTrackState
 from leadline.reader.feed import MAX_STEP, Feed, OtherRun
 from leadline.reader.point import Point
 from leadline.reader.stream import SharedStreams
@@ -30,7 +31,7 @@ _CLOCK_EVERY: Final = 16
 class EvaluationProgress:
     """The progress of an evaluation, as a rule worker reports it to the judge; contains plain JSON values."""
 
-    rules: dict[str, dict[str, Any]] = field(default_factory=dict)
+    rules: dict[str, RuleTrackState] = field(default_factory=dict)
     """By alias: ``RuleTrack.state()`` of the rules that were evaluated."""
     events: list[tuple[str, Event]] = field(default_factory=list)
     """The findings that opened and closed, by alias, in order."""
@@ -224,6 +225,14 @@ def _planned_items(run: str) -> tuple[CaptureItem, ...]:
     return CapturePlan.from_dict(manifest.get("plan", {})).items
 
 
-def to_message(progress: EvaluationProgress) -> dict[str, Any]:
+def to_message(progress: EvaluationProgress) -> EvaluationAnswer:
     """Return the progress as plain JSON values."""
-    return {field.name: getattr(progress, field.name) for field in fields(progress)}
+    return {
+        "rules": progress.rules,
+        "events": progress.events,
+        "restarted": progress.restarted,
+        "judged_step": progress.judged_step,
+        "seen": progress.seen,
+        "damage": progress.damage,
+        "has_more": progress.has_more,
+    }

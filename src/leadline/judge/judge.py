@@ -8,14 +8,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from leadline.actions.action import TrainingProgress
 from leadline.errors import LeadlineError
 from leadline.judge.action_dispatcher import ActionDispatcher
 from leadline.judge.coverage import missing_data
 from leadline.judge.delivery import JobContext, WorkerProgress
-from leadline.judge.episodes import Event
 from leadline.judge.notifications import Notifications
 from leadline.judge.report_renderer import ReportRenderer, render_command
 from leadline.judge.rule_changes import RuleChanges, rules_of
@@ -23,6 +22,7 @@ from leadline.judge.rule_entry import Results
 from leadline.judge.rule_pool import RuleProcess, WorkerLimits, WorkerProcesses, group_rules
 from leadline.judge.rule_results import RuleResultStore
 from leadline.judge.run_trust import RunTrust
+from leadline.judge.worker_messages import EvaluationAnswer
 from leadline.process.stall import STARVED_SECONDS
 from leadline.reader import liveness
 from leadline.reader.find_runs import read_manifest
@@ -310,12 +310,12 @@ class Judge:
     def _warner(self, alias: str) -> Callable[[str], None]:
         return lambda why: self._rule_results.announce_action(alias, why, True)
 
-    def _take(self, answer: Mapping[str, Any], process: RuleProcess) -> None:
+    def _take(self, answer: EvaluationAnswer, process: RuleProcess) -> None:
         for alias in answer["restarted"]:
             self._rule_results.restart(alias)
             self._notifications.restart(alias)
         self._progress.update(answer["seen"])
-        self._add_findings(answer["events"])
+        self._add_findings(answer)
         for alias, state in answer["rules"].items():
             self._rule_results.update(alias, state)
             if alias in self._renderers:
@@ -324,13 +324,13 @@ class Judge:
         self._rule_results.judged_step = min(self._steps.values())
         self._damage.update(dict.fromkeys(answer["damage"]))
 
-    def _add_findings(self, events: Sequence[tuple[str, Event]]) -> None:
+    def _add_findings(self, answer: EvaluationAnswer) -> None:
         """Add findings that opened or closed, dispatch them, and announce in the terminal those that opened.
 
         Each is dispatched with the states of the rules at that moment; what explains it may be found later.
         """
         added = []
-        for alias, event in events:
+        for alias, event in answer["events"]:
             is_opening = event["event"] == "opened"
             finding = self._rule_results.add(alias, event)
             is_dispatched = bool(self._dispatcher.queues) and (is_opening or self._dispatcher.needs_statuses)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from leadline.errors import LeadlineError
 from leadline.judge.rule_output import RuleOutput
 from leadline.judge.rule_worker import OUT_OF_MEMORY, STATUS_DESCRIPTOR, WorkerStatus
+from leadline.judge.worker_messages import EvaluationAnswer, RuleDescription, RuleSetup
 from leadline.process.child import Child, describe_exit
 from leadline.process.interpreter import own_command, own_environment
 from leadline.process.stall import STARVED_SECONDS, StallClock
@@ -155,7 +156,7 @@ class RuleProcess:
         self._kind = tuple((spec.rule, spec.folder) for spec in self.specs if spec.rule not in BUILT_IN)
         self._worker_processes = worker_processes or WorkerProcesses()
         self.is_finished = not self.specs
-        self.described: dict[str, dict[str, Any]] = {}
+        self.described: dict[str, RuleDescription] = {}
         self._run, self._name, self._started_ns = run, manifest.name, manifest.started_ns
         self._limits, self._mark_failed = limits, mark_failed
         self._crashes = 0
@@ -191,8 +192,15 @@ class RuleProcess:
         self._is_busy = self._is_ready = False
         self._worker.output.begin(self.specs[0].alias if self._kind else "worker")
         rules = [asdict(spec) for spec in self.specs]
-        setup = {"run": self._run, "name": self._name, "started_ns": self._started_ns, "rules": rules}
-        setup |= {"is_over": is_over, "is_custom": bool(self._kind), "memory_bytes": self._limits.memory_bytes}
+        setup: RuleSetup = {
+            "run": self._run,
+            "name": self._name,
+            "started_ns": self._started_ns,
+            "rules": rules,
+            "is_over": is_over,
+            "is_custom": bool(self._kind),
+            "memory_bytes": self._limits.memory_bytes,
+        }
         self._worker.send(setup)
 
     def remove(self, aliases: Collection[str]) -> None:
@@ -221,9 +229,9 @@ class RuleProcess:
         self._progress_at, self._asked_at = (-1, now), now
         self._running_worker.send({"is_over": is_over, "gone": sorted(gone)})
 
-    def receive(self) -> list[dict[str, Any]]:
+    def receive(self) -> list[EvaluationAnswer]:
         """Return its answers; a worker that has crashed is replaced, and there are none."""
-        answers = self._running_worker.receive()
+        answers: list[Any] = self._running_worker.receive()
         if self._running_worker.has_hung_up:
             code = self._running_worker.wait()
             how = _OUT_OF_MEMORY if code == OUT_OF_MEMORY else f"its process {describe_exit(code)}"
@@ -243,7 +251,7 @@ class RuleProcess:
             self.is_finished = self._was_over and not answer["has_more"]
         return answers
 
-    def _forget_removed(self, answer: dict[str, Any]) -> None:
+    def _forget_removed(self, answer: EvaluationAnswer) -> None:
         """Leave out what an answer, which may have been under way, reports of rules that were removed."""
         answer["rules"] = {alias: state for alias, state in answer["rules"].items() if alias not in self._removed}
         answer["events"] = [(alias, event) for alias, event in answer["events"] if alias not in self._removed]

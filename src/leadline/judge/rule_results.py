@@ -14,6 +14,7 @@ from leadline.judge.announcements import Announcements
 from leadline.judge.causes import FiredRule, causes
 from leadline.judge.episodes import last_event
 from leadline.judge.rule_entry import Results, RuleEntry
+from leadline.judge.worker_messages import RuleTrackState
 from leadline.records import describe
 from leadline.records.documents import PhaseShare, RuleDocument, RuleSummary, SummarizedRule, TimeSummary
 from leadline.records.finding import Finding
@@ -85,7 +86,7 @@ class RuleResultStore:
             self.entries[alias].stopped = f"removed at step {max(0, self.judged_step):,}"
             self._mark_changed(alias)
 
-    def update(self, alias: str, state: Mapping[str, Any]) -> None:
+    def update(self, alias: str, state: RuleTrackState) -> None:
         """Update the state of a rule."""
         entry = self.entries[alias]
         entry.verdict, entry.why, entry.judged_steps = state["verdict"], state["why"], state["judged_steps"]

@@ -16,12 +16,14 @@ from leadline.judge.episodes import Episodes, Event
 from leadline.judge.model_kind import ModelKind, is_network_collection
 from leadline.judge.module_classes import ModuleClasses
 from leadline.judge.trainings import Trainings
+from leadline.judge.worker_messages import RuleTrackState
 from leadline.reader.feed import OtherRun
 from leadline.reader.find_runs import find_run
 from leadline.reader.interval import Interval
 from leadline.reader.point import Point
 from leadline.reader.view import View
 from leadline.reader.window import Scan, Window
+from leadline.records.json_object import JsonObject
 from leadline.records.needs import Needs
 from leadline.records.plan import CaptureItem
 from leadline.records.verdict import Fired, Verdict, VerdictTally
@@ -57,7 +59,7 @@ class RuleTrack:
         self.tally = VerdictTally()
         self.coverage = Coverage(self.alias, self.needs.tensors, self._plan)
         self.memory: Any = None
-        self.product: dict[str, Any] = {}
+        self.product: JsonObject = {}
         self.trainings = Trainings()
         self._interval = Interval()
         self._frameworks: tuple[str, ...] | None = None
@@ -145,11 +147,8 @@ class RuleTrack:
             return None
         return verdict
 
-    def state(self, models: ModelKind | None = None) -> dict[str, Any]:
+    def state(self, models: ModelKind | None = None) -> RuleTrackState:
         """Return the state as plain JSON values.
-
-        The keys are ``verdict``, ``why``, ``sampling``, ``judged_steps``, ``judged_step``, ``findings``, ``error``
-        and ``product``.
 
         Args:
             models: What the run trains; None: not known.

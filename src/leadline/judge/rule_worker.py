@@ -9,9 +9,9 @@ import resource
 import struct
 import sys
 from dataclasses import asdict
-from typing import Any
 
 from leadline.errors import LeadlineError
+from leadline.judge.worker_messages import EvaluationAnswer, EvaluationRequest, RuleDescription, RuleSetup
 from leadline.process import messages
 from leadline.process.interpreter import import_from
 from leadline.records.manifest import RuleSpec
@@ -96,13 +96,13 @@ class _Worker:
             cannot be constructed. The judge itself never executes custom code.
     """
 
-    def __init__(self, setup: dict[str, Any], status: WorkerStatus) -> None:
+    def __init__(self, setup: RuleSetup, status: WorkerStatus) -> None:
         from leadline.config.secrets import scrub
         from leadline.judge.evaluator import Evaluator
         from leadline.judge.rule_plan import resolve_rule
         from leadline.reader.pandas_import import skip_pandas_import
 
-        self.described: dict[str, dict[str, Any]] = {}
+        self.described: dict[str, RuleDescription] = {}
         specs = [RuleSpec(**rule) for rule in setup["rules"]]
         places = {spec.alias: place for place, spec in enumerate(specs)} | {"": -1}
         if setup["is_custom"]:
@@ -133,7 +133,7 @@ class _Worker:
         """Evaluate some of the rules no longer."""
         self._judging.remove(aliases)
 
-    def advance(self, message: dict[str, Any]) -> dict[str, Any]:
+    def advance(self, message: EvaluationRequest) -> EvaluationAnswer:
         from leadline.judge.evaluator import to_message
 
         return to_message(
@@ -141,7 +141,7 @@ class _Worker:
         )
 
 
-def _describe(rule: Rule, run_name: str) -> dict[str, Any]:
+def _describe(rule: Rule, run_name: str) -> RuleDescription:
     """Return what the judge must know of a rule.
 
     Raises:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
+from leadline.records.json_object import JsonObject
 from leadline.records.verdict import VerdictTally
 
 _NUMBER: Final = re.compile(r"\d[\d.,e+-]*")
@@ -86,7 +87,7 @@ class Trainings:
             return self._undecided.result(least, unseen)
         return verdict, why
 
-    def product(self, product: dict[str, Any]) -> dict[str, Any]:
+    def product(self, product: JsonObject) -> JsonObject:
         """Return what the rule has collected of the current training, with the remarks on those before it."""
         if not self._remarks:
             return product

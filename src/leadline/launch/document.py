@@ -16,6 +16,7 @@ from leadline.config.options import parse_triggered_action
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError, located
 from leadline.records.formatting import printable
+from leadline.records.json_object import JsonObject
 from leadline.records.version import __version__
 
 
@@ -44,7 +45,7 @@ def read_document(data: bytes, source: str) -> LaunchDocument:
     return document
 
 
-def _parse(data: bytes) -> dict[str, Any]:
+def _parse(data: bytes) -> JsonObject:
     try:
         given = json.loads(data)
     except RecursionError:
@@ -56,7 +57,7 @@ def _parse(data: bytes) -> dict[str, Any]:
     return given
 
 
-def _decode(given: dict[str, Any]) -> LaunchDocument:
+def _decode(given: JsonObject) -> LaunchDocument:
     try:
         document = msgspec.convert(given, LaunchDocument)
         unknown = next(_unknown(given, asdict(document)), None)

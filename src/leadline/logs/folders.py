@@ -8,10 +8,11 @@ import sqlite3
 import urllib.parse
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 from leadline.formats.event_file import read_scalars
 from leadline.logs.training_log import LoggedRow, TrainingLog
+from leadline.records.json_object import JsonObject
 
 _EVENTS: Final = re.compile(r"(^|\.)tfevents\.")
 _MAX_SETTINGS: Final = 64
@@ -98,8 +99,8 @@ def _rows(points: Iterable[tuple[str, int, float, int]]) -> list[LoggedRow]:
     return [LoggedRow(at_steps[step], step, times[step]) for step in sorted(at_steps)]
 
 
-def _parameters(folder: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _parameters(folder: str) -> JsonObject:
+    found: JsonObject = {}
     for name in sorted(os.listdir(folder))[:_MAX_SETTINGS] if os.path.isdir(folder) else ():
         path = os.path.join(folder, name)
         if os.path.isfile(path):

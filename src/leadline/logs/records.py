@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from leadline.formats.named_numbers import NamedNumber, named_numbers
 from leadline.logs.training_log import LoggedRow, TrainingLog, number, numbered
+from leadline.records.json_object import JsonObject
 from leadline.records.metric_names import kind_of
 from leadline.records.metric_roles import KNOWN
 
@@ -42,7 +43,7 @@ def trainer_state(document: Mapping[str, Any]) -> TrainingLog:
 def keras_history(document: Mapping[str, Any]) -> TrainingLog:
     """Return the log in ``History.history`` of Keras: a list of values for each name, one value an epoch."""
     longest = max(len(values) for values in document.values())
-    records: list[dict[str, Any]] = [{} for _ in range(longest)]
+    records: list[JsonObject] = [{} for _ in range(longest)]
     for name, values in document.items():
         for epoch, value in enumerate(values):
             records[epoch][name] = value
@@ -125,12 +126,12 @@ def text_log(lines: Iterator[str] | Sequence[str]) -> TrainingLog | None:
     return numbered("printed text", records)
 
 
-def _record_of(line: str) -> dict[str, Any]:
+def _record_of(line: str) -> JsonObject:
     found = _DICT.search(line)
     entries = dict(_DICT_ENTRY.findall(found[0])) if found else {}
     if entries:
         return entries
-    record: dict[str, Any] = {each.name: each.value for each in named_numbers(line) if each.is_clear and _is_kept(each)}
+    record: JsonObject = {each.name: each.value for each in named_numbers(line) if each.is_clear and _is_kept(each)}
     if record:
         for name, count in _LINE_COUNT.findall(line):
             record.setdefault(name.lower().replace(" ", "_").removesuffix("s"), count.replace(",", ""))

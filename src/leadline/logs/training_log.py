@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
+from leadline.records.json_object import JsonObject
+
 STEP_NAMES: Final = ("step", "global_step", "_step", "steps", "iteration", "iter", "iterations", "it")
 """The names of what counts steps, the likeliest first."""
 EPOCH_NAMES: Final = ("epoch", "epochs", "epoch_idx")
@@ -45,7 +47,7 @@ class TrainingLog:
     rows: list[LoggedRow] = field(default_factory=list)
     unit: str = "step"
     damage: list[str] = field(default_factory=list)
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    hyperparameters: JsonObject = field(default_factory=dict)
 
     @property
     def names(self) -> set[str]:
@@ -103,7 +105,7 @@ def _flat(record: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a record with the entries of the records in it: ``train/loss``."""
     if not any(isinstance(value, Mapping) for value in record.values()):
         return record
-    flat: dict[str, Any] = {}
+    flat: JsonObject = {}
     for name, value in record.items():
         inner = value if isinstance(value, Mapping) else None
         flat |= {f"{name}/{key}": each for key, each in inner.items()} if inner is not None else {name: value}

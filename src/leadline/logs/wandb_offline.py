@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from leadline.formats.protobuf import content, fields, signed
 from leadline.logs.training_log import TrainingLog, number, numbered
+from leadline.records.json_object import JsonObject
 
 _MAGIC: Final = b":W&B"
 _FILE_HEAD: Final = 7
@@ -30,7 +31,7 @@ def wandb_log(data: bytes) -> TrainingLog:
     """
     if data[: len(_MAGIC)] != _MAGIC:
         raise ValueError("it does not begin as a file of W&B does")
-    records, settings, damage = [], dict[str, Any](), list[str]()
+    records, settings, damage = [], JsonObject(), list[str]()
     try:
         for message in _messages(data):
             for kind, value in fields(message):
@@ -69,7 +70,7 @@ def _messages(data: bytes) -> Iterator[bytes]:
             yield b"".join(parts)
 
 
-def _history(message: bytes) -> dict[str, Any]:
+def _history(message: bytes) -> JsonObject:
     """Return a row of the history: names and numbers, the step under ``_step``."""
     row = _items(message, entry=1)
     for kind, value in fields(message):
@@ -78,9 +79,9 @@ def _history(message: bytes) -> dict[str, Any]:
     return {name: value for name, value in row.items() if number(value) is not None}
 
 
-def _items(message: bytes, *, entry: int) -> dict[str, Any]:
+def _items(message: bytes, *, entry: int) -> JsonObject:
     """Return keys with their decoded values; nested keys are joined with a slash."""
-    found: dict[str, Any] = {}
+    found: JsonObject = {}
     for kind, value in fields(message):
         if kind != entry:
             continue

@@ -8,20 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from leadline.records.metric import Channel
+from leadline.records.gpu_description import GpuDescription
+from leadline.records.metric import GPU_METRICS, Channel
 
 Library = Any
 """``amdsmi`` or a compatible module."""
 
-METRICS: Final = (
-    "utilization_percent",
-    "memory_bandwidth_percent",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "memory_used_percent",
-    "temperature_celsius",
-    "power_watts",
-)
 _MEGABYTE: Final = 1 << 20
 DEVICES: Final = "/dev"
 _KNOWN: Final = (
@@ -51,7 +43,7 @@ class AmdSampler:
     def __init__(self, library: Library) -> None:
         self.absent: dict[str, str] = {}
         self.channels: tuple[Channel, ...] = ()
-        self.gpus: list[dict[str, Any]] = []
+        self.gpus: list[GpuDescription] = []
         self._library = library
         self._handles: list[Any] = []
         self._is_initialized = False
@@ -73,16 +65,20 @@ class AmdSampler:
         if not self._handles:
             self.absent["gpu"] = "AMD SMI finds no GPU on this node"
         self.channels = tuple(
-            Channel("gpu", f"gpu{i}", metric) for i in range(len(self._handles)) for metric in METRICS
+            Channel("gpu", f"gpu{i}", metric) for i in range(len(self._handles)) for metric in GPU_METRICS
         )
         self.gpus = [self._describe(index, handle) for index, handle in enumerate(self._handles)]
 
-    def _describe(self, index: int, handle: Any) -> dict[str, Any]:
+    def _describe(self, index: int, handle: Any) -> GpuDescription:
         device = f"gpu{index}"
         chip = self._query(device, "name", lambda: self._library.amdsmi_get_gpu_asic_info(handle)) or {}
         uuid = self._query(device, "uuid", lambda: self._library.amdsmi_get_gpu_device_uuid(handle))
-        details = {"name": chip.get("market_name"), "uuid": uuid}
-        return {"device": device, "index": index, **{key: value for key, value in details.items() if value}}
+        gpu: GpuDescription = {"device": device, "index": index}
+        if chip.get("market_name"):
+            gpu["name"] = chip["market_name"]
+        if uuid:
+            gpu["uuid"] = uuid
+        return gpu
 
     def _read(self, device: str, handle: Any) -> list[float | None]:
         smi = self._library

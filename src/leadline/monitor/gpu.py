@@ -6,19 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from leadline.records.metric import Channel
+from leadline.records.gpu_description import GpuDescription
+from leadline.records.metric import GPU_METRICS, Channel
 
 Driver = Any
 """``pynvml`` or a compatible module."""
 
 METRICS: Final = (
-    "utilization_percent",
-    "memory_bandwidth_percent",
-    "memory_used_bytes",
-    "memory_total_bytes",
-    "memory_used_percent",
-    "temperature_celsius",
-    "power_watts",
+    *GPU_METRICS,
     "thermal_throttle_percent",
     "power_throttle_percent",
     "ecc_uncorrected_count",
@@ -35,7 +30,7 @@ class _Gpu:
     device: str
     """``gpu<n>`` with NVML's index, ``gpu<n>-mig<m>`` for an instance."""
     handle: Any
-    description: dict[str, Any]
+    description: GpuDescription
 
 
 class GpuSampler:
@@ -62,7 +57,7 @@ class GpuSampler:
         self.channels: tuple[Channel, ...] = ()
 
     @property
-    def gpus(self) -> list[dict[str, Any]]:
+    def gpus(self) -> list[GpuDescription]:
         """Descriptions of the GPUs."""
         return [gpu.description for gpu in self._gpus]
 

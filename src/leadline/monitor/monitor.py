@@ -8,11 +8,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from leadline.config.secrets import scrub
 from leadline.monitor.sampler import Sampler
 from leadline.records.documents import DroppedSamples
+from leadline.records.gpu_description import GpuDescription
 from leadline.records.metric import INTERVALS_MS, NOT_SAMPLED, Channel
 from leadline.records.request import Answer, SetInterval
 from leadline.store import layout
@@ -142,7 +143,7 @@ class Monitor:
             absent |= sampler.absent
         return absent | self._failures
 
-    def gpus(self) -> list[dict[str, Any]]:
+    def gpus(self) -> list[GpuDescription]:
         """Return the descriptions of the sampled GPUs."""
         return [gpu for sampler in self._samplers or () for gpu in getattr(sampler, "gpus", ())]
 

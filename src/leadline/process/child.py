@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import IO, Any, Final
 
 from leadline.process.messages import INBOX, OUTBOX, MessageReader
+from leadline.records.json_object import JsonObject
 from leadline.store.documents import encode
 
 _ABOVE: Final = 64
@@ -122,7 +123,7 @@ class Child:
             os.close(self._outbox)
             self._outbox, self._outgoing = -1, b""
 
-    def receive(self) -> list[dict[str, Any]]:
+    def receive(self) -> list[JsonObject]:
         """Wait for data, and return the complete answers."""
         assert self._inbox is not None
         return self._inbox.receive()

@@ -11,6 +11,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from leadline.formats.chrome_trace import EventJoiner, JoinedEvent, UnmatchedEndError
+from leadline.profiles.rows import HorovodRow, HorovodTableRow
+from leadline.records.json_object import JsonObject
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.folder_watch import names_in
@@ -44,7 +46,7 @@ def has_horovod(run: str) -> bool:
     return any(os.path.exists(os.path.join(run, folder, layout.horovod_copy(1))) for folder in folders)
 
 
-def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
+def _rows_of(run: str, worker: str) -> Iterator[HorovodTableRow]:
     folder = os.path.join(run, layout.horovod(worker))
     ordinal = 1
     while os.path.exists(path := os.path.join(folder, layout.horovod_copy(ordinal))):
@@ -55,12 +57,19 @@ def _rows_of(run: str, worker: str) -> Iterator[dict[str, Any]]:
             break
         offset_ns = _clock_offset_ns(events, clock)
         for row in join_pairs(events):
-            times = {"start_ns": offset_ns + row.pop("start_us") * 1000, "duration_ns": row.pop("length_us") * 1000}
-            yield {"worker": worker, **row, **times, "args": json.dumps(row["args"])}
+            yield {
+                "worker": worker,
+                "tensor": row["tensor"],
+                "activity": row["activity"],
+                "depth": row["depth"],
+                "start_ns": offset_ns + row["start_us"] * 1000,
+                "duration_ns": row["length_us"] * 1000,
+                "args": json.dumps(row["args"]),
+            }
         ordinal += 1
 
 
-def parse_events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+def parse_events(lines: Iterable[bytes]) -> Iterator[JsonObject]:
     """Yield the events of a file that is still being written.
 
     Horovod writes one event per line, or since its timeline can be started later, many: it ends the list after each of
@@ -80,7 +89,7 @@ def parse_events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
             start = text.find("{", end)
 
 
-def join_pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def join_pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[HorovodRow]:
     """Join begin and end events to completed activities; instant and complete events are yielded as they are.
 
     Horovod represents each tensor as a process, whose name is the name of the tensor.
@@ -93,7 +102,7 @@ def join_pairs(events: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
                 yield _row(joined)
 
 
-def _row(event: JoinedEvent) -> dict[str, Any]:
+def _row(event: JoinedEvent) -> HorovodRow:
     start_us = round(event.start_us)
     return {
         "tensor": event.process or "",

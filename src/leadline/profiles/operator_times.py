@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from leadline.errors import LeadlineError
 from leadline.profiles.trace_steps import read_steps
 from leadline.profiles.traces import read_rows
-from leadline.records.profile_window import is_window_document, train_steps
+from leadline.records.profile_window import WindowDocument, is_window_document, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
 from leadline.store.run_files import subfolders
@@ -66,7 +66,7 @@ class OperatorTimes:
     """Why its operators are unknown; "" if they are known."""
 
 
-def read_operator_times(folder: str, worker: str, document: Mapping[str, Any]) -> OperatorTimes:
+def read_operator_times(folder: str, worker: str, document: WindowDocument) -> OperatorTimes:
     """Read the operator times of a window; ``why`` contains the reason if it cannot be read."""
     header = (
         worker,
@@ -92,7 +92,7 @@ def read_operator_times(folder: str, worker: str, document: Mapping[str, Any]) -
         return OperatorTimes(*header, why=f"its trace cannot be read: {error}")
 
 
-def written_at(document: Mapping[str, Any]) -> int:
+def written_at(document: WindowDocument) -> int:
     """Return when a window was completely written."""
     return int(document.get("written_ns") or document["end_ns"])
 

@@ -7,13 +7,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.errors import MissingExtraError, NotCapturedError, UnknownNameError
 from leadline.profiles.recorded_window import RecordedWindow, read_table
+from leadline.profiles.rows import SampledSlice, SliceRow
+from leadline.records.json_object import JsonObject
 from leadline.records.profile_window import train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document
@@ -110,7 +112,7 @@ class FunctionTables(PythonProfile):
         keys = ["worker", "window", "step", "mode", "phase", "start_ns", "end_ns"]
         return self._table(layout.FUNCTIONS).group_by(keys).aggregate([]).select(keys).sort_by("start_ns")
 
-    def by_slice(self) -> Iterator[tuple[dict[str, Any], pa.Table]]:
+    def by_slice(self) -> Iterator[tuple[SliceRow, pa.Table]]:
         """Yield each slice with its functions, ordered by self time."""
         table = self._table(layout.FUNCTIONS)
         for profile_slice in self.slices().to_pylist():
@@ -183,9 +185,10 @@ class CallTrees(PythonProfile):
 
     def slices(self) -> pa.Table:
         keys = ("worker", "window", "step", "mode", "phase", "start_ns", "end_ns")
-        return pa.Table.from_pylist([{key: document[key] for key in keys} for document in self._documents])
+        rows = [{key: value for key, value in part.items() if key in keys} for part in self._documents]
+        return pa.Table.from_pylist(rows)
 
-    def flames(self) -> Iterator[tuple[dict[str, Any], list[Flame]]]:
+    def flames(self) -> Iterator[tuple[SliceRow, list[Flame]]]:
         """Yield each slice with its calls in the order of time; a sample represents the time since the previous one."""
         for document in self._documents:
             yield document, _flames(document["session"]["frame_records"], document["start_ns"])
@@ -286,18 +289,21 @@ def _is_recursive(frame: Any) -> bool:
     return False
 
 
-def _sessions(window: RecordedWindow) -> Iterator[dict[str, Any]]:
+def _sessions(window: RecordedWindow) -> Iterator[JsonObject]:
     for name in window.document["files"]:
         document = read_document(os.path.join(window.folder, layout.file_name(name)))
         if isinstance(document, dict):
             yield {**document, "worker": window.worker, "window": window.id}
 
 
-def _placed_sessions(window: RecordedWindow) -> list[dict[str, Any]]:
+def _placed_sessions(window: RecordedWindow) -> list[SampledSlice]:
     """Return the sessions of a window with their train steps."""
     sessions = list(_sessions(window))
     positions = train_step_of(window.document, [(session["step"], session["mode"]) for session in sessions])
-    return [{**session, "step": positions[session["step"]], "global_step": session["step"]} for session in sessions]
+    return [
+        cast(SampledSlice, session | {"step": positions[session["step"]], "global_step": session["step"]})
+        for session in sessions
+    ]
 
 
 def _placed(window: RecordedWindow, table: pa.Table) -> pa.Table:

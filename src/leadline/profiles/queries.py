@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final, cast
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from leadline.profiles.horovod import read_horovod
 from leadline.profiles.python_profiles import CallTrees, FunctionTables, ProfileQuery, PythonProfile
 from leadline.profiles.recorded_window import RecordedWindow, read_table
 from leadline.profiles.traces import read_rows
+from leadline.records.memory_by_owner import MemoryAtError
 from leadline.records.profile_window import TIMERS, is_window_document, train_steps
 from leadline.store import layout
 from leadline.store.documents import read_document
@@ -151,7 +152,7 @@ class ProfileQueries:
             table = _between(table, "step", steps)
         return table.sort_by("start_ns")
 
-    def out_of_memory(self) -> list[dict[str, Any]]:
+    def out_of_memory(self) -> list[MemoryAtError]:
         """Return a memory report for each out-of-memory error, oldest first.
 
         Returns:
@@ -159,12 +160,14 @@ class ProfileQueries:
             state, buffers), ``other_bytes`` (activations, batches and other memory on accelerators; None if not
             counted), ``modules`` (the same by module, the largest first) and ``devices``.
         """
-        documents = []
+        documents = list[MemoryAtError]()
         profiles = os.path.join(self.path, layout.PROFILES)
         for worker in subfolders(profiles):
             folder = os.path.join(profiles, worker)
             paths = (os.path.join(folder, name) for name in os.listdir(folder) if name.startswith("out-of-memory-"))
-            documents += [document for document in map(read_document, paths) if isinstance(document, dict)]
+            documents += [
+                cast(MemoryAtError, document) for document in map(read_document, paths) if isinstance(document, dict)
+            ]
         return sorted(documents, key=lambda document: int(document["time_ns"]))
 
     def data_loading(self, *, window: str | None = None, worker: str | None = None) -> pa.Table:
@@ -310,6 +313,5 @@ def read_calls(folder: str, worker: str, window: str) -> pa.Table:
     Raises:
         DamagedRunError: The trace cannot be read.
     """
-    rows = list(read_rows(folder))
-    columns = {name: [row[name] for row in rows] for name in CALLS.names[2:]}
-    return pa.table({"worker": [worker] * len(rows), "window": [window] * len(rows), **columns}, schema=CALLS)
+    rows = [{"worker": worker, "window": window, **row} for row in read_rows(folder)]
+    return pa.Table.from_pylist(rows, schema=CALLS)

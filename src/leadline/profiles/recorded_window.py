@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
 from leadline.errors import DamagedRunError
-from leadline.records.profile_window import train_steps
+from leadline.records.profile_window import WindowDocument, train_steps
 from leadline.store import layout
 from leadline.store.run_files import opened_path
 
@@ -21,7 +19,7 @@ class RecordedWindow:
 
     folder: str
     worker: str
-    document: Mapping[str, Any]
+    document: WindowDocument
 
     @property
     def id(self) -> str:

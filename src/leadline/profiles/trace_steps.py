@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from leadline.errors import DamagedRunError, LeadlineError
-from leadline.records.profile_window import is_step, is_window_document, train_step_of
+from leadline.records.profile_window import TraceStep, is_step, is_window_document, train_step_of
 from leadline.store import layout
 from leadline.store.documents import read_document
 
@@ -31,11 +31,13 @@ class TraceSlice:
     module: str
 
 
-def read_steps(folder: str) -> list[dict[str, Any]]:
-    """Return the steps of a window, each with ``step`` (the train step), ``mode, start_ns, end_ns, marks``."""
+def read_steps(folder: str) -> list[TraceStep]:
+    """Return the steps of a window, with train steps in place of global ones."""
     document = read_document(os.path.join(folder, layout.TRACE_STEPS))
     stored = document.get("steps") if isinstance(document, dict) else None
-    steps = [{"marks": {}, **step} for step in stored if is_step(step)] if isinstance(stored, list) else []
+    steps: list[TraceStep] = (
+        [{"marks": {}, **step} for step in stored if is_step(step)] if isinstance(stored, list) else []
+    )
     window = read_document(os.path.join(folder, layout.WINDOW))
     if not is_window_document(window):
         return steps
@@ -61,7 +63,7 @@ def content_of(path: str) -> Iterator[None]:
 class TraceSteps:
     """Lookup of the step at a time."""
 
-    def __init__(self, steps: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, steps: Sequence[TraceStep]) -> None:
         self._steps = list(steps)
         self._starts = [step["start_ns"] for step in steps]
 

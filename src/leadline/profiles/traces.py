@@ -13,6 +13,7 @@ from io import BytesIO
 from typing import Any, Final
 
 from leadline.errors import DamagedRunError
+from leadline.profiles.rows import OperatorRow
 from leadline.profiles.trace_steps import TraceSlice, TraceSteps, content_of, read_steps
 from leadline.profiles.xla_operators import has_space, read_space_rows, read_space_slices
 from leadline.records.names import START
@@ -111,7 +112,7 @@ def _read(folder: str) -> tuple[Mapping[str, Any], TraceSteps]:
     return trace, TraceSteps(read_steps(folder))
 
 
-def read_rows(folder: str) -> Iterator[dict[str, Any]]:
+def read_rows(folder: str) -> Iterator[OperatorRow]:
     """Yield the operator calls of a window with the columns of ``profiles.queries.CALLS``, without worker and window.
 
     Those of Leadline itself are left out.
@@ -123,14 +124,16 @@ def read_rows(folder: str) -> Iterator[dict[str, Any]]:
         yield from read_space_rows(folder) if has_space(folder) else _rows(*_read(folder))
 
 
-def _rows(trace: Mapping[str, Any], steps: TraceSteps) -> Iterator[dict[str, Any]]:
+def _rows(trace: Mapping[str, Any], steps: TraceSteps) -> Iterator[OperatorRow]:
     base_ns = int(trace.get("baseTimeNanoseconds", 0))
     has_memory = bool(trace.get("profile_memory"))
     events, calls = _read_events(trace)
     by_id = _by_id(calls)
     for call in calls:
         if call.is_operator and call.phase != _OVERHEAD:
-            yield _row(call, "cpu", base_ns, steps) | {"memory_bytes": call.allocated_bytes if has_memory else None}
+            row = _row(call, "cpu", base_ns, steps)
+            row["memory_bytes"] = call.allocated_bytes if has_memory else None
+            yield row
     for event in events:
         if event.get("cat") in _DEVICE:
             caller = by_id.get(event.get("args", {}).get("External id"))
@@ -228,7 +231,7 @@ def _assign_module(call: _Call, module: str) -> None:
             _assign_module(child, module)
 
 
-def _row(call: _Call, device: str, base_ns: int, steps: TraceSteps) -> dict[str, Any]:
+def _row(call: _Call, device: str, base_ns: int, steps: TraceSteps) -> OperatorRow:
     start_ns = base_ns + round(call.start_us * 1000)
     step, mode = steps.at(start_ns)
     unmarked = "forward" if call.module is not None or steps.is_before_backward(start_ns) else "other"
@@ -248,13 +251,16 @@ def _row(call: _Call, device: str, base_ns: int, steps: TraceSteps) -> dict[str,
     }
 
 
-def _device_row(event: Mapping[str, Any], caller: _Call | None, base_ns: int, steps: TraceSteps) -> dict[str, Any]:
+def _device_row(event: Mapping[str, Any], caller: _Call | None, base_ns: int, steps: TraceSteps) -> OperatorRow:
     """Return the row of a kernel, with step, phase and module of the operator that launched it."""
     length = float(event["dur"])
     call = _Call(event, float(event["ts"]), length, length)
     device = f"gpu{event.get('args', {}).get('device', 0)}"
     row = _row(call, device, base_ns, steps)
     if caller is None:
-        return row | {"phase": "other"}
+        row["phase"] = "other"
+        return row
     origin = _row(caller, device, base_ns, steps)
-    return row | {name: origin[name] for name in ("step", "mode", "phase", "module")}
+    row["step"], row["mode"] = origin["step"], origin["mode"]
+    row["phase"], row["module"] = origin["phase"], origin["module"]
+    return row

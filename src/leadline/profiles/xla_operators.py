@@ -7,9 +7,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from leadline.errors import DamagedRunError
+from leadline.profiles.rows import OperatorRow
 from leadline.profiles.trace_steps import TraceSlice, TraceSteps, read_steps
 from leadline.profiles.xla_profile import Space, SpaceEvent, SpaceLine, parse_space
 from leadline.store import layout
@@ -51,7 +52,7 @@ def has_space(folder: str) -> bool:
     return os.path.exists(os.path.join(folder, layout.SPACE))
 
 
-def read_space_rows(folder: str) -> Iterator[dict[str, Any]]:
+def read_space_rows(folder: str) -> Iterator[OperatorRow]:
     """Yield the operator calls of a window; see ``leadline.profiles.traces.read_rows``.
 
     Raises:
@@ -76,7 +77,7 @@ def read_space_slices(folder: str) -> list[TraceSlice]:
     return sorted(slices, key=lambda item: (item.track, item.start_ns, -item.duration_ns))
 
 
-def _rows(folder: str) -> Iterator[tuple[_Call, dict[str, Any]]]:
+def _rows(folder: str) -> Iterator[tuple[_Call, OperatorRow]]:
     path = os.path.join(folder, layout.SPACE)
     try:
         space = parse_space(read_regular(path, _MAX_BYTES))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from leadline.formats.protobuf import content, double, fields, signed, submessage
+from leadline.records.json_object import JsonObject
 
 _START_TIME: Final = "profile_start_time"
 _OFFSETS_NS: Final = 10**15
@@ -24,7 +25,7 @@ class SpaceEvent:
     start_ns: int
     """ns since the epoch."""
     duration_ns: int
-    stats: dict[str, Any]
+    stats: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ class _Plane:
         name = self._names.get(message.get(1, [0])[0], "")
         return SpaceEvent(name, start_ns, message.get(3, [0])[0] // 1000, self._stats_of(message.get(4, [])))
 
-    def _stats_of(self, stats: list[memoryview]) -> dict[str, Any]:
+    def _stats_of(self, stats: list[memoryview]) -> JsonObject:
         return dict(self._stat(_message(stat)) for stat in stats)
 
     def _stat(self, message: dict[int, list[Any]]) -> tuple[str, Any]:

@@ -96,7 +96,7 @@ def without_replaced(batches: Range, part: str, cuts: Cuts) -> Range:
         table = table.set_column(table.schema.get_field_index("complete_step"), "complete_step", complete)
     kept = table.filter(pa.array(keep))
     columns = [column.combine_chunks() for column in kept.columns]
-    return replace(batches, table=pa.Table.from_arrays(columns, schema=kept.schema), rows=rows, _columns={})
+    return replace(batches, table=pa.Table.from_arrays(columns, schema=kept.schema), rows=rows, _numbers={}, _texts={})
 
 
 def _stays(batches: Range, cut: WorkerStart) -> npt.NDArray[np.bool_]:

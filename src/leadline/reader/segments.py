@@ -66,26 +66,27 @@ class Range:
     """The offset at which each batch ends."""
     begin: int
     """The offset at which the first batch begins."""
-    _columns: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _numbers: dict[str, npt.NDArray[Any]] = field(default_factory=dict, repr=False, compare=False)
+    _texts: dict[str, list[str]] = field(default_factory=dict, repr=False, compare=False)
 
     def numbers(self, column: str) -> npt.NDArray[Any]:
         """Return a numeric column; the values of a series have the shape ``(rows, width)``."""
-        values: npt.NDArray[Any] | None = self._columns.get(column)
+        values = self._numbers.get(column)
         if values is None:
             data = self.table[column].chunk(0)
             is_list = pa.types.is_fixed_size_list(data.type)
             values = np.asarray((data.flatten() if is_list else data).to_numpy(zero_copy_only=False))
             values = values.reshape(len(data), data.type.list_size) if is_list else values
-            self._columns[column] = values
+            self._numbers[column] = values
         return values
 
     def texts(self, column: str) -> list[str]:
         """Return a column of strings; equal strings are the same object."""
-        texts: list[str] | None = self._columns.get(column)
+        texts = self._texts.get(column)
         if texts is None:
             encoded = self.table[column].chunk(0).dictionary_encode()
             distinct = encoded.dictionary.to_pylist()
-            self._columns[column] = texts = [distinct[index] for index in encoded.indices.to_numpy().tolist()]
+            self._texts[column] = texts = [distinct[index] for index in encoded.indices.to_numpy().tolist()]
         return texts
 
     def batch_of_rows(self) -> npt.NDArray[np.intp]:
@@ -104,7 +105,8 @@ class Range:
             rows=self.rows[start:end],
             ends=self.ends[start:end],
             begin=int(self.ends[start - 1]) if start else self.begin,
-            _columns={},
+            _numbers={},
+            _texts={},
         )
 
 

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +21,7 @@ from leadline.records.documents import (
     TimeSummary,
     WorkerDocument,
 )
+from leadline.records.json_object import JsonObject
 from leadline.records.names import JOB_ENDED, JOB_STATUSES
 from leadline.records.outcome import Level, RunOutcome, run_outcome
 from leadline.records.totals import step_share, steps_by_mode
@@ -96,8 +97,8 @@ class _EndedCapture(msgspec.Struct):
 class _Worker(msgspec.Struct):
     steps: dict[str, int] | None = None
     losses: dict[str, float | str | None] | None = None
-    hyperparameters: dict[str, Any] | None = None
-    facts: dict[str, Any] | None = None
+    hyperparameters: JsonObject | None = None
+    facts: JsonObject | None = None
     own_ns: int | None = None
     loop_ns: int | None = None
     error: str | None = None

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from leadline.reader.segments import Range, SegmentInfo
+from leadline.reader.table_rows import TableRow
 from leadline.records.metric import Channel
 from leadline.store import layout
 from leadline.store.documents import read_lines
@@ -198,7 +199,7 @@ def _rows(ranges: Sequence[Range]) -> pa.Table:
 
 def findings_table(run: str) -> pa.Table:
     """Return the latest version of every finding, as ``FINDINGS``."""
-    findings: dict[tuple[str, int], dict[str, Any]] = {}
+    findings: dict[tuple[str, int], TableRow] = {}
     for alias in subfolders(os.path.join(run, layout.RULES)):
         for line in read_lines(os.path.join(run, layout.rule_findings(alias))):
             if is_finding(line):
@@ -215,7 +216,7 @@ def findings_table(run: str) -> pa.Table:
     return table.sort_by([("step", "ascending"), ("rule", "ascending")])
 
 
-def _is_row(row: dict[str, Any]) -> bool:
+def _is_row(row: TableRow) -> bool:
     try:
         pa.Table.from_pylist([row], schema=FINDINGS)
     except (pa.ArrowException, OverflowError):

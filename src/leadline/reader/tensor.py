@@ -13,6 +13,7 @@ from leadline.reader import data_frames, tables
 from leadline.reader.archive import Archive
 from leadline.reader.shards import WholeTensor, whole_tensor
 from leadline.reader.stored_tensors import StoredTensors
+from leadline.reader.table_rows import TableRow
 from leadline.records.names import MODES
 from leadline.records.series import TensorInfo
 
@@ -277,7 +278,7 @@ class Tensor:
         """
         return data_frames.to_polars(self.table(mode))
 
-    def _computed_rows(self, name: str, captured: list[pa.Table]) -> list[dict[str, Any]]:
+    def _computed_rows(self, name: str, captured: list[pa.Table]) -> list[TableRow]:
         captured_at: set[tuple[str, int]] = set()
         for table in captured:
             captured_at.update(zip(table["worker"].to_pylist(), table["step"].to_pylist(), strict=True))

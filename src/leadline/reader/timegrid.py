@@ -16,6 +16,7 @@ from leadline.reader.step_axis import TrainSteps
 from leadline.reader.stream import StreamTail
 from leadline.reader.window import Scan
 from leadline.records.documents import WorkerDocument
+from leadline.records.json_object import JsonObject
 from leadline.records.needs import Needs
 from leadline.store import layout
 from leadline.store.folder_watch import names_in
@@ -55,7 +56,7 @@ class TimeGrid:
     def __init__(self, started_ns: int, run: str | None = None, needs: Iterable[Needs] = ()) -> None:
         self.started_ns = started_ns
         self.has_late_data = False
-        self.facts: dict[str, dict[str, Any]] = {}
+        self.facts: dict[str, JsonObject] = {}
         needs = tuple(needs)
         self._run = run
         self._metrics = tuple(dict.fromkeys(metric for need in needs for metric in need.metrics))
@@ -250,6 +251,6 @@ class TimeGrid:
             self.has_late_data = self.has_late_data or self._next != 1
 
 
-def _facts(document: WorkerDocument, cores: Mapping[str, int | None]) -> dict[str, Any]:
+def _facts(document: WorkerDocument, cores: Mapping[str, int | None]) -> JsonObject:
     node = document.node or ""
     return {**document.facts, "node": node, "cores": cores.get(node)}

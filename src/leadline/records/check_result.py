@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal, TypedDict
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 
 Outcome = Literal["passed", "failed", "not applicable"]
 
@@ -26,6 +27,32 @@ PROBES: Final = {
 """What each probe tests, by its name, which is that of its rule; in the order in which they are made."""
 
 
+class InputSample(TypedDict, total=False):
+    """The first samples of an input in the evidence of a probe: images, rows, or its first values."""
+
+    name: str
+    images: list[list[list[list[int]]]]
+    """Samples x channels x lines x pixels, 0 to 255."""
+    low: float
+    """The value that is 0 in the images."""
+    high: float
+    rows: list[list[float]]
+    shape: list[int]
+    values: list[float]
+
+
+class CheckOrder(TypedDict):
+    """What ``leadline check`` asks of a training."""
+
+    step: int
+    """The train step to test."""
+    seconds: float
+    """The time for all probes."""
+    ends: bool
+    """Whether the training ends afterwards."""
+    probes: list[str]
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult(StrictDocument):
     """What a probe has found on a copy of the training."""
@@ -38,7 +65,7 @@ class CheckResult(StrictDocument):
     """The train step whose batch was tested."""
     advice: str = ""
     """What to try if it failed."""
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
     """The numbers behind the message: plain JSON values."""
     seconds: float = 0.0
     time_ns: int = 0

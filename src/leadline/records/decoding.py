@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from functools import lru_cache, partial
 from types import NoneType
-from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, Literal, Self, get_args, get_origin, get_type_hints, is_typeddict
+
+from leadline.records.json_object import JsonObject
 
 _Decode = Callable[[Any], Any]
 
@@ -32,7 +34,7 @@ class Document:
             return cls()
         return cls(**{name: value for name, value in _decode(cls, data).items() if value is not _INVALID})
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> dict[str, object]:
         """Return the values by key; ``store.documents`` encodes records within them."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
@@ -61,12 +63,12 @@ class StrictDocument(Document):
             raise TypeError(f"invalid {', '.join(invalid)} of {cls.__name__}")
         return cls(**values)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the record as plain JSON values."""
         return asdict(self)
 
 
-def _decode(kind: type[Document], data: Mapping[str, Any]) -> dict[str, Any]:
+def _decode(kind: type[Document], data: Mapping[str, object]) -> JsonObject:
     decoders: dict[str, _Decode] = _decoders(kind)  # type: ignore[arg-type]
     return {name: decode(data[name]) for name, decode in decoders.items() if name in data}
 
@@ -93,6 +95,8 @@ def _decoder(kind: Any, is_strict: bool) -> _Decode:
         return lambda value: None if value is None else decode(value)
     if origin in (tuple, dict):
         return partial(_decode_items, origin, _decoder(arguments[origin is dict], is_strict), is_strict)
+    if is_typeddict(kind):
+        kind = dict
     if isinstance(kind, type) and issubclass(kind, StrictDocument):
         return kind.from_dict
     if isinstance(kind, type) and issubclass(kind, Document):

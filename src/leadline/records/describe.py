@@ -35,7 +35,15 @@ from leadline.records.request import (
     Track,
     UnreadableRequest,
 )
-from leadline.records.totals import StartAndRest, step_seconds, steps_behind
+from leadline.records.totals import (
+    StartAndRest,
+    compile_seconds,
+    own_seconds,
+    start_and_rest,
+    step_seconds,
+    step_share,
+    steps_behind,
+)
 from leadline.records.totals import trainings as trainings_of
 
 _MOST: Final = 0.9
@@ -132,6 +140,17 @@ def overhead(
         parts = [f"{latency(seconds)}: {once}, then {share(start.step_share_since)} of step time"]
     parts += [f"{latency(compile_seconds)} of it to compile what captures"] if compile_seconds else []
     return ", ".join(parts if written_bytes is None else [*parts, f"{size(written_bytes)} written"])
+
+
+def overhead_of(workers: Sequence[WorkerDocument], written_bytes: int | None) -> str:
+    """Return the overhead of a run, as ``overhead`` does."""
+    return overhead(
+        own_seconds(workers),
+        step_share(workers),
+        start=start_and_rest(workers),
+        compile_seconds=compile_seconds(workers),
+        written_bytes=written_bytes,
+    )
 
 
 def is_listed(phase: str, ratio: float) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from leadline.records.decoding import Document
+from leadline.records.gpu_description import GpuDescription
 from leadline.records.incarnations import WorkerStart
+from leadline.records.json_object import JsonObject
 from leadline.records.names import Severity
 
 MAX_TRAININGS: Final = 10_000
@@ -135,10 +137,10 @@ class WorkerDocument(Document):
     error: str = ""
     """The exception that ended the process, in one line; empty: none is known."""
     notes: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: JsonObject = field(default_factory=dict)
     profiles: dict[str, str] = field(default_factory=dict)
     """The outcome of each profile window."""
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    hyperparameters: JsonObject = field(default_factory=dict)
     """Of a booster, or as the script has told a tracker; the next two are those of a booster."""
     features: tuple[str, ...] = ()
     evaluated_on: str | None = None
@@ -170,7 +172,7 @@ class PlannedAction(Document):
     """An action in a manifest."""
 
     action: str = ""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +183,9 @@ class ManifestDocument(Document):
     preset: str = "standard"
     interval_ms: int = 500
     folder: str = ""
-    rules: tuple[dict[str, Any], ...] = ()
+    rules: tuple[JsonObject, ...] = ()
     actions: tuple[PlannedAction, ...] = ()
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: JsonObject = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ class NodeDocument(Document):
     started_ns: int = 0
     cpu_count: int | None = None
     memory_bytes: int | None = None
-    gpus: tuple[dict[str, Any], ...] = ()
+    gpus: tuple[GpuDescription, ...] = ()
     """The descriptions of the sampled GPUs."""
     absent: dict[str, str] = field(default_factory=dict)
     """The metrics that cannot be read, with the reasons."""
@@ -332,7 +334,7 @@ class RuleDocument(Document):
 
     name: str = ""
     rule: str = ""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     status: str = ""
     verdict: str | None = None
     why: str = ""
@@ -344,7 +346,7 @@ class RuleDocument(Document):
     """The last step that it has judged; -1: none."""
     findings: int = 0
     updated_ns: int = 0
-    product: dict[str, Any] = field(default_factory=dict)
+    product: JsonObject = field(default_factory=dict)
     """What a rule that never fires has collected."""
 
 

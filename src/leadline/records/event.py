@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
+
+from leadline.records.json_object import JsonObject
 
 TRAINING: Final = "training"
 """The name of the event at the first step of a training; its ``number`` counts those of the process from 1."""
@@ -23,4 +25,4 @@ class Event:
     """0 for an instant."""
     phase: str = ""
     thread: int = 0
-    args: dict[str, Any] = field(default_factory=dict)
+    args: JsonObject = field(default_factory=dict)

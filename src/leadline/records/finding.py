@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+
+from leadline.records.json_object import JsonObject
 
 MAX_SHOWN_TENSORS = 20
 """Maximum number of tensors of a finding that are shown or sent; further ones are only counted."""
@@ -33,7 +34,7 @@ class Finding:
     tensor_count: int = 0
     """Number of affected tensors; there are fewer names where the rule's findings have reached ``MAX_NAMES``."""
     worker: str | None = None
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
     count: int = 1
     """Number of evaluated steps during which the rule fired."""
     global_step: int = -1

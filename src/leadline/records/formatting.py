@@ -8,7 +8,7 @@ import re
 import signal
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, overload
 
 _SECONDS: Final = ((1e9, "ns"), (1e6, "µs"), (1e3, "ms"), (1.0, "s"))
 """Units of a time below a minute, with their number in a second."""
@@ -183,6 +183,10 @@ def moment(time_ns: int | None) -> str:
     return "–" if time_ns is None else datetime.fromtimestamp(time_ns / 1e9, tz=UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
+@overload
+def iso(time_ns: int) -> str: ...
+@overload
+def iso(time_ns: int | None) -> str | None: ...
 def iso(time_ns: int | None) -> str | None:
     """Return a time in ISO 8601 format, in UTC."""
     if time_ns is None:

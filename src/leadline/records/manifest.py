@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 from leadline.records.names import EVERY_STATUS
 from leadline.records.plan import CapturePlan
 from leadline.records.profile_window import ProfileWindow
@@ -19,7 +20,7 @@ class RuleSpec(StrictDocument):
     """The rule's name in this run."""
     rule: str
     """The rule's own name, ``file.py:Class`` or ``module:Class``."""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     """The parameters that were given, already converted to the fields' types."""
     folder: str = ""
     """The folder to which a relative file path refers."""
@@ -37,7 +38,7 @@ class ActionSpec(StrictDocument):
     """The action's own name, ``file.py:Class`` or ``module:Class``."""
     statuses: tuple[str, ...] = ("IssuesFound",)
     """The statuses that trigger the action; ``*`` means all."""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: JsonObject = field(default_factory=dict)
     """The parameters that were given, converted to the fields' types; ``$NAME`` in strings is kept as written."""
     spoken: str = ""
     """The action as shown to users: ``notify:$MAIL``."""
@@ -86,9 +87,9 @@ class Manifest(StrictDocument):
     """Regular expressions with one group, by the name of the metric that it is in a printed line."""
     roles: dict[str, str] = field(default_factory=dict)
     """Roles of logged metrics by their names, in addition to those that are known."""
-    settings: dict[str, Any] | None = None
+    settings: JsonObject | None = None
     """The requested settings as in ``leadline.toml``, secrets as ``$NAME``; None: written by an older version."""
     format: int = 1
-    workers: tuple[dict[str, Any], ...] = ()
+    workers: tuple[JsonObject, ...] = ()
     """The final document of each worker, added by the agent when the run ends."""
-    nodes: tuple[dict[str, Any], ...] = ()
+    nodes: tuple[JsonObject, ...] = ()

@@ -7,6 +7,16 @@ from typing import Final
 
 INTERVALS_MS: Final = (100, 200, 500, 1000, 5000, 60000)
 """Allowed sampling intervals of system metrics."""
+GPU_METRICS: Final = (
+    "utilization_percent",
+    "memory_bandwidth_percent",
+    "memory_used_bytes",
+    "memory_total_bytes",
+    "memory_used_percent",
+    "temperature_celsius",
+    "power_watts",
+)
+"""What is read of GPUs of any make, in this order."""
 NOT_SAMPLED: Final = 0
 """The interval of a run whose metrics are not sampled any more."""
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 
 NotificationKind = Literal["finding", "closed", "rule_status", "job_status"]
 
@@ -96,13 +97,13 @@ class Notification(StrictDocument):
     worker: str | None = None
     message: str = ""
     suggestion: str = ""
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
     tensors: tuple[TensorSnapshot, ...] = ()
     tensor_count: int = 0
     """Number of affected tensors, including those that are not named."""
     rules: tuple[RuleState, ...] = ()
     """The current state of all rules of the run."""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the notification as plain JSON values."""
         return {"format": NOTIFICATION_FORMAT, **asdict(self)}

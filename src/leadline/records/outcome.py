@@ -18,6 +18,7 @@ from leadline.records.documents import (
 )
 from leadline.records.formatting import counted, number, signal_name
 from leadline.records.names import JOB_ENDED, OVERHEAD, SEVERITIES
+from leadline.records.outcome_document import OutcomeDocument, RankedProblem, RankedRule
 from leadline.records.rule_counts import RuleCounts, count_rules
 from leadline.records.totals import steps_by_mode
 
@@ -44,10 +45,6 @@ _MAX_CHARACTERS: Final = 240
 """The longest message or suggestion within the line; rules of users may be verbose."""
 _FIRST_SIGNAL_STATUS: Final = 128
 _NAMED_STEPS: Final = re.compile(r"(since|from) (step|round) \d")
-_FINDING_KEYS: Final = (
-    *("name", "rule", "severity", "step", "last_step", "is_open"),
-    *("message", "suggestion", "explained_by"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +61,23 @@ class Problem:
         parts = [f"{rule.name}{f' ({place})' if (place := _place(rule)) else ''}" for rule in self.effects]
         return f"explains {', '.join(parts)}" if parts else ""
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> RankedProblem:
         """Return the cause as plain JSON values, with its effects as ``explains``."""
         return {**_finding(self.cause), "explains": [_finding(rule) for rule in self.effects]}
 
 
-def _finding(rule: SummarizedRule) -> dict[str, Any]:
-    return {key: getattr(rule, key) for key in _FINDING_KEYS}
+def _finding(rule: SummarizedRule) -> RankedRule:
+    return {
+        "name": rule.name,
+        "rule": rule.rule,
+        "severity": rule.severity,
+        "step": rule.step,
+        "last_step": rule.last_step,
+        "is_open": rule.is_open,
+        "message": rule.message,
+        "suggestion": rule.suggestion,
+        "explained_by": rule.explained_by,
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +143,7 @@ class RunOutcome:
         parts = (headline, self.first_sign, f"Try: {self.advice}" if self.advice else "", *texts)
         return tuple(part if part.endswith((".", "!", "?")) else f"{part}." for part in parts if part)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> OutcomeDocument:
         """Return the outcome as plain JSON values."""
         return {
             "text": self.text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeGuard
+from typing import Any, Final, Literal, NotRequired, TypedDict, TypeGuard
 
 from leadline.records.decoding import StrictDocument
 
@@ -73,15 +73,48 @@ class ProfileWindow(StrictDocument):
         return "1 step" if count == 1 else f"{count:,} steps"
 
 
-def is_window_document(document: object) -> TypeGuard[Mapping[str, Any]]:
+class TraceStep(TypedDict):
+    """A step of a window whose trace was recorded, with its times by the wall clock."""
+
+    step: int
+    """The global step, in the run directory."""
+    mode: str
+    start_ns: int
+    end_ns: int
+    marks: dict[str, int]
+    """When each phase began that is marked."""
+
+
+class WindowDocument(TypedDict):
+    """``window.json``: a window that is completely written; what earlier versions did not write may be missing."""
+
+    id: str
+    kind: str
+    timer: NotRequired[str]
+    part: NotRequired[str]
+    worker: NotRequired[str]
+    first_step: int
+    end_step: int
+    """The step after the last; both are global steps."""
+    first_train_step: NotRequired[int]
+    end_train_step: NotRequired[int]
+    start_ns: int
+    end_ns: int
+    notes: NotRequired[list[str]]
+    files: NotRequired[list[str]]
+    bytes: NotRequired[int]
+    written_ns: NotRequired[int]
+
+
+def is_window_document(document: object) -> TypeGuard[WindowDocument]:
     """Return whether a value is the document of a completely written window."""
     if not isinstance(document, dict) or not _fits(document, _WINDOW, ("id", "kind", "start_ns", "end_ns", *_GLOBAL)):
         return False
     return not any(name in document for name in _TRAIN) or all(document.get(name) is not None for name in _TRAIN)
 
 
-def is_step(entry: object) -> bool:
-    """Return whether a value is a step of a trace: ``step, mode, start_ns, end_ns`` and the times of its ``marks``."""
+def is_step(entry: object) -> TypeGuard[TraceStep]:
+    """Return whether a value is a step of a trace; one without marks has none of that name."""
     is_one = isinstance(entry, dict) and _fits(entry, _STEP, ("step", "mode", "start_ns", "end_ns"))
     return is_one and all(map(_is_integer, entry.get("marks", {}).values()))  # type: ignore[attr-defined]
 
@@ -98,14 +131,14 @@ def _is_integer(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 63
 
 
-def train_steps(document: Mapping[str, Any]) -> tuple[int, int]:
+def train_steps(document: WindowDocument) -> tuple[int, int]:
     """Return the first train step of a window and the one after the last; global steps for earlier versions."""
-    names = _TRAIN if "first_train_step" in document else _GLOBAL
-    first, end = (int(document[name]) for name in names)
-    return first, end
+    if "first_train_step" in document:
+        return document["first_train_step"], document["end_train_step"]
+    return document["first_step"], document["end_step"]
 
 
-def train_step_of(document: Mapping[str, Any], steps: Iterable[tuple[int, str]]) -> dict[int, int]:
+def train_step_of(document: WindowDocument, steps: Iterable[tuple[int, str]]) -> dict[int, int]:
     """Return the train step of each global step of a window, given with its mode; of other modes the one before."""
     following, _ = train_steps(document)
     if "first_train_step" not in document or document.get("part") != "loop":

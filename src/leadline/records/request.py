@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, ClassVar, Final, Literal, Self, get_args
 
 from leadline.records.decoding import Document, StrictDocument
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import RuleSpec
 from leadline.records.metric import NOT_SAMPLED
 from leadline.records.plan import CaptureItem
@@ -128,7 +129,7 @@ class ExecuteCommand(Request):
 
     command: str = ""
     timeout: float = _COMMAND_SECONDS
-    notice: dict[str, Any] = field(default_factory=dict)
+    notice: JsonObject = field(default_factory=dict)
     """The notification, as plain JSON values."""
 
     @classmethod
@@ -173,7 +174,7 @@ def changed_items(items: tuple[CaptureItem, ...], request: PlanChange) -> tuple[
     return kept + tuple(item for item in added if item not in kept)
 
 
-def request_to_dict(request: ControlRequest) -> dict[str, Any]:
+def request_to_dict(request: ControlRequest) -> JsonObject:
     """Return a request as plain JSON values."""
     values = asdict(request)
     common = {name: values.pop(name) for name in _COMMON}
@@ -238,7 +239,7 @@ class Acknowledgement:
     time_ns: int
     answer: Answer = Answer()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JsonObject:
         """Return the acknowledgement as plain JSON values."""
         common = {"id": self.id, "worker": self.worker, "step": self.step, "time_ns": self.time_ns}
         return {**common, "outcome": str(self.answer)}

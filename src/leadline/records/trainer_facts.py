@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 from leadline.records.documents import SummarizedRule, WorkerDocument
 
@@ -32,10 +31,6 @@ class CheckpointToKeep:
         if self.is_before_problem:
             return f"{place}: the last one before the first problem, at step {self.problem_step:,}"
         return f"none from before the first problem, at step {self.problem_step:,}; the last one is {place}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the checkpoint as plain JSON values."""
-        return asdict(self)
 
 
 def planned_steps(workers: Iterable[WorkerDocument]) -> int | None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
+
+from leadline.records.json_object import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Clear:
     """The rule was evaluated and did not fire."""
 
-    product: dict[str, Any] = field(default_factory=dict, hash=False)
+    product: JsonObject = field(default_factory=dict, hash=False)
     """Results that the rule has collected beside its verdict; plain JSON values, the last of a run are kept."""
 
 
@@ -22,7 +24,7 @@ class Fired:
     """The observation with numbers and names, in one line."""
     tensors: tuple[str, ...] = ()
     """Names of the affected tensors (or devices), worst first."""
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
     """The numbers behind the message; plain JSON values."""
     suggestion: str = ""
     """The first thing to try, then the usual cause; shown after ``try:``."""
@@ -30,7 +32,7 @@ class Fired:
     """The affected worker; None: all, or unknown."""
     since_step: int | None = None
     """The train step at which it began, if a rule needs several captures to be sure; None: that of the window."""
-    product: dict[str, Any] = field(default_factory=dict)
+    product: JsonObject = field(default_factory=dict)
     """As in ``Clear``."""
 
 
@@ -40,7 +42,7 @@ class Undecided:
 
     why: str
     """The missing data and how to get them, or how much was seen of how much is needed, in one line."""
-    product: dict[str, Any] = field(default_factory=dict, hash=False)
+    product: JsonObject = field(default_factory=dict, hash=False)
     """As in ``Clear``."""
     stage: Literal["no data", "too few", "suspected"] = "no data"
     """``no data``: the window has nothing that the rule could evaluate. ``too few``: it counts as an observation, and
@@ -54,7 +56,7 @@ class NotApplicable:
 
     why: str
     """What the run does not have, in one line."""
-    product: dict[str, Any] = field(default_factory=dict, hash=False)
+    product: JsonObject = field(default_factory=dict, hash=False)
     """As in ``Clear``."""
 
 

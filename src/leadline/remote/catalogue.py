@@ -17,10 +17,11 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from leadline.records.decoding import Document
 from leadline.records.documents import RuleSummary, RunStatus, SummarizedRule, WorkerDocument
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.records.names import JOB_ENDED
 from leadline.records.plan import CapturePlan
@@ -40,7 +41,7 @@ _PARALLEL: Final = 16
 _KEPT_CHANGES: Final = 1000
 """How many changes are kept when the index is written; a root that was listed before them is listed completely."""
 
-Entry = dict[str, Any]
+Entry = JsonObject
 """The reduced documents of a run by name; empty: the run continues, and its own documents count."""
 
 
@@ -67,7 +68,7 @@ def entry_of(run: str) -> Entry:
     return dict(to_json(entry))
 
 
-def _given(document: Document, default: Document) -> dict[str, Any]:
+def _given(document: Document, default: Document) -> JsonObject:
     """Return the fields that differ from their defaults, which a reader restores."""
     return {key: value for key, value in document.fields().items() if value != getattr(default, key)}
 

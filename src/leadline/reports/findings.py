@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from leadline.charts import marks, scalars, step_charts, usage
 from leadline.charts.chart import ChartView
 from leadline.charts.theme import plain_text
+from leadline.reader.table_rows import FindingRow
 from leadline.records.finding import MAX_SHOWN_TENSORS
 from leadline.records.formatting import counted, moment
 from leadline.records.opposite_advice import StandingAdvice
@@ -34,7 +35,7 @@ def findings(sources: Sources) -> Section:
     rows = sources.run.findings().to_pylist()
     rows.sort(key=lambda row: (ranks.get(row["rule"], len(ranks)), row["time_ns"], row["step"]))
     causes = {rule.name: rule.explained_by for rule in sources.outcome.findings_ranked}
-    effects: dict[str, list[dict[str, Any]]] = {}
+    effects: dict[str, list[FindingRow]] = {}
     for row in rows:
         effects.setdefault(causes.get(row["rule"]) or "", []).append(row)
     folded = len(rows)
@@ -54,7 +55,7 @@ def findings(sources: Sources) -> Section:
     return Section("findings", "Findings", tuple(text), (), (_table(sources, rows),), parts)
 
 
-def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
+def _table(sources: Sources, rows: list[FindingRow]) -> Table:
     shown = [
         {
             **row,
@@ -76,7 +77,7 @@ def _table(sources: Sources, rows: list[dict[str, Any]]) -> Table:
     return table_of(shown, columns, limit=200)
 
 
-def _part(sources: Sources, index: int, row: dict[str, Any], effects: Sequence[dict[str, Any]]) -> Section:
+def _part(sources: Sources, index: int, row: FindingRow, effects: Sequence[FindingRow]) -> Section:
     documentation = read_documentation(_rule_of(sources, row["rule"]))
     text = [f"{row['message']}."]
     if row["suggestion"]:
@@ -96,7 +97,7 @@ def _part(sources: Sources, index: int, row: dict[str, Any], effects: Sequence[d
     return Section(f"{index + 1}", title, tuple(text), (chart,) if chart else (), tables)
 
 
-def chart_of(sources: Sources, row: dict[str, Any]) -> Chart | None:
+def chart_of(sources: Sources, row: FindingRow) -> Chart | None:
     """The tensors, devices or steps of a finding around its step, with the finding marked; None without data."""
     around = (max(0, row["step"] - _AROUND_STEPS), row["step"] + _AROUND_STEPS + 1)
     figure = (
@@ -155,7 +156,7 @@ def _of_steps(sources: Sources, around: tuple[int, int]) -> Any:
     return figure if figure.data else None
 
 
-def _evidence(row: dict[str, Any]) -> tuple[Table, ...]:
+def _evidence(row: FindingRow) -> tuple[Table, ...]:
     evidence = json.loads(row["evidence"] or "{}")
     rows = [{"name": name.replace("_", " "), "value": format_value(value)} for name, value in evidence.items()]
     return (table_of(rows, {"name": "evidence", "value": "value"}, limit=30),) if rows else ()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from leadline.analysis.time_document import Utilization
 from leadline.analysis.usage import Distribution, balance, distributions
 from leadline.charts import usage
 from leadline.charts.chart import ChartView
@@ -96,9 +97,9 @@ def load_balancing(sources: Sources) -> Section:
 
 def _balance(results: list[Distribution]) -> str:
     result = balance(results)
-    if result is None or result["is_even"]:
+    if result is None or result.is_even:
         return "Utilization is even."
-    busiest, idlest = result["busiest"], result["idlest"]
+    busiest, idlest = result.busiest, result.idlest
     names = {"busiest": f"{busiest.node}/{busiest.device}", "idlest": f"{idlest.node}/{idlest.device}"}
     return _UNEVEN.format(**names, high=busiest.mean, low=idlest.mean)
 
@@ -133,7 +134,7 @@ def _distribution_table(results: Sequence[Distribution], shown: Sequence[str]) -
     return table_of(rows, columns)
 
 
-def _usage_row(entry: dict[str, Any]) -> dict[str, Any]:
+def _usage_row(entry: Utilization) -> dict[str, object]:
     """A metric in a suitable unit."""
     unit = unit_of(entry["metric"], entry["max"])
     scaled = {key: entry[key] * unit.factor for key in _PERCENTILES}
@@ -257,7 +258,5 @@ def _course(sources: Sources, cause: Cause) -> Chart:
 
 
 def _table(parts: dict[str, int], whole: int) -> Table:
-    rows: list[dict[str, Any]] = [
-        {"state": name, "samples": count, "share": 100.0 * count / whole} for name, count in parts.items()
-    ]
+    rows = [{"state": name, "samples": count, "share": 100.0 * count / whole} for name, count in parts.items()]
     return table_of(rows, {"state": "state", "samples": "samples", "share": "share, %"})

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from leadline.analysis.operators import seconds_by_kind, top_operators
+from leadline.analysis.digest_steps import StepDistribution
+from leadline.analysis.operators import OperatorSum, seconds_by_kind, top_operators
 from leadline.charts import profile_charts, step_charts
 from leadline.charts.phases import pie
 from leadline.reader.window import natural_sort_key
@@ -145,7 +146,7 @@ def _operator_tables(table: pa.Table | None) -> tuple[Table, ...]:
     return tuple(_operators(operators_of, title) for title, operators_of in rows.items() if operators_of)
 
 
-def _operators(rows: list[dict[str, Any]], title: str) -> Table:
+def _operators(rows: list[OperatorSum], title: str) -> Table:
     shown = [
         {
             **row,
@@ -184,7 +185,7 @@ def step_durations(sources: Sources) -> Section:
     return Section("step-durations", "Step durations", (), charts, (_statistics(by_series), _longest(table, by_series)))
 
 
-def _statistics(by_series: dict[str, dict[str, Any]]) -> Table:
+def _statistics(by_series: dict[str, StepDistribution]) -> Table:
     rows, labels = [], worker_labels(name.rpartition("/")[0] for name in by_series)
     for name, stats in sorted(by_series.items(), key=lambda item: natural_sort_key(item[0])):
         worker, _, mode = name.rpartition("/")
@@ -195,7 +196,7 @@ def _statistics(by_series: dict[str, dict[str, Any]]) -> Table:
     return table_of(rows, columns, title="Statistics")
 
 
-def _longest(table: Any, by_series: dict[str, dict[str, Any]]) -> Table:
+def _longest(table: Any, by_series: dict[str, StepDistribution]) -> Table:
     """The longest step of each bucket, if it takes more than three times the median of its worker and mode."""
     rows, labels = [], worker_labels(name.rpartition("/")[0] for name in by_series)
     for row in table.select(["worker", "mode", "longest_step", "longest_ns"]).to_pylist():

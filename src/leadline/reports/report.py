@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from leadline.analysis.trees import is_boosted_run
 from leadline.errors import UnknownNameError
@@ -11,7 +11,8 @@ from leadline.reader.run import Run
 from leadline.records import describe
 from leadline.records.formatting import duration, moment, phase_label, share
 from leadline.records.incarnations import Interruption
-from leadline.records.totals import sampled, start_and_rest
+from leadline.records.profiled_rule import ProfiledRule
+from leadline.records.totals import sampled
 from leadline.records.version import __version__
 from leadline.reports import profiling, training
 from leadline.reports.section import Chapter, Report
@@ -42,7 +43,7 @@ def build(
     run: Run,
     chapters: tuple[str, ...] = tuple(CHAPTERS),
     *,
-    judged: list[dict[str, Any]] | None = None,
+    judged: list[ProfiledRule] | None = None,
     on_progress: OnProgress = lambda text: None,
 ) -> Report:
     """Build the report of a run in its current state.
@@ -107,13 +108,7 @@ def _facts(sources: Sources) -> tuple[tuple[str, str], ...]:
         "trainings": describe.trainings(sources.run.trainings()),
         "model": ", ".join(describe.models(workers)),
         "rules": rules.words(with_fired=True) or "no rules were evaluated",
-        "overhead": describe.overhead(
-            cost["seconds"],
-            cost["step_share"],
-            start=start_and_rest(workers),
-            compile_seconds=cost["compile_seconds"],
-            written_bytes=cost["bytes"],
-        ),
+        "overhead": describe.overhead_of(workers, cost["bytes"]),
         "sampled": "; ".join(describe.sampling(sampled(workers))),
         "damaged": "; ".join(summary["damage"]),
         "created by": f"Leadline {__version__} from {summary['uri']}",

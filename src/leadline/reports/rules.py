@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+from leadline.analysis.overview_document import FindingDocument, RuleOverview
 from leadline.records.documents import RuleDocument
 from leadline.records.formatting import counted
+from leadline.records.profiled_rule import FirstFinding, ProfiledRule
 from leadline.reports.section import Columns, Section, Table, empty, format_value, plain_prose, table_of
 from leadline.reports.sources import Sources
 from leadline.rules.documentation import read_documentation
@@ -51,14 +53,14 @@ def rules_summary(sources: Sources) -> Section:
     return Section("rules-summary", "Rules summary", text, (), others, parts)
 
 
-def _are_all(rows: list[dict[str, Any]]) -> bool:
+def _are_all(rows: list[ProfiledRule]) -> bool:
     """Whether the rows include the rules of ``profiler_report``."""
     return {"cpu_bottleneck", "step_outlier"} <= {row["rule"] for row in rows}
 
 
-def read_states(sources: Sources) -> list[dict[str, Any]]:
+def read_states(sources: Sources) -> list[ProfiledRule]:
     """The results of the profiler rules: by their own status, in the product of profiler_report, or of this report."""
-    rows: dict[str, dict[str, Any]] = {}
+    rows: dict[str, ProfiledRule] = {}
     for rule in sources.summary["rules"]:
         document = read_rule(sources.run.path, rule["name"]) or RuleDocument()
         if canonical(rule["rule"]) == "profiler_report":
@@ -71,10 +73,9 @@ def read_states(sources: Sources) -> list[dict[str, Any]]:
     return [rows[name] for name in PROFILING if name in rows]
 
 
-def _result(rule: dict[str, Any], document: RuleDocument) -> dict[str, Any]:
+def _result(rule: RuleOverview, document: RuleDocument) -> ProfiledRule:
     """The result of a rule of the run in the form of profiler_report."""
     findings = rule["findings"]
-    keys = ("step", "message", "suggestion", "evidence")
     return {
         "rule": rule["rule"],
         "verdict": rule["verdict"] or rule["status"],
@@ -82,11 +83,20 @@ def _result(rule: dict[str, Any], document: RuleDocument) -> dict[str, Any]:
         "moments": document.judged_steps,
         "parameters": document.parameters,
         "why": rule["why"] or "",
-        "first": {key: findings[0][key] for key in keys} if findings else {},
+        "first": _first(findings[0]) if findings else {},
     }
 
 
-def _table(rows: Iterable[dict[str, Any]]) -> Table:
+def _first(finding: FindingDocument) -> FirstFinding:
+    return {
+        "step": finding["step"],
+        "message": finding["message"],
+        "suggestion": finding["suggestion"],
+        "evidence": finding["evidence"],
+    }
+
+
+def _table(rows: Iterable[ProfiledRule]) -> Table:
     shown = [
         {
             **row,
@@ -106,11 +116,11 @@ def _table(rows: Iterable[dict[str, Any]]) -> Table:
     return table_of(shown, columns, title="Rules that did not fire")
 
 
-def _why(row: dict[str, Any]) -> str:
+def _why(row: ProfiledRule) -> str:
     return str(row["why"]) if row["verdict"] in ("undecided", "not_applicable") else ""
 
 
-def _part(row: dict[str, Any]) -> Section:
+def _part(row: ProfiledRule) -> Section:
     """The subsection of a rule that fired."""
     documentation, first = read_documentation(row["rule"]), row["first"]
     times = counted(row["times_triggered"], "time")
@@ -124,7 +134,7 @@ def _part(row: dict[str, Any]) -> Section:
     return Section(row["rule"].replace("_", "-"), row["rule"], tuple(filter(None, paragraphs)), (), _details(row))
 
 
-def _details(row: dict[str, Any]) -> tuple[Table, ...]:
+def _details(row: ProfiledRule) -> tuple[Table, ...]:
     documentation = read_documentation(row["rule"])
     about = {parameter.name: parameter.about for parameter in documentation.parameters} if documentation else {}
     parameters = [

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from leadline.analysis.digest import Digest
 from leadline.analysis.job import JobPhases
 from leadline.analysis.overview import outcome_of, overview
+from leadline.analysis.overview_document import RunOverview
 from leadline.errors import LeadlineError
 from leadline.reader.run import Run
 from leadline.records.outcome import RunOutcome
+from leadline.records.profiled_rule import ProfiledRule
 
 POINTS: Final = 600
 """The number of buckets of a drawn series."""
@@ -30,14 +32,14 @@ class Sources:
     """
 
     run: Run
-    judged: list[dict[str, Any]] | None = None
+    judged: list[ProfiledRule] | None = None
     digest: Digest = field(init=False)
 
     def __post_init__(self) -> None:
         self.digest = Digest(self.run)
 
     @cached_property
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> RunOverview:
         """The run as in ``leadline show --json``."""
         return overview(self.run)
 

@@ -187,7 +187,7 @@ def reproduction(sources: Sources) -> Section:
     return Section("reproduce", "How to reproduce", (text,), commands=commands)
 
 
-def _item(item: CaptureItem) -> dict[str, Any]:
+def _item(item: CaptureItem) -> dict[str, object]:
     name = item.custom or item.collection or "all"
     when = item.schedule
     parts = [f"every {when.every} steps" if when.every and when.every > 1 else "every step" if when.every else ""]
@@ -231,7 +231,7 @@ def _nodes(sources: Sources) -> Table:
 def _workers(sources: Sources) -> Table:
     rows, labels = [], worker_labels(sources.run.worker_documents())
     for name, worker in sources.run.worker_documents().items():
-        lists = {"optimizers": ", ".join(worker.optimizers), "notes": "; ".join(worker.notes)}
+        lists: dict[str, object] = {"optimizers": ", ".join(worker.optimizers), "notes": "; ".join(worker.notes)}
         rows.append(
             {**worker.fields(), "worker": labels[name], "models": ", ".join(describe.models([worker])), **lists}
         )

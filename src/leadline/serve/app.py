@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -19,6 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from leadline.dashboard.security import Access, is_known_host
+from leadline.records.json_object import JsonObject
+from leadline.serve.answer import Answer
 from leadline.serve.api_error import ApiError
 from leadline.serve.identity_operations import IdentityOperations
 from leadline.serve.job_queue import JobQueue
@@ -40,7 +42,7 @@ _NO_TOKEN: Final = (
     "the address lacks the token of this server; "
     'run in the shell of the client, with the options of the server: eval "$(leadline serve --env)"'
 )
-_Operation = Callable[[dict[str, Any]], dict[str, Any] | None]
+_Operation = Callable[[JsonObject], Answer | None]
 
 
 class ApiService:

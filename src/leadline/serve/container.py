@@ -6,9 +6,10 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from leadline.process.interpreter import users_environment
+from leadline.records.json_object import JsonObject
 from leadline.serve.algorithms.images import PROGRAM, algorithm_of
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.store.documents import make_folder, write_document
@@ -34,7 +35,7 @@ _CONFIGURATIONS: Final = (
 """Members of the request, the files that they become, the variables with their paths, and the local folders."""
 
 
-def hyperparameters(request: Mapping[str, Any]) -> dict[str, Any]:
+def hyperparameters(request: Mapping[str, Any]) -> JsonObject:
     """Return all hyperparameters; SDK v2 encodes each as JSON, and what is not JSON is a text."""
     return {name: _decoded(value) for name, value in request.get("HyperParameters", {}).items()}
 
@@ -73,7 +74,7 @@ def arguments(request: Mapping[str, Any]) -> list[str]:
     return words
 
 
-def _users(values: Mapping[str, Any]) -> dict[str, Any]:
+def _users(values: Mapping[str, Any]) -> JsonObject:
     return {name: value for name, value in values.items() if not name.startswith(_OWN)}
 
 
@@ -101,7 +102,7 @@ def prepare(folder: JobFolder, specification: JobSpecification, host: str) -> di
     config = folder.in_container("input", "config", host=host)
     channels = {channel["ChannelName"]: channel for channel in request.get("InputDataConfig", ())}
     resources = _resources(request, host)
-    documents: dict[str, Any] = {
+    documents: dict[str, object] = {
         "hyperparameters.json": request.get("HyperParameters", {}),
         "inputdataconfig.json": {name: _channel(channel) for name, channel in channels.items()},
         "resourceconfig.json": resources,
@@ -124,9 +125,28 @@ def with_python(environment: Mapping[str, str], python: str) -> dict[str, str]:
     return {**environment, "PATH": os.pathsep.join((os.path.dirname(python), environment.get("PATH", os.defpath)))}
 
 
-def _resources(request: Mapping[str, Any], host: str) -> dict[str, Any]:
+class InstanceGroup(TypedDict):
+    """The instances of a job, which are one group."""
+
+    instance_group_name: str
+    instance_type: str
+    hosts: list[str]
+
+
+class ResourceConfig(TypedDict):
+    """``resourceconfig.json``: the hosts of a job, and which one this is."""
+
+    current_host: str
+    current_instance_type: str
+    current_group_name: str
+    hosts: list[str]
+    instance_groups: list[InstanceGroup]
+    network_interface_name: str
+
+
+def _resources(request: Mapping[str, Any], host: str) -> ResourceConfig:
     kind = request.get("ResourceConfig", {}).get("InstanceType", "")
-    group = {"instance_group_name": _GROUP, "instance_type": kind, "hosts": hosts(request)}
+    group: InstanceGroup = {"instance_group_name": _GROUP, "instance_type": kind, "hosts": hosts(request)}
     return {
         "current_host": host,
         "current_instance_type": kind,
@@ -137,7 +157,7 @@ def _resources(request: Mapping[str, Any], host: str) -> dict[str, Any]:
     }
 
 
-def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:
+def _channel(channel: Mapping[str, Any]) -> dict[str, str]:
     source = channel.get("DataSource", {}).get("S3DataSource", {})
     return {
         "TrainingInputMode": "File",
@@ -148,7 +168,7 @@ def _channel(channel: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _variables(
-    folder: JobFolder, specification: JobSpecification, channels: list[str], resources: dict[str, Any]
+    folder: JobFolder, specification: JobSpecification, channels: list[str], resources: ResourceConfig
 ) -> dict[str, str]:
     """Return the variables that SageMaker's training toolkit sets."""
     host = resources["current_host"]
@@ -159,7 +179,7 @@ def _variables(
     everything = hyperparameters(specification.request)
     users = _users(everything)
     program = str(everything.get(PROGRAM, ""))
-    values: dict[str, Any] = {
+    values: dict[str, object] = {
         "SM_MODEL_DIR": within("model"),
         "SM_INPUT_DIR": within("input"),
         "SM_INPUT_CONFIG_DIR": within("input", "config"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
+from leadline.serve.answer import Answer
 from leadline.serve.job_queue import ServerSettings
 
 ROLE: Final = "leadline"
@@ -23,7 +24,7 @@ class IdentityOperations:
     def __init__(self, settings: ServerSettings) -> None:
         self._account = settings.account
 
-    def get_caller_identity(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def get_caller_identity(self, request: Mapping[str, Any]) -> Answer:
         """Return an assumed role: SDK v2 takes no user."""
         return {
             "UserId": f"{_ROLE_ID}:{ROLE}",
@@ -31,7 +32,7 @@ class IdentityOperations:
             "Arn": f"arn:aws:sts::{self._account}:assumed-role/{ROLE}/{ROLE}",
         }
 
-    def get_role(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def get_role(self, request: Mapping[str, Any]) -> Answer:
         """Return a role that SageMaker may assume."""
         name = request["RoleName"]
         role = {
@@ -44,7 +45,7 @@ class IdentityOperations:
         }
         return {"Role": role}
 
-    def simulate_principal_policy(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def simulate_principal_policy(self, request: Mapping[str, Any]) -> Answer:
         """Allow every action: the user who started the server decides what a job may do, not a role."""
         resources = request.get("ResourceArns") or ["*"]
         results = [

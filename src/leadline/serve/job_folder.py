@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import os
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.serve.training_job import CustomRuleResult, JobProgress
 from leadline.store.documents import make_folder, read_document, write_document
@@ -34,7 +35,7 @@ class JobSpecification(StrictDocument):
     name: str
     arn: str
     region: str
-    request: dict[str, Any]
+    request: JsonObject
     """What CreateTrainingJob was given."""
     manifest: Manifest
     """That of the run, resolved from the request: without command, time and versions."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
+from leadline.serve.answer import Answer
 from leadline.serve.api_error import NOT_FOUND, ApiError
 from leadline.serve.job_folder import FIRST_HOST
 from leadline.serve.job_queue import JobQueue
@@ -50,7 +51,7 @@ class LogOperations:
     def __init__(self, queue: JobQueue) -> None:
         self._queue = queue
 
-    def describe_streams(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def describe_streams(self, request: Mapping[str, Any]) -> Answer:
         """List the log streams of jobs, all at once: SDK v2 would not use a token."""
         prefix = request.get("logStreamNamePrefix", "")
         return {
@@ -61,7 +62,7 @@ class LogOperations:
             ]
         }
 
-    def get_events(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def get_events(self, request: Mapping[str, Any]) -> Answer:
         """Return the lines of a log from a token on; a token is a number of bytes."""
         name = request["logStreamName"]
         stream = next((stream for stream in self._streams(request) if stream.name == name), None)

@@ -11,6 +11,7 @@ import leadline
 from leadline.config.secrets import scrub_values
 from leadline.control.requests import ask, remove_rule_request
 from leadline.errors import LeadlineError
+from leadline.serve.answer import Answer, ProcessingSummary
 from leadline.serve.api_error import invalid, missing
 from leadline.serve.job_queue import JobQueue
 from leadline.serve.listing import Entry, listed
@@ -58,7 +59,7 @@ class ProcessingOperations:
     def __init__(self, queue: JobQueue) -> None:
         self._queue = queue
 
-    def describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def describe(self, request: Mapping[str, Any]) -> Answer:
         """Describe the processing job of a rule."""
         found = self._find(request["ProcessingJobName"])
         entry = _configuration(found)
@@ -72,7 +73,7 @@ class ProcessingOperations:
             **({"ExitMessage": found.rule.details} if found.rule.details else {}),
         }
 
-    def list_(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def list_(self, request: Mapping[str, Any]) -> Answer:
         """List the processing jobs of the rules of all jobs."""
         entries = [
             Entry(found, found.rule.processing_job, found.job.created_ns, found.rule.modified_ns, found.status)
@@ -107,16 +108,18 @@ class ProcessingOperations:
             raise missing()
         return found
 
-    def _summary(self, found: _Processing) -> dict[str, Any]:
+    def _summary(self, found: _Processing) -> ProcessingSummary:
         rule = found.rule
-        return {
+        summary: ProcessingSummary = {
             "ProcessingJobName": rule.processing_job,
             "ProcessingJobArn": self._queue.settings.arn("processing-job", rule.processing_job.lower()),
             "ProcessingJobStatus": found.status,
             "CreationTime": seconds(found.job.created_ns),
             "LastModifiedTime": seconds(rule.modified_ns),
-            **({"FailureReason": rule.details} if rule.status == "Error" else {}),
         }
+        if rule.status == "Error":
+            summary["FailureReason"] = rule.details
+        return summary
 
 
 def _remove_rule(path: str, name: str) -> None:

@@ -8,7 +8,7 @@ import time
 import traceback
 from collections.abc import Mapping
 from importlib.util import module_from_spec, spec_from_file_location
-from typing import Any, Final
+from typing import Final
 
 from leadline.compat.smdebug.exceptions import NoMoreData, RuleEvaluationConditionMet
 from leadline.compat.smdebug.install import install
@@ -16,6 +16,7 @@ from leadline.compat.smdebug.rules import Rule, invoke_rule
 from leadline.compat.smdebug.trials import create_trial
 from leadline.config.secrets import scrub
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.json_object import JsonObject
 from leadline.records.request import Stop
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.run_configuration import ConfiguredRule, configured_rules
@@ -56,7 +57,7 @@ def _create(folder: JobFolder, rule: ConfiguredRule) -> Rule:
         Exception: What the code of the user raises.
     """
     kind = _load(folder.rule_source(rule.name), rule.kind)
-    parameters: dict[str, Any] = dict(rule.parameters)
+    parameters: JsonObject = dict(rule.parameters)
     others = [create_trial(os.path.join(folder.runs, name)) for name in rule.other_jobs]
     if others:
         parameters["other_trials"] = others

@@ -13,7 +13,13 @@ from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL
 from leadline.compat.smdebug.exceptions import SMDebugError
 from leadline.compat.smdebug.profiler_settings import profile_windows
-from leadline.compat.smdebug.rule_configs import OTHER_TRIAL, is_rule_parameter, parse_actions, rule_parameters
+from leadline.compat.smdebug.rule_configs import (
+    OTHER_TRIAL,
+    GivenAction,
+    is_rule_parameter,
+    parse_actions,
+    rule_parameters,
+)
 from leadline.config.options import ActionEntry
 from leadline.config.run_config import RunConfig
 from leadline.errors import ConfigurationError
@@ -84,7 +90,7 @@ class ConfiguredRule:
         return self._given.get(SOURCE)
 
     @property
-    def actions(self) -> list[dict[str, Any]]:
+    def actions(self) -> list[GivenAction]:
         """The actions that follow a finding."""
         return parse_actions(self._given.get(ACTIONS, "[]"))
 

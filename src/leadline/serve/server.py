@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from leadline.config.secrets import refuse_literal
-from leadline.dashboard.connections import connection_options
+from leadline.dashboard.connections import quiet_server
 from leadline.dashboard.security import Access, is_loopback
 from leadline.dashboard.server import call_after_start, share_arenas
 from leadline.errors import ConfigurationError
@@ -77,8 +77,6 @@ def serve(
     Raises:
         ConfigurationError: The folder cannot be used, or another server uses it.
     """
-    import uvicorn
-
     os.umask(PRIVATE_UMASK)
     share_arenas()
     skip_pandas_import()
@@ -103,16 +101,7 @@ def serve(
     with service.lock:
         service.queue.advance()
     follower.start()
-    config = uvicorn.Config(
-        create_app(service),
-        log_level="critical",
-        access_log=False,
-        timeout_graceful_shutdown=_SHUTDOWN_SECONDS,
-        server_header=False,
-        proxy_headers=False,
-        **connection_options(_MAX_CONNECTIONS),
-    )
-    server = uvicorn.Server(config)
+    server = quiet_server(create_app(service), max_connections=_MAX_CONNECTIONS, shutdown_seconds=_SHUTDOWN_SECONDS)
     call_after_start(server, on_start)
     try:
         server.run(sockets=[listener])

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from leadline.actions.webhook import Webhook
 from leadline.config.variables import resolve
+from leadline.records.json_object import JsonObject
 from leadline.serve.job_queue import ServerSettings
 from leadline.serve.outbox import Outbox
 from leadline.serve.training_description import describe
@@ -46,7 +47,7 @@ class StateEvents:
         """Post what waits, each event once, and end."""
         self._outbox.close()
 
-    def _post(self, event: dict[str, Any]) -> None:
+    def _post(self, event: JsonObject) -> None:
         headers = {"Content-Type": "application/json; charset=utf-8", "Idempotency-Key": event["id"]}
         self._webhook.send(json.dumps(event).encode(), headers)
 
@@ -55,7 +56,7 @@ def _statuses(job: TrainingJob) -> tuple[object, ...]:
     return job.status, job.secondary_status, [(rule.name, rule.status) for rule in job.rules]
 
 
-def event_of(job: TrainingJob, settings: ServerSettings) -> dict[str, Any]:
+def event_of(job: TrainingJob, settings: ServerSettings) -> JsonObject:
     """Return the event of a job in its current state.
 
     Its ``detail`` is what DescribeTrainingJob answers, with times as texts in milliseconds and tags, as on AWS.

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from leadline.serve.answer import Answer
 from leadline.serve.api_error import ApiError
 from leadline.serve.topics import Message, Subscription, Topics
 
@@ -28,13 +29,13 @@ class TopicOperations:
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
 
-    def create(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def create(self, request: Mapping[str, Any]) -> Answer:
         """Create a topic; one that exists stays as it is."""
         if not _NAME.fullmatch(request["Name"]):
             raise _invalid("Topic Name")
         return {"TopicArn": self._topics.create(request["Name"])}
 
-    def list_(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def list_(self, request: Mapping[str, Any]) -> Answer:
         """List the topics."""
         return _page("Topics", [{"TopicArn": arn} for arn in self._topics.list()], request)
 
@@ -42,7 +43,7 @@ class TopicOperations:
         """Delete a topic with its subscriptions."""
         self._topics.delete(request["TopicArn"])
 
-    def subscribe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def subscribe(self, request: Mapping[str, Any]) -> Answer:
         """Subscribe an address or URL to a topic; it need not confirm that."""
         topic, protocol, endpoint = self._find(request["TopicArn"]), request["Protocol"], request.get("Endpoint", "")
         if protocol not in self._topics.protocols:
@@ -57,16 +58,16 @@ class TopicOperations:
         """Remove a subscription."""
         self._topics.unsubscribe(request["SubscriptionArn"])
 
-    def list_subscriptions(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def list_subscriptions(self, request: Mapping[str, Any]) -> Answer:
         """List the subscriptions of all topics."""
         return _page("Subscriptions", list(map(self._described, self._topics.subscriptions())), request)
 
-    def list_subscriptions_by_topic(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def list_subscriptions_by_topic(self, request: Mapping[str, Any]) -> Answer:
         """List the subscriptions of a topic."""
         found = self._topics.subscriptions(self._find(request["TopicArn"]))
         return _page("Subscriptions", list(map(self._described, found)), request)
 
-    def publish(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def publish(self, request: Mapping[str, Any]) -> Answer:
         """Send a message to the subscriptions of a topic, or to a telephone number."""
         given = request.get("MessageAttributes", {})
         attributes = {name: value.get("StringValue", "") for name, value in given.items()}
@@ -124,7 +125,7 @@ def _text(request: Mapping[str, Any]) -> str:
         raise _invalid("Message Structure - No default entry in JSON message body") from None
 
 
-def _page(member: str, entries: Sequence[Mapping[str, str]], request: Mapping[str, Any]) -> dict[str, Any]:
+def _page(member: str, entries: Sequence[Mapping[str, str]], request: Mapping[str, Any]) -> Answer:
     token = request.get("NextToken") or "0"
     if not token.isascii() or not token.isdecimal():
         raise _invalid("NextToken")

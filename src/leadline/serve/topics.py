@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from leadline.actions.notify import Service
@@ -16,6 +16,7 @@ from leadline.actions.webhook import Webhook
 from leadline.config.variables import resolve
 from leadline.errors import ConfigurationError
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 from leadline.serve.api_error import ApiError
 from leadline.serve.job_queue import ServerSettings
 from leadline.serve.outbox import Outbox
@@ -39,7 +40,7 @@ class Subscription(StrictDocument):
     protocol: str
     """``email``, ``sms``, ``http`` or ``https``."""
     endpoint: str
-    policy: dict[str, Any] = field(default_factory=dict)
+    policy: JsonObject = field(default_factory=dict)
     """The values that attributes of a message must have, by attribute; empty: every message is received."""
 
     def receives(self, attributes: Mapping[str, str]) -> bool:
@@ -115,7 +116,7 @@ class Topics:
         """Return the subscriptions of a topic, or all of them."""
         return tuple(one for one in self._document.subscriptions if topic in (None, one.topic))
 
-    def subscribe(self, topic: str, protocol: str, endpoint: str, policy: dict[str, Any]) -> str:
+    def subscribe(self, topic: str, protocol: str, endpoint: str, policy: JsonObject) -> str:
         """Add a subscription, which needs no confirmation, and return its ARN; there is one for each endpoint."""
         known = self._document.subscriptions
         found = next(

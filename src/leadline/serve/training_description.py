@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Final
 
 from leadline.config.secrets import scrub_values
+from leadline.records.json_object import JsonObject
+from leadline.serve.answer import RuleEvaluationStatus, SecondaryTransition, TrainingTimes
 from leadline.serve.artifacts import model_uri
 from leadline.serve.job_queue import ServerSettings
 from leadline.serve.training_job import RuleEvaluation, TrainingJob, seconds
@@ -18,7 +20,7 @@ _DAY_SECONDS: Final = 86_400
 _RULES: Final = ("DebugRuleConfigurations", "ProfilerRuleConfigurations")
 
 
-def describe(job: TrainingJob, settings: ServerSettings) -> dict[str, Any]:
+def describe(job: TrainingJob, settings: ServerSettings) -> JsonObject:
     """Describe a job; the result always contains the members that known clients require."""
     request = {name: value for name, value in job.request.items() if name not in _NOT_ECHOED}
     request |= {name: scrub_values(request[name]) for name in _GIVEN_TO_SCRIPT if name in request}
@@ -46,18 +48,20 @@ def describe(job: TrainingJob, settings: ServerSettings) -> dict[str, Any]:
     }
 
 
-def _transitions(job: TrainingJob) -> Iterator[dict[str, Any]]:
+def _transitions(job: TrainingJob) -> Iterator[SecondaryTransition]:
     for transition, following in zip_longest(job.transitions, job.transitions[1:]):
         end = following or (transition if job.has_ended else None)
-        yield {
+        entry: SecondaryTransition = {
             "Status": transition.status,
             "StartTime": seconds(transition.time_ns),
-            **({"EndTime": seconds(end.time_ns)} if end else {}),
             "StatusMessage": transition.message,
         }
+        if end:
+            entry["EndTime"] = seconds(end.time_ns)
+        yield entry
 
 
-def _training_time(job: TrainingJob) -> dict[str, Any]:
+def _training_time(job: TrainingJob) -> TrainingTimes:
     started_ns = job.time_ns("Downloading", "Training")
     if started_ns is None:
         return {}
@@ -73,11 +77,13 @@ def _training_time(job: TrainingJob) -> dict[str, Any]:
     }
 
 
-def _rule(rule: RuleEvaluation, settings: ServerSettings) -> dict[str, Any]:
-    return {
+def _rule(rule: RuleEvaluation, settings: ServerSettings) -> RuleEvaluationStatus:
+    status: RuleEvaluationStatus = {
         "RuleConfigurationName": rule.name,
         "RuleEvaluationJobArn": settings.arn("processing-job", rule.processing_job.lower()),
         "RuleEvaluationStatus": rule.status,
-        **({"StatusDetails": rule.details} if rule.details else {}),
         "LastModifiedTime": seconds(rule.modified_ns),
     }
+    if rule.details:
+        status["StatusDetails"] = rule.details
+    return status

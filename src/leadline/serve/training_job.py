@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from leadline.records.decoding import StrictDocument
+from leadline.records.json_object import JsonObject
 
 PENDING: Final = "Pending"
 """The secondary status of a job that waits for a slot."""
@@ -80,7 +81,7 @@ class TrainingJob(StrictDocument):
     """A training job."""
 
     name: str
-    request: dict[str, Any]
+    request: JsonObject
     """What CreateTrainingJob was given."""
     transitions: tuple[StatusTransition, ...]
     """The first one is the creation."""

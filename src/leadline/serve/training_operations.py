@@ -8,9 +8,11 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leadline.errors import LeadlineError
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.serve import rule_messages
 from leadline.serve.algorithms.images import check_algorithm
+from leadline.serve.answer import Answer, JobSummary
 from leadline.serve.api_error import IN_USE, LIMIT, ApiError, invalid, missing
 from leadline.serve.job_folder import JobFolder
 from leadline.serve.job_queue import JobQueue, ServerSettings, created
@@ -41,7 +43,7 @@ class TrainingOperations:
     def __init__(self, queue: JobQueue, topics: Topics) -> None:
         self._queue, self._topics = queue, topics
 
-    def create(self, request: dict[str, Any]) -> dict[str, Any]:
+    def create(self, request: JsonObject) -> Answer:
         """Append a job to the queue."""
         name = request["TrainingJobName"]
         if self._queue.find(name) is not None:
@@ -60,18 +62,18 @@ class TrainingOperations:
         self._queue.advance()
         return {"TrainingJobArn": self._arn(job)}
 
-    def describe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def describe(self, request: Mapping[str, Any]) -> Answer:
         """Describe a job."""
         return describe(self._find(request), self._queue.settings)
 
-    def list_(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def list_(self, request: Mapping[str, Any]) -> Answer:
         """List jobs."""
         jobs = self._queue.jobs()
         entries = [Entry(job, job.name, job.created_ns, job.modified_ns, job.status) for job in jobs]
         page, token = listed(entries, request)
         return {"TrainingJobSummaries": [self._summary(job) for job in page], **token}
 
-    def update(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def update(self, request: Mapping[str, Any]) -> Answer:
         """Change the profiling of a job."""
         job = self._find(request)
         update(self._queue, job, request)
@@ -91,7 +93,7 @@ class TrainingOperations:
             raise ApiError(IN_USE, f"The training job is in status {job.status}; stop it first")
         self._queue.delete(job)
 
-    def add_tags(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def add_tags(self, request: Mapping[str, Any]) -> Answer:
         """Add tags to a job."""
         job = self._resource(request["ResourceArn"])
         tags = job.tags | {tag["Key"]: tag["Value"] for tag in request["Tags"]}
@@ -100,7 +102,7 @@ class TrainingOperations:
         self._queue.change(replace(job, tags=tags))
         return {"Tags": _tag_list(tags)}
 
-    def list_tags(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def list_tags(self, request: Mapping[str, Any]) -> Answer:
         """List the tags of a job."""
         return {"Tags": _tag_list(self._resource(request["ResourceArn"]).tags)}
 
@@ -119,17 +121,19 @@ class TrainingOperations:
     def _arn(self, job: TrainingJob) -> str:
         return self._queue.settings.arn("training-job", job.name)
 
-    def _summary(self, job: TrainingJob) -> dict[str, Any]:
+    def _summary(self, job: TrainingJob) -> JobSummary:
         ended_ns = job.transitions[-1].time_ns if job.has_ended else None
-        return {
+        summary: JobSummary = {
             "TrainingJobName": job.name,
             "TrainingJobArn": self._arn(job),
             "CreationTime": seconds(job.created_ns),
             "LastModifiedTime": seconds(job.modified_ns),
             "TrainingJobStatus": job.status,
             "SecondaryStatus": job.secondary_status,
-            **({"TrainingEndTime": seconds(ended_ns)} if ended_ns is not None else {}),
         }
+        if ended_ns is not None:
+            summary["TrainingEndTime"] = seconds(ended_ns)
+        return summary
 
 
 def _tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:

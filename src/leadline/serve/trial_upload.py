@@ -6,10 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from leadline.compat.export.trial import GrowingTrial
 from leadline.errors import LeadlineError
+from leadline.records.json_object import JsonObject
 from leadline.serve.job_folder import JobFolder, JobSpecification
 from leadline.serve.s3_files import S3Files, join
 from leadline.store import layout
@@ -32,7 +33,7 @@ class TrialUpload:
     def __init__(
         self, folder: JobFolder, specification: JobSpecification, s3: S3Files, log: Callable[[str], None]
     ) -> None:
-        hook: dict[str, Any] | None = specification.request.get("DebugHookConfig")
+        hook: JsonObject | None = specification.request.get("DebugHookConfig")
         self._uri = "" if hook is None else join(hook["S3OutputPath"], specification.name, TENSORS_OF_JOB)
         self._run, self._s3, self._log = folder.run, s3, log
         self._folder = os.path.join(folder.path, TENSORS_OF_JOB)

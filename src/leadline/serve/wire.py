@@ -13,6 +13,8 @@ from xml.etree import ElementTree
 
 from botocore.model import OperationModel, Shape
 
+from leadline.records.json_object import JsonObject
+from leadline.serve.answer import Answer
 from leadline.serve.api_error import ApiError
 from leadline.serve.service_model import service_model, validate
 
@@ -31,7 +33,7 @@ class Call:
 
     service: str
     operation: OperationModel
-    request: dict[str, Any]
+    request: JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +122,9 @@ def _decode_query(body: bytes) -> Call:
     raise ApiError("InvalidAction", f"leadline serve has no operation {action[:100]!r} of version {version[:20]!r}")
 
 
-def _of_form(fields: Mapping[str, str], shape: Shape | None) -> dict[str, Any]:
+def _of_form(fields: Mapping[str, str], shape: Shape | None) -> JsonObject:
     """Return the members of a request, whose keys are paths: ``Name.member.N`` in a list, ``Name.entry.N`` in a map."""
-    tree: dict[str, Any] = {}
+    tree: JsonObject = {}
     for path, text in fields.items():
         *above, last = path.split(".")
         place = tree
@@ -161,7 +163,7 @@ def _of_tree(value: Any, shape: Shape) -> Any:
     return {part[key]: _of_tree(part[name], shape.value) for part in parts}
 
 
-def encode(call: Call, result: dict[str, Any] | None) -> HttpAnswer:
+def encode(call: Call, result: Answer | None) -> HttpAnswer:
     """Return the answer of an operation."""
     if call.service in _QUERY_SERVICES:
         return HttpAnswer(200, _XML, _encode_query(call.operation, result or {}))

@@ -24,6 +24,8 @@ ColumnType = Literal["int64", "float64", "utf8", "float64[]"]
 """``float64[]`` is a fixed-size list of the schema's width."""
 
 Buffer = bytes | bytearray | memoryview
+Columns = dict[str, Buffer | Sequence[str]]
+"""The columns of a batch: buffers of numbers, and texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +216,7 @@ class BatchEncoder:
 
         self._na = na
         self.schema = schema
-        types: dict[str, Any] = {"int64": na.int64(), "float64": na.float64(), "utf8": na.string()}
+        types: dict[str, object] = {"int64": na.int64(), "float64": na.float64(), "utf8": na.string()}
         types["float64[]"] = na.fixed_size_list(na.float64(), schema.width)
         self._types = {kind: na.c_schema(type_) for kind, type_ in types.items()}
         fields = {"sequence": types["int64"], "crc32": types["int64"]}
@@ -290,7 +292,7 @@ _CLOCK: Final = ',"clock":"device"'
 _IN_ARGS: Final = ("own_ns", "every", "nesting", "ready_ns", "run_delay_ns", "mode_step")
 
 
-def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, dict[str, Any]]:
+def phase_columns(rows: Sequence[bytes], offset_ns: int) -> tuple[int, Columns]:
     """Return the columns of ``TIMELINE`` for some steps: phase by phase, each with its steps in order.
 
     Args:

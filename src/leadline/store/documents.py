@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any, Final
 
 from leadline.records.decoding import Document
+from leadline.records.json_object import JsonObject
 from leadline.store.run_files import DOCUMENT_BYTES, IrregularFileError, open_regular, read_at_most, read_regular
 
 PRIVATE_FILE = 0o600
@@ -141,7 +142,7 @@ def _without_surrogates(value: Any) -> Any:
     return value
 
 
-def read_with_retries(path: str) -> dict[str, Any] | None:
+def read_with_retries(path: str) -> JsonObject | None:
     """Return a document that may be rewritten in place at this very moment; None: it is missing or no object.
 
     Raises:

@@ -9,11 +9,11 @@ import os
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from leadline.store import layout
 from leadline.store.append_only_file import AppendOnlyFile
-from leadline.store.codec import BatchEncoder, Buffer, TableSchema, int64_buffer, message_end
+from leadline.store.codec import BatchEncoder, Buffer, Columns, TableSchema, int64_buffer, message_end
 from leadline.store.documents import make_subfolder
 
 GZIP: Final = 16 + zlib.MAX_WBITS
@@ -86,7 +86,7 @@ class Segment(AppendOnlyFile):
         assert self._compressor is not None
         return self._compressor.compress(message) + self._compressor.flush(zlib.Z_SYNC_FLUSH)
 
-    def append_records(self, sequence: int, records: Sequence[Mapping[str, Any]]) -> None:
+    def append_records(self, sequence: int, records: Sequence[Mapping[str, int | str]]) -> None:
         """Append records of integers and texts as one batch; nothing if there are none.
 
         Raises:
@@ -94,10 +94,10 @@ class Segment(AppendOnlyFile):
         """
         if not records:
             return
-        columns: dict[str, Buffer | Sequence[str]] = {}
+        columns: Columns = {}
         for name, kind in self.schema.columns:
             values = [record[name] for record in records]
-            columns[name] = int64_buffer(values) if kind == "int64" else values
+            columns[name] = int64_buffer(list(map(int, values))) if kind == "int64" else list(map(str, values))
         self.append(sequence, len(records), columns)
 
 

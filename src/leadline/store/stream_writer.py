@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from leadline.store import codec
 from leadline.store.segments import Segment, SegmentFolder
 
 _MAX_OPEN_SEGMENTS: Final = 64
+
+StreamRow = Mapping[str, Any]
+"""The values of a row by the columns of its stream, whose schema tells their types."""
 
 
 class StreamWriter:
@@ -16,12 +20,12 @@ class StreamWriter:
     def __init__(self, part: str, folder: SegmentFolder, batch_rows: int, segment_batches: int) -> None:
         self._part, self._folder = part, folder
         self._batch_rows, self._segment_batches = batch_rows, segment_batches
-        self._waiting: dict[Any, list[dict[str, Any]]] = {}
+        self._waiting: dict[Any, list[StreamRow]] = {}
         self._open: dict[Any, tuple[Segment, int]] = {}
         self._sequence = 0
         self._complete_step = -1
 
-    def add(self, key: Any, row: dict[str, Any]) -> None:
+    def add(self, key: Any, row: StreamRow) -> None:
         """Add a row; a full batch is written."""
         rows = self._waiting.setdefault(key, [])
         rows.append(row)
@@ -48,7 +52,7 @@ class StreamWriter:
         else:
             self._open[key] = (segment, batches + 1)
 
-    def _completed(self, rows: list[dict[str, Any]], complete_step: int | None) -> int:
+    def _completed(self, rows: list[StreamRow], complete_step: int | None) -> int:
         """Return the complete step: before the last step that was begun, and before all waiting rows."""
         waiting = [row["step"] for rows in self._waiting.values() for row in rows]
         begun = max(row["step"] for row in rows)
@@ -70,9 +74,9 @@ class StreamWriter:
                     self._open[key] = (self._folder.open(codec.TIMELINE, {}), 0)
         return self._open[key]
 
-    def _columns(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    def _columns(self, rows: list[StreamRow]) -> codec.Columns:
         kinds = {"series": codec.SERIES_COLUMNS, "system": codec.SYSTEM.columns, "timeline": codec.TIMELINE.columns}
-        columns: dict[str, Any] = {}
+        columns: codec.Columns = {}
         for name, kind in kinds[self._part]:
             match kind:
                 case "float64[]":

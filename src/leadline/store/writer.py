@@ -241,7 +241,7 @@ class Writer:
 
     def _append_rows(self, rows: list[Row], complete: int) -> None:
         row_layout = rows[0].layout
-        columns: dict[str, Any] = {
+        columns: codec.Columns = {
             "complete_step": codec.int64_buffer([complete] * len(rows)),
             "step": codec.int64_buffer([row.stamp.step for row in rows]),
             "mode": [row.stamp.mode for row in rows],
@@ -264,7 +264,7 @@ class Writer:
             self._write_events(events)
 
     def _write_events(self, events: list[Event]) -> None:
-        columns: dict[str, Any] = {
+        columns: codec.Columns = {
             "name": [event.name for event in events],
             "phase": [event.phase for event in events],
             "step": codec.int64_buffer([event.step for event in events]),

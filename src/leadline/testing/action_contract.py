@@ -22,6 +22,7 @@ from leadline.config.parameters import describe, parameter_types, read_parameter
 from leadline.config.variables import resolve
 from leadline.errors import ConfigurationError, MissingExtraError, UnknownNameError
 from leadline.judge.action_worker import ActionWorker
+from leadline.judge.worker_messages import ActionAnswer
 from leadline.records.names import EVERY_STATUS, JOB_STATUSES, RULE_STATUSES
 from leadline.records.notification import Notification, RuleState, TensorSnapshot
 from leadline.testing.runs import START_NS, RunWriter
@@ -78,7 +79,7 @@ class ActionContract:
             {"run": path, "action": self.name, "parameters": {**self.parameters, **changes}, "folder": ""}
         )
 
-    def deliver(self, worker: ActionWorker) -> dict[str, Any]:
+    def deliver(self, worker: ActionWorker) -> ActionAnswer:
         worker.prepare({"notice": FINDING.to_dict(), "workers": [], "now_ns": START_NS})
         answer = worker.deliver()
         worker.close()
@@ -130,7 +131,7 @@ class ActionContract:
         for owner, name in ((socket.socket, "connect"), (socket.socket, "bind"), (subprocess, "Popen")):
             monkeypatch.setattr(owner, name, refuse)
         answer = self.deliver(worker)
-        assert answer.get("outcome", answer).startswith("dry run: would ")
+        assert answer.get("outcome", str(answer)).startswith("dry run: would ")
         assert sorted(tmp_path.rglob("*")) == before
 
     def test_answers_contain_no_secret(self, tmp_path: Path) -> None:

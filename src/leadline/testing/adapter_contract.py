@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final, cast
 
 import pytest
 
@@ -19,6 +19,7 @@ from leadline.reader.run import Run
 from leadline.records.loss_facts import FACTS
 from leadline.records.names import CHECKS
 from leadline.testing import adapter_driver
+from leadline.testing.adapter_driver import ScenarioResult
 
 TIMEOUT_SECONDS: Final = 300.0
 _FOLDER: Final = TemporaryDirectory(prefix="leadline-contract-")
@@ -54,7 +55,7 @@ class AdapterContract:
     members: ClassVar[Mapping[str, str]]
 
     @classmethod
-    def result(cls, scenario: str) -> dict[str, Any]:
+    def result(cls, scenario: str) -> ScenarioResult:
         """Return the result of the training in a scenario."""
         return _drive(cls.python, str(cls.training), scenario)
 
@@ -151,7 +152,7 @@ class LossFactsContract:
 
 
 @lru_cache(maxsize=64)
-def _drive(python: str, training: str, scenario: str) -> dict[str, Any]:
+def _drive(python: str, training: str, scenario: str) -> ScenarioResult:
     folder = Path(_FOLDER.name) / _folder(training, scenario)
     folder.mkdir()
     command = [python, "-m", adapter_driver.__name__, training, str(folder), scenario]
@@ -161,7 +162,7 @@ def _drive(python: str, training: str, scenario: str) -> dict[str, Any]:
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
     )
     assert done.returncode == 0, done.stderr
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    return cast(ScenarioResult, json.loads(done.stdout.splitlines()[-1]))
 
 
 def _folder(training: str, scenario: str) -> str:

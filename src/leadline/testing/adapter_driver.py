@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Mapping
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from leadline.errors import TrainingStopped
 from leadline.hook import StandaloneRun
@@ -34,6 +34,23 @@ FAIL_AT: Final = 2
 """The train step in which our own code fails."""
 
 
+class ScenarioResult(TypedDict, total=False):
+    """What a scenario has found; each has a part of it."""
+
+    digest: str
+    """Of the trained model and the state of random numbers."""
+    run: str
+    is_complete: bool
+    """Whether everything was written."""
+    is_replaced: bool
+    """Whether the adapter has replaced something while it captured."""
+    is_captured: bool
+    left: list[str]
+    """What the adapter has left behind."""
+    stopped: str
+    """The message of the stop."""
+
+
 class Driver:
     """Runs one training in each scenario.
 
@@ -46,11 +63,11 @@ class Driver:
         self._training: Mapping[str, Any] = runpy.run_path(file, run_name="training")
         self._folder = folder
 
-    def bare(self) -> dict[str, Any]:
+    def bare(self) -> ScenarioResult:
         """Train without capture."""
         return self._train()
 
-    def watched(self) -> dict[str, Any]:
+    def watched(self) -> ScenarioResult:
         """Train with full capture."""
         before = self._traces()
         standalone = self._begin()
@@ -65,20 +82,20 @@ class Driver:
             **self._left(before),
         }
 
-    def selected(self) -> dict[str, Any]:
+    def selected(self) -> ScenarioResult:
         """Train while nothing but the norms of all gradients is captured, as a custom collection."""
         standalone = StandaloneRun(out=self._folder, name="run", preset=None, capture=[SELECTED], budget="off")
         result = self._train()
         standalone.close()
         return {**result, "run": standalone.run}
 
-    def disabled(self) -> dict[str, Any]:
+    def disabled(self) -> ScenarioResult:
         """Train with capture disabled by the environment."""
         before = self._traces()
         standalone = self._begin()
         return {**self._train(), **self._left(before), "is_captured": standalone.session is not None}
 
-    def failing(self) -> dict[str, Any]:
+    def failing(self) -> ScenarioResult:
         """Train while our own code fails in the middle of it."""
         before = self._traces()
         original = StepOutput.end_step
@@ -90,17 +107,17 @@ class Driver:
 
         setattr(StepOutput, "end_step", fail)  # noqa: B010 - a method of a class, which mypy would not have replaced
         standalone = self._begin()
-        result = {**self._train(), **self._left(before)}
+        result: ScenarioResult = {**self._train(), **self._left(before)}
         standalone.close()
         return {**result, "run": standalone.run}
 
-    def stopped(self) -> dict[str, Any]:
+    def stopped(self) -> ScenarioResult:
         """Request a stop at the end of a step."""
         before = self._traces()
         standalone = self._begin()
         request = Stop("1-stop", step=STOP_AT, reason="the contract requests it", by="contract", time_ns=time.time_ns())
         write_request(standalone.run, request)
-        result: dict[str, Any] = {"stopped": ""}
+        result: ScenarioResult = {"stopped": ""}
         try:
             self._train()
         except TrainingStopped as stop:
@@ -115,7 +132,7 @@ class Driver:
             out=self._folder, name="run", preset="full", capture=self._training["CAPTURE"], budget="off"
         )
 
-    def _train(self) -> dict[str, Any]:
+    def _train(self) -> ScenarioResult:
         random.seed(1)
         model = self._training["train"]()
         return {"digest": hashlib.sha256(bytes(model) + repr(random.getstate()).encode()).hexdigest()}
@@ -129,7 +146,7 @@ class Driver:
             if not isinstance(value, ModuleType)  # modules appear by being imported
         }
 
-    def _left(self, before: Mapping[str, int]) -> dict[str, Any]:
+    def _left(self, before: Mapping[str, int]) -> ScenarioResult:
         now = self._traces()
         return {"left": sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))}
 

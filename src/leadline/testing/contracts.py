@@ -13,7 +13,9 @@ import pytest
 
 from leadline.config.parameters import describe, parameter_types, read_parameters
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.judge.episodes import Event
 from leadline.judge.evaluator import Evaluator
+from leadline.judge.worker_messages import RuleTrackState
 from leadline.records.needs import MetricNeed, Needs
 from leadline.rules.rule import Rule
 from leadline.store.documents import encode
@@ -41,7 +43,7 @@ class RuleContract:
     other_runs: ClassVar[Mapping[str, Sequence[Part]]] = {}
     alternatives: ClassVar[Sequence[str]] = ()
 
-    def judge(self, scenario: Sequence[Part]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    def judge(self, scenario: Sequence[Part]) -> tuple[RuleTrackState, list[Event]]:
         """Return state and events after a scenario, through store, reader and window."""
         with tempfile.TemporaryDirectory() as folder:
             for name, other in self.other_runs.items():

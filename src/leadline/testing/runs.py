@@ -14,9 +14,11 @@ import numpy as np
 
 from leadline.records.documents import NodeDocument, RunStatus, Transition, WorkerDocument
 from leadline.records.event import Event
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import ActionSpec, Manifest, RuleSpec
 from leadline.records.metric import Channel
 from leadline.records.plan import CapturePlan
+from leadline.records.profile_window import TraceStep
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.store import layout
 from leadline.store.documents import make_folder, write_document
@@ -147,7 +149,7 @@ class DetailedProfile:
         return self.end_ns + SECOND_NS // 10 if self.written_ns is None else self.written_ns
 
     @property
-    def trace(self) -> dict[str, Any]:
+    def trace(self) -> JsonObject:
         """The trace as torch.profiler writes it."""
         events = [
             {
@@ -165,7 +167,7 @@ class DetailedProfile:
         return {"baseTimeNanoseconds": self.start_ns, "traceEvents": events}
 
     @property
-    def step_list(self) -> list[dict[str, Any]]:
+    def step_list(self) -> list[TraceStep]:
         """The times of the steps."""
         edges = [self.start_ns + round(index * self.step_ms * 1e6) for index in range(self.steps + 1)]
         return [

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any, Final, Protocol
+from typing import Final, Protocol, cast
 
-from leadline.records.check_result import PROBES, CheckResult
+from leadline.records.check_result import PROBES, CheckOrder, CheckResult
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.records.request import Stop
 from leadline.store import layout
@@ -57,7 +58,7 @@ class StepChecks:
     def __init__(
         self,
         probes: Sequence[str],
-        order: Mapping[str, Any] | None,
+        order: CheckOrder | None,
         context: StepContext,
         fact: Fact,
         record: Callable[[str, object], None],
@@ -149,7 +150,7 @@ class StepChecks:
         )
 
 
-def _without_evidence(result: CheckResult) -> dict[str, Any]:
+def _without_evidence(result: CheckResult) -> JsonObject:
     return {key: value for key, value in asdict(result).items() if key != "evidence"}
 
 
@@ -159,7 +160,7 @@ def make_checks(
     """Return the checks of a run; None if it has no order for them, and none of its rules is about one."""
     path = os.path.join(run, layout.CHECK)
     document = read_document(path) if os.path.exists(path) else None
-    order = document if isinstance(document, dict) else None
+    order = cast(CheckOrder, document) if isinstance(document, dict) else None
     rules = {spec.rule for spec in manifest.rules}
     probes = order["probes"] if order else [probe for probe in PROBES if probe in rules]
     if not probes:

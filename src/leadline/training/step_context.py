@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from leadline.records.documents import MAX_TRAININGS
 from leadline.records.event import TRAINING, Event
+from leadline.records.json_object import JsonObject
 from leadline.training.guard import Facts
 from leadline.training.resumption import Resumption
 from leadline.training.timeline.step_clock import StepClock
@@ -114,7 +115,7 @@ class StepContext:
         if self.writer is not None:
             self.writer.put_event(event)
 
-    def record_event(self, name: str, args: dict[str, Any]) -> None:
+    def record_event(self, name: str, args: JsonObject) -> None:
         """Write an event of the current step, if the writer is open."""
         if self.writer is not None:
             self.writer.put_event(Event(name, self.clock.step, time.time_ns(), args=args))
@@ -140,5 +141,5 @@ class StepContext:
         self.record_event(TRAINING, _described(owner, self._begun, self.clock.train_step))
 
 
-def _described(owner: object, number: int, train_step: int) -> dict[str, Any]:
+def _described(owner: object, number: int, train_step: int) -> dict[str, str | int]:
     return {"owner": type(owner).__name__, "number": number, "train_step": train_step}

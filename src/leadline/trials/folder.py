@@ -8,9 +8,11 @@ import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from leadline.errors import ConfigurationError
+from leadline.formats.smdebug_json import CollectionEntry
+from leadline.records.json_object import JsonObject
 from leadline.store.run_files import read_regular
 
 COLLECTIONS: Final = "collections"
@@ -89,7 +91,7 @@ class Collections:
         workers: The number of workers that write, according to the files.
     """
 
-    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    entries: dict[str, CollectionEntry] = field(default_factory=dict)
     workers: int = 0
 
     def of(self, tensor: str) -> tuple[str, ...]:
@@ -181,18 +183,19 @@ def read_collections(folder: str, damage: list[str]) -> Collections:
     return collections
 
 
-def _entry(entry: Any) -> dict[str, Any]:
+def _entry(entry: Any) -> CollectionEntry:
     """Return the entry of a collection whose parts have the types that smdebug writes; others are left out.
 
     Raises:
         KeyError, TypeError, AttributeError: It has no names of tensors.
     """
-    tables = {name: value for name in _TABLES if isinstance(value := entry.get(name), dict)}
+    tables: JsonObject = {name: value for name in _TABLES if isinstance(value := entry.get(name), dict)}
     if isinstance(configs := tables.get("save_config"), dict):
         tables["save_config"] = {mode: config for mode, config in configs.items() if isinstance(config, dict)}
     patterns = [str(pattern) for pattern in entry.get("include_regex") or ()]
     kept = {name: value for name, value in entry.items() if name not in _TABLES}
-    return {**kept, **tables, "include_regex": patterns, "tensor_names": [str(name) for name in entry["tensor_names"]]}
+    names = [str(name) for name in entry["tensor_names"]]
+    return cast(CollectionEntry, {**kept, **tables, "include_regex": patterns, "tensor_names": names})
 
 
 def read_index(folder: str, damage: list[str]) -> list[IndexFile]:

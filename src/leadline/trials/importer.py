@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from leadline.errors import ConfigurationError, RunExistsError
 from leadline.records.documents import NodeDocument, RunStatus, Transition, WorkerDocument
+from leadline.records.gpu_description import GpuDescription
+from leadline.records.json_object import JsonObject
 from leadline.records.manifest import Manifest
 from leadline.records.names import MODES
 from leadline.records.plan import CaptureItem, CapturePlan, Schedule
@@ -202,7 +204,7 @@ class _TrialImport:
             rows=worker.rows,
         )
 
-    def _trial_document(self) -> dict[str, Any]:
+    def _trial_document(self) -> JsonObject:
         return {
             "format": FORMAT,
             "path": self._trial.path,
@@ -221,7 +223,7 @@ class _TrialImport:
 
 def _node_document(node: ImportedNode) -> NodeDocument:
     cores = {device for device in node.devices.get("cpu", ()) if device.startswith("core")}
-    gpus = tuple({"name": "GPU", "device": device} for device in sorted(node.devices.get("gpu", ())))
+    gpus = tuple(GpuDescription(name="GPU", device=device) for device in sorted(node.devices.get("gpu", ())))
     return NodeDocument(node.name, started_ns=node.first_ns, cpu_count=len(cores) or None, gpus=gpus)
 
 

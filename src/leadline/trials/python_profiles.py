@@ -17,6 +17,7 @@ from leadline.store.codec import CALLS, FUNCTIONS, BatchEncoder
 from leadline.store.documents import make_folder, write_document
 from leadline.store.run_files import read_regular
 from leadline.store.segments import Segment
+from leadline.store.slice_tables import append_slice
 from leadline.trials.folder import DAMAGE, FRAMEWORK, MAX_BYTES, files_below, reason
 from leadline.trials.marshal_data import read_marshaled
 from leadline.trials.timeline import StepNumbers
@@ -40,8 +41,8 @@ class _Slice:
     phase: str
     start_ns: int
     end_ns: int
-    functions: list[dict[str, Any]]
-    calls: list[dict[str, Any]]
+    functions: list[dict[str, int | str]]
+    calls: list[dict[str, int | str]]
 
 
 def import_python_profiles(
@@ -125,15 +126,8 @@ def _write(run: str, worker: str, name: str, slices: Sequence[_Slice]) -> None:
         closing(Segment(os.path.join(folder, layout.CALLS), BatchEncoder(CALLS, {}))) as calls,
     ):
         for sequence, part in enumerate(slices):
-            constant = {
-                "step": part.step,
-                "mode": part.mode,
-                "phase": part.phase,
-                "start_ns": part.start_ns,
-                "end_ns": part.end_ns,
-            }
-            functions.append_records(sequence, [constant | row for row in part.functions])
-            calls.append_records(sequence, [constant | row for row in part.calls])
+            append_slice(functions, sequence, part, part.functions)
+            append_slice(calls, sequence, part, part.calls)
     files = [layout.FUNCTIONS, layout.CALLS]
     first, last = slices[0], slices[-1]
     document = {
@@ -151,19 +145,19 @@ def _write(run: str, worker: str, name: str, slices: Sequence[_Slice]) -> None:
     write_document(os.path.join(folder, layout.WINDOW), document)
 
 
-def _functions(statistics: dict[Any, Any]) -> Iterator[dict[str, Any]]:
+def _functions(statistics: dict[Any, Any]) -> Iterator[dict[str, int | str]]:
     for function, (primitive_calls, calls, own, cumulative, _) in statistics.items():
         yield _place(function, "") | _times(calls, primitive_calls, own, cumulative)
 
 
-def _callers(statistics: dict[Any, Any]) -> Iterator[dict[str, Any]]:
+def _callers(statistics: dict[Any, Any]) -> Iterator[dict[str, int | str]]:
     for function, (*_, callers) in statistics.items():
         for caller, (calls, primitive_calls, own, cumulative) in callers.items():
             places = _place(caller, "caller_") | _place(function, "")
             yield places | _times(calls, primitive_calls, own, cumulative)
 
 
-def _place(function: Any, prefix: str) -> dict[str, Any]:
+def _place(function: Any, prefix: str) -> dict[str, int | str]:
     """Return file, line and name of a function; one that is not written in Python has no file."""
     file, line, name = function
     if file == "~":
@@ -171,7 +165,7 @@ def _place(function: Any, prefix: str) -> dict[str, Any]:
     return {f"{prefix}function": str(name), f"{prefix}file": str(file), f"{prefix}line": int(line)}
 
 
-def _times(calls: int, primitive_calls: int, own: float, cumulative: float) -> dict[str, int]:
+def _times(calls: int, primitive_calls: int, own: float, cumulative: float) -> dict[str, int | str]:
     return {
         "calls": int(calls),
         "primitive_calls": int(primitive_calls),

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.formats.safetensors import NAMES
+from leadline.records.json_object import JsonObject
 from leadline.records.names import SCALAR_COLLECTIONS
 from leadline.records.series import SeriesLayout, TensorInfo
 from leadline.statistics.definitions import BASIC
@@ -57,7 +58,7 @@ class ImportedWorker:
     rows: int = 0
     tensors: set[str] = field(default_factory=set)
     reductions: dict[int, int] = field(default_factory=dict)
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
+    hyperparameters: JsonObject = field(default_factory=dict)
     losses: dict[str, float | str | None] = field(default_factory=dict)
 
 

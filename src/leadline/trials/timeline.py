@@ -8,10 +8,11 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from leadline.formats.chrome_trace import EventJoiner, JoinedEvent
 from leadline.records.formatting import counted
+from leadline.records.json_object import JsonObject
 from leadline.records.phases import BACKWARD, DATA, FORWARD, STEP
 from leadline.store import layout
 from leadline.store.segments import SegmentFolder
@@ -44,7 +45,7 @@ class _PhaseEvent:
     duration_ns: int
     mode_step: int | None
     thread: int
-    args: dict[str, Any]
+    args: JsonObject
 
 
 @dataclass(slots=True)
@@ -116,7 +117,7 @@ def import_timeline(
     return imported
 
 
-def _row(event: _PhaseEvent, imported: ImportedTimeline, numbers: StepNumbers) -> dict[str, Any]:
+def _row(event: _PhaseEvent, imported: ImportedTimeline, numbers: StepNumbers) -> dict[str, int | str]:
     of_step = _STEP.fullmatch(event.phase)
     mode = numbers.mode(of_step[1]) if of_step else next(iter(imported.steps), "train")
     step = -1 if event.mode_step is None else numbers.global_step(mode, event.mode_step)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any, Final, TextIO
+from typing import Final, TextIO
 
 from leadline.formats.chrome_trace import TraceWriter, encoded, entry
+from leadline.records.json_object import JsonObject
 from leadline.store.documents import make_folder
 from leadline.trials.folder import FRAMEWORK
 
@@ -51,7 +52,7 @@ class TraceFiles:
         return self._file is not None
 
     def put(
-        self, phase: str, name: str, start_us: int, duration_us: int, *, kind: str = "X", facts: dict[str, Any]
+        self, phase: str, name: str, start_us: int, duration_us: int, *, kind: str = "X", facts: JsonObject
     ) -> None:
         """Write an event.
 
@@ -114,7 +115,7 @@ class TraceFiles:
         return self._writer
 
 
-def _row(pid: int, args: dict[str, Any]) -> tuple[str, str]:
+def _row(pid: int, args: JsonObject) -> tuple[str, str]:
     """Return the entries that name a row of the trace, and give it its place."""
     return (
         encoded(entry("M", "process_name", pid, args=args)),

@@ -65,9 +65,9 @@ def test_nonfinite_and_absent_values_are_ignored() -> None:
 def test_balance_names_the_busiest_and_the_idlest() -> None:
     found = balance(distributions(table({"gpu0": [90.0], "gpu1": [70.0], "gpu2": [85.0]})))
     assert found is not None
-    assert (found["busiest"].device, found["idlest"].device, found["apart"]) == ("gpu0", "gpu1", 20.0)
-    assert not found["is_even"]
+    assert (found.busiest.device, found.idlest.device, found.apart) == ("gpu0", "gpu1", 20.0)
+    assert not found.is_even
     even = balance(distributions(table({"gpu0": [90.0], "gpu1": [80.0]})))
     assert even is not None
-    assert even["is_even"]  # exactly on the bound
+    assert even.is_even  # exactly on the bound
     assert balance(distributions(table({"gpu0": [90.0]}))) is None

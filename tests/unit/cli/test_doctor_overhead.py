@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from leadline.cli.doctor_report import _overhead, _price
+from leadline.cli.doctor_report import MeasuredSteps, _overhead, _price
 from leadline.training.doctor.probe import DoctorProbe
 
 MS = 1_000_000
@@ -50,8 +50,8 @@ def test_the_budget_delays_captures_but_not_what_each_step_costs(
 ) -> None:
     part = {"share": 0.1, "own_ns": capture_ms * MS, "bytes": 10}
     price = {"label": "preset", "parts": [part], "forward_share": 0.0, "accuracy_share": 0.0}
-    report = {"base_ns": base_ms * MS, "step_ns": 100 * MS, "captures_share": 0.25}
-    found = _price(price, report, {}, budget)
+    measured = MeasuredSteps(100 * MS, round(base_ms * MS), captures_share=0.25)
+    found = _price(price, measured, budget, has_activations=False)
     assert found["step_share_without_budget"] == pytest.approx(wanted)
     assert found["step_share"] == pytest.approx(kept)
 

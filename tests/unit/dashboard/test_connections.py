@@ -9,13 +9,12 @@ import time
 from collections.abc import Iterator
 
 import pytest
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from leadline.dashboard.connections import BoundedConnection, connection_options
+from leadline.dashboard.connections import BoundedConnection, quiet_server
 from leadline.dashboard.server import bind
 
 PATIENCE = 20
@@ -41,7 +40,7 @@ def port() -> Iterator[int]:
     begun.clear()
     listener = bind("127.0.0.1", 0)
     app = Starlette(routes=[Route("/{path:path}", _answer, methods=["GET", "POST"])])
-    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", **connection_options(LIMIT)))
+    server = quiet_server(app, max_connections=LIMIT, shutdown_seconds=3)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     yield listener.getsockname()[1]

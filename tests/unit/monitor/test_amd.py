@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from leadline.monitor.accelerators import METRICS, AmdSampler, UnsupportedAccelerators
+from leadline.monitor.accelerators import AmdSampler, UnsupportedAccelerators
+from leadline.records.metric import GPU_METRICS
 
 
 class AmdSmiException(Exception):
@@ -63,7 +64,7 @@ def read(sampler: AmdSampler) -> dict[str, float | None]:
 def test_all_values_in_our_units() -> None:
     sampler = AmdSampler(FakeLibrary())
     values = read(sampler)
-    assert len(values) == 2 * len(METRICS)
+    assert len(values) == 2 * len(GPU_METRICS)
     assert {key: value for key, value in values.items() if key.startswith("gpu0")} == {
         "gpu0.utilization_percent": 91.0,
         "gpu0.memory_bandwidth_percent": 40.0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
 from leadline.records import describe
@@ -46,7 +48,7 @@ def test_the_last_checkpoint_before_the_first_problem_is_kept(rules: list[Summar
     kept = checkpoint_to_keep(WORKERS, rules)
     assert kept is not None
     assert kept.describe() == text
-    assert CheckpointToKeep(**kept.to_dict()) == kept
+    assert CheckpointToKeep(**asdict(kept)) == kept
 
 
 def test_without_checkpoints_there_is_none_to_keep() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from leadline.actions.aws import make_client, translate_error
 from leadline.actions.metrics.run_metrics import MetricSample, RunMetrics
@@ -39,7 +39,7 @@ class CloudWatch:
             self._put(data[begin : begin + _MAX_PER_CALL])
         return f"put into the CloudWatch namespace {self._namespace}, {self._client.meta.region_name}"
 
-    def _put(self, data: list[dict[str, Any]]) -> None:
+    def _put(self, data: list[MetricDatum]) -> None:
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -51,7 +51,16 @@ class CloudWatch:
         self._client.close()
 
 
-def _datum(sample: MetricSample, run: str) -> dict[str, Any]:
+class MetricDatum(TypedDict):
+    """A sample as CloudWatch takes it."""
+
+    MetricName: str
+    Dimensions: list[dict[str, str]]
+    Timestamp: datetime
+    Value: float
+
+
+def _datum(sample: MetricSample, run: str) -> MetricDatum:
     dimensions = {"Run": run} | {key.capitalize(): value for key, value in sample.labels.items()}
     return {
         "MetricName": "".join(part.capitalize() for part in sample.name.split("_")),

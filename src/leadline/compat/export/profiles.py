@@ -10,6 +10,7 @@ from leadline.compat.smdebug.profiler.algorithm_metrics_reader import LocalAlgor
 from leadline.compat.smdebug.profiler.analysis.python_stats_reader import LocalPythonStatsReader
 from leadline.compat.smdebug.profiler.analysis.utils.python_profile_analysis_utils import StepPythonProfileStats
 from leadline.compat.smdebug.profiler.python_profile_utils import python_profile_mode_to_str
+from leadline.records.json_object import JsonObject
 from leadline.records.names import rank_of
 from leadline.store.documents import make_folder, replace_file
 from leadline.trials.folder import FRAMEWORK
@@ -55,7 +56,7 @@ def _export_timeline(run: Run, folder: str, processes: dict[str, str]) -> int:
             files[process] = TraceFiles(folder, process, int(event.start_time))
         elif files[process].bytes > _MAX_BYTES:
             files[process].close()
-        facts: dict[str, Any] = event.event_args | {"pid": event.pid}
+        facts: JsonObject = event.event_args | {"pid": event.pid}
         files[process].put(
             event.event_phase, event.event_name, round(event.start_time), round(event.duration), facts=facts
         )

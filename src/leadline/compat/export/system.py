@@ -6,8 +6,9 @@ import json
 import os
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from leadline.reader.table_rows import SystemRow
 from leadline.store.documents import make_folder, replace_file
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _place(time_ns: int, node: str) -> str:
     return f"system/incremental/{datetime.fromtimestamp(minute, UTC):%Y%m%d%H}/{minute:010d}.{node}.json"
 
 
-def _lines(row: dict[str, Any], node: str) -> Iterator[str]:
+def _lines(row: SystemRow, node: str) -> Iterator[str]:
     """Yield the line of a sample; the mean over the cores is none, as readers compute it."""
     kind, device = row["kind"], row["device"]
     dimension = _DIMENSIONS.get((kind, row["metric"]))

@@ -17,6 +17,7 @@ from leadline.errors import ConfigurationError, DamagedRunError
 from leadline.exports.span import Span
 from leadline.formats.event_file import record_of
 from leadline.reader.run import open_run
+from leadline.records.json_object import JsonObject
 from leadline.records.names import rank_of
 from leadline.store.documents import make_folder, replace_file
 from leadline.trials.folder import COLLECTIONS, END, EVENTS, INDEX
@@ -166,7 +167,7 @@ def _is_number(saved: SavedSteps, name: str, values: npt.NDArray[Any]) -> bool:
     return values.shape == () and saved.original_name(name) not in saved.run.archive.stored
 
 
-def _collections(saved: SavedSteps, workers: int) -> dict[str, Any]:
+def _collections(saved: SavedSteps, workers: int) -> JsonObject:
     """Return a collections file: as it was imported, or of what was captured, with the settings of a hook."""
     entries = saved.trial.get("collections") or {
         name: {

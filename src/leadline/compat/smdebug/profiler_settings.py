@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from leadline.errors import ConfigurationError, UnknownNameError
+from leadline.records.json_object import JsonObject
 from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS
 
 CONFIG_PATH_ENV_STR: Final = "SMPROFILER_CONFIG_PATH"
@@ -177,7 +178,7 @@ def _whole(key: str, value: Any, *, least: int, most: int | None = None) -> int:
     return number
 
 
-def _literal(key: str, text: str) -> dict[str, Any]:
+def _literal(key: str, text: str) -> JsonObject:
     """Parse a table as SDK v2 writes it: with a comma behind the last item."""
     try:
         value = ast.literal_eval(text)

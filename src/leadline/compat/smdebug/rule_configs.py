@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, NotRequired, TypedDict
 
 from leadline.compat.smdebug.configured_captures import collection_items
 from leadline.compat.smdebug.core.json_config import parse_settings
@@ -15,6 +15,7 @@ from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueErr
 from leadline.config.parameters import read_parameters
 from leadline.config.run_config import RunConfig
 from leadline.config.toml_file import from_table
+from leadline.records.json_object import JsonObject
 from leadline.records.plan import CaptureItem
 from leadline.rules.registry import REGISTRY
 
@@ -37,7 +38,7 @@ def run_config(*configs: object) -> RunConfig:
         UnknownNameError: There is no such rule or parameter.
         ConfigurationError: A value is not valid for its parameter.
     """
-    table: dict[str, Any] = {"rules": {}, "on": {}}
+    table: dict[str, JsonObject] = {"rules": {}, "on": {}}
     items: list[CaptureItem] = []
     for config in configs:
         name, parameters, collections = _parts(config)
@@ -54,7 +55,7 @@ def run_config(*configs: object) -> RunConfig:
     return replace(checked, capture=tuple(dict.fromkeys(items)))
 
 
-def _parts(config: object) -> tuple[str, dict[str, Any], list[Any]]:
+def _parts(config: object) -> tuple[str, JsonObject, list[Any]]:
     """Return the name of a rule, its parameters, and the collections that it needs."""
     if isinstance(config, Mapping):
         entry = config.get("DebugRuleConfiguration") or config.get("ProfilerRuleConfiguration") or config
@@ -69,7 +70,7 @@ def _parts(config: object) -> tuple[str, dict[str, Any], list[Any]]:
     return name, dict(given), []
 
 
-def rule_parameters(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def rule_parameters(parameters: Mapping[str, Any]) -> JsonObject:
     """Return the parameters of a built-in rule itself: modes as Leadline's rules take them, and no other trials."""
     given = {key: value for key, value in parameters.items() if is_rule_parameter(key)}
     if isinstance(given.get("mode"), str):
@@ -82,12 +83,19 @@ def is_rule_parameter(name: str) -> bool:
     return not (name.endswith(_SCAN_INTERVAL) or name in _NOT_OF_RULE or OTHER_TRIAL.fullmatch(name))
 
 
-def _other_trials(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _other_trials(parameters: Mapping[str, Any]) -> JsonObject:
     others = tuple(str(value) for key, value in parameters.items() if OTHER_TRIAL.fullmatch(key))
     return {"other_trials": others} if others else {}
 
 
-def parse_actions(text: str) -> list[dict[str, Any]]:
+class GivenAction(TypedDict):
+    """An action of ``action_json``."""
+
+    name: str
+    parameters: NotRequired[dict[str, str]]
+
+
+def parse_actions(text: str) -> list[GivenAction]:
     """Parse ``action_json``: one action or a list, in which SDK v2 escapes quotation marks.
 
     Raises:

@@ -7,7 +7,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -17,9 +17,11 @@ from leadline.compat.smdebug.keras_names import MEAN_LOSS, smdebug_name
 from leadline.compat.smdebug.step_source import StepSource
 from leadline.compat.smdebug.trial_naming import KERAS, OF_FRAMEWORK, XGBOOST, naming_of
 from leadline.formats.event_file import nanoseconds
+from leadline.formats.smdebug_json import CollectionEntry
 from leadline.reader.feed import CLOCK
 from leadline.reader.run import Run
 from leadline.reader.tensor import Tensor
+from leadline.records.json_object import JsonObject
 from leadline.records.names import FULL_SHAP, GRADIENT_NORMS, JOB_ENDED, OPTIMIZER_VARIABLES, rank_of
 from leadline.records.series import SeriesLayout
 from leadline.store import layout
@@ -51,9 +53,9 @@ class SavedSteps:
         self.tensors: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         self.raw: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
         document = read_document(os.path.join(run.path, layout.TRIAL))
-        self.trial: dict[str, Any] = document if isinstance(document, dict) else {}
+        self.trial: JsonObject = document if isinstance(document, dict) else {}
         hook = read_document(os.path.join(run.path, layout.HOOK_COLLECTIONS))
-        self.hook: dict[str, Any] = hook if isinstance(hook, dict) else {}
+        self.hook: JsonObject = hook if isinstance(hook, dict) else {}
         """What a hook of this interface recorded of itself: ``collections`` and ``names``."""
         workers = run.worker_documents().values()
         self._names = self.hook.get("names")
@@ -151,14 +153,16 @@ class SavedSteps:
         """Return nothing: a run has no index files."""
         return ""
 
-    def collection_entries(self) -> dict[str, dict[str, Any]]:
+    def collection_entries(self) -> dict[str, CollectionEntry]:
         """Return the collections as in a collections file."""
         if self.trial:
-            return {str(name): dict(entry) for name, entry in self.trial["collections"].items()}
-        entries: dict[str, dict[str, Any]] = {"all": {"include_regex": [".*"]}}
-        entries |= {str(name): dict(entry) for name, entry in self.hook.get("collections", {}).items()}
+            return {str(name): cast(CollectionEntry, dict(entry)) for name, entry in self.trial["collections"].items()}
+        entries: dict[str, CollectionEntry] = {"all": {"include_regex": [".*"]}}
+        entries |= {
+            str(name): cast(CollectionEntry, dict(entry)) for name, entry in self.hook.get("collections", {}).items()
+        }
         for name, members in self.members().items():
-            entries[name] = entries.get(name, {}) | {"tensor_names": members}
+            entries.setdefault(name, {})["tensor_names"] = members
         for name, entry in entries.items():
             patterns = [re.compile(pattern) for pattern in entry.get("include_regex") or ()]
             found = {tensor for tensor in self.tensors if any(pattern.search(tensor) for pattern in patterns)}

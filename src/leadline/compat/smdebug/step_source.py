@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
+from leadline.formats.smdebug_json import CollectionEntry
 
 
 class StepSource(Protocol):
@@ -62,7 +63,7 @@ class StepSource(Protocol):
     def strangers(self, collection: str) -> frozenset[str]:
         """Return the tensors that only the patterns of a collection match."""
 
-    def collection_entries(self) -> dict[str, dict[str, Any]]:
+    def collection_entries(self) -> dict[str, CollectionEntry]:
         """Return the collections as in a collections file, with all tensors that they select."""
 
     def last_index_file(self, step: int) -> str:

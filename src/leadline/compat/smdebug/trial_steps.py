@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.errors import DamagedRunError
+from leadline.formats.smdebug_json import CollectionEntry
 from leadline.trials.folder import (
     COLLECTIONS,
     DAMAGE,
@@ -131,9 +132,9 @@ class TrialSteps:
         """Return nothing: smdebug's patterns decide over what smdebug wrote."""
         return frozenset()
 
-    def collection_entries(self) -> dict[str, dict[str, Any]]:
+    def collection_entries(self) -> dict[str, CollectionEntry]:
         """Return the entries of the collections files, with all tensors that they select."""
-        entries = {name: dict(entry) for name, entry in self._collections.entries.items()}
+        entries = {name: entry.copy() for name, entry in self._collections.entries.items()}
         for name, entry in entries.items():
             late = {tensor for tensor in self.tensors if name in self._collections.of(tensor)}
             entry["tensor_names"] = sorted(late.union(entry.get("tensor_names") or ()))

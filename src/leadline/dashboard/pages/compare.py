@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypedDict
 from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
@@ -38,7 +38,7 @@ def compare(request: Request) -> Response:
     names = [name for name in request.query_params.getlist("run") if name][:MAX_RUNS]
     known = [run.name for run in list_runs(site(request).run_cache.root)][:_MAX_LISTED_RUNS]
     fields = [*names, *[""] * (max(2, min(len(names) + 1, MAX_RUNS)) - len(names))]
-    frame: dict[str, Any] = {"title": "Compare", "known_runs": known, "names": names, "fields": fields}
+    frame: dict[str, object] = {"title": "Compare", "known_runs": known, "names": names, "fields": fields}
     if len(names) < 2:
         return render(request, "compare.html", frame)
     opened = [site(request).run_cache.open(name) for name in names]
@@ -65,7 +65,18 @@ def _last_values(scalar: ComparedScalar) -> ComparedRow:
     return ComparedRow(scalar.label, scalar.texts)
 
 
-def _available(opened: OpenedRun) -> dict[str, Any]:
+class Comparable(TypedDict):
+    """What of a run can be compared with others."""
+
+    scalars: list[str]
+    tensors: list[str]
+    arrays: list[str]
+    """Tensors of which a distribution can be shown."""
+    statistics: dict[str, list[str]]
+    """By collection."""
+
+
+def _available(opened: OpenedRun) -> Comparable:
     groups = scalar_groups(opened.digest)
     statistics = view.statistics_by_collection(opened)
     first_collection = next(iter(statistics), None)
@@ -77,7 +88,7 @@ def _available(opened: OpenedRun) -> dict[str, Any]:
     }
 
 
-def _options(parameters: QueryParams, runs: Sequence[str], available: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _options(parameters: QueryParams, runs: Sequence[str], available: Sequence[Comparable]) -> dict[str, object]:
     """Return the selectable and the selected scalars, tensors and statistics."""
     first, *others = available
     shared = [name for name in first["scalars"] if all(name in other["scalars"] for other in others)]

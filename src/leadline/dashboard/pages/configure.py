@@ -8,7 +8,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from starlette.requests import Request
@@ -108,7 +108,7 @@ def _action_rows(form: Mapping[str, str]) -> range:
     return range(min(max(_MIN_ACTION_ROWS, max(used, default=-1) + 2), _MAX_ACTION_ROWS))
 
 
-def _result(run: Run, form: Mapping[str, str], root: str) -> dict[str, Any]:
+def _result(run: Run, form: Mapping[str, str], root: str) -> dict[str, object]:
     """Return the configuration and estimate of a form, or its error."""
     try:
         config = from_form(form)

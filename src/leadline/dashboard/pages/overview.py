@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,12 +12,13 @@ from starlette.responses import Response
 from leadline.analysis.bottleneck import Bottleneck
 from leadline.analysis.bucketed_time import bucketed_time_breakdown
 from leadline.analysis.job import JobPhases
-from leadline.analysis.operators import top_operators
+from leadline.analysis.operators import OperatorSum, top_operators
 from leadline.analysis.overview import cost_of, outcome_of, upload_of
 from leadline.analysis.resumed import interruptions_with_changes
 from leadline.analysis.steps import StepTable
 from leadline.analysis.time_breakdown import phases
-from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage
+from leadline.analysis.time_document import Utilization
+from leadline.analysis.usage import ALL_NODES, PERCENTILES, SUMMARY_METRICS, cluster_usage, percentiles_of
 from leadline.charts import theme
 from leadline.charts.tensor_charts import metrics
 from leadline.charts.units import metric_label, unit_of
@@ -53,7 +54,7 @@ def overview(request: Request) -> Response:
     return render(request, "overview.html", context, page="overview")
 
 
-def _run_context(opened: OpenedRun) -> dict[str, Any]:
+def _run_context(opened: OpenedRun) -> dict[str, object]:
     """Return the context of the job, its time breakdown, resource utilization and monitoring overhead."""
     run, digest = opened.run, opened.digest
     time = bucketed_time_breakdown(run, digest)
@@ -86,14 +87,15 @@ def _run_context(opened: OpenedRun) -> dict[str, Any]:
     }
 
 
-def _cluster_usage(opened: OpenedRun, usage: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _cluster_usage(opened: OpenedRun, usage: Sequence[Utilization]) -> list[Utilization]:
     """Return the utilization of all nodes together, if there are several."""
     if len({row["node"] for row in usage}) < 2:
         return []
     rows = cluster_usage(opened.digest.system(kind=_SAMPLED_KINDS, points=_SAMPLES))
     for row in rows:
         totals = [node["total_bytes"] for node in usage if node["metric"] == row["metric"] and "total_bytes" in node]
-        row |= {"total_bytes": sum(totals)} if totals else {}
+        if totals:
+            row["total_bytes"] = sum(totals)
     return rows
 
 
@@ -110,7 +112,7 @@ def bottleneck(run: Run, computed: Bottleneck | None) -> Bottleneck | None:
     return Bottleneck(bound["kind"], bound["phase"], bound["message"], bound["try"], {}) if bound else None
 
 
-def _rules_context(opened: OpenedRun, name: str) -> dict[str, Any]:
+def _rules_context(opened: OpenedRun, name: str) -> dict[str, object]:
     views, outcome = rule_views(opened.run), outcome_of(opened.run)
     return {
         "outcome": outcome,
@@ -196,7 +198,7 @@ class Usage:
     """What a rate adds up to; None: it is no rate."""
 
 
-def usage_rows(rows: Sequence[dict[str, Any]]) -> list[Usage]:
+def usage_rows(rows: Sequence[Utilization]) -> list[Usage]:
     """Return one row per resource, node by node.
 
     Args:
@@ -205,13 +207,13 @@ def usage_rows(rows: Sequence[dict[str, Any]]) -> list[Usage]:
     usage = []
     for row in sorted(rows, key=_usage_order)[:_MAX_USAGE_ROWS]:
         unit = unit_of(row["metric"], max(row["max"], 1.0))
-        values = tuple(row[name] * unit.factor for name in PERCENTILES)
+        values = tuple(value * unit.factor for value in percentiles_of(row))
         total = row.get("total_bytes")
         usage.append(Usage(row["node"], _resource_label(row), unit.name, row["samples"], values, total))
     return usage
 
 
-def _resource_label(row: dict[str, Any]) -> str:
+def _resource_label(row: Utilization) -> str:
     """Return ``CPU``, ``GPU 1`` or ``GPU memory, GPU 1``."""
     label = metric_label(row["kind"], row["metric"])
     if row["device"] in ("total", "job"):
@@ -225,13 +227,13 @@ def _resource_label(row: dict[str, Any]) -> str:
 _KINDS: Final = ("cpu", "gpu", "memory", "network", "disk", "process")
 
 
-def _usage_order(row: dict[str, Any]) -> tuple[Any, ...]:
+def _usage_order(row: Utilization) -> tuple[Any, ...]:
     kind = _KINDS.index(row["kind"]) if row["kind"] in _KINDS else len(_KINDS)
     metric_order = (row["metric"] != "utilization_percent", row["metric"])
     return row["node"] != ALL_NODES, natural_sort_key(row["node"]), kind, metric_order, natural_sort_key(row["device"])
 
 
-def operations(run: Run) -> dict[str, list[dict[str, Any]]]:
+def operations(run: Run) -> dict[str, list[OperatorSum]]:
     """Return the top operators on the CPU and the GPU; empty if no operators were recorded."""
     try:
         table = run.operators(("operator", "phase", "module", "device"))
@@ -262,7 +264,7 @@ def rule_groups(views: Sequence[RuleView]) -> dict[str, list[tuple[RuleView, lis
     return groups
 
 
-def cost(run: Run) -> dict[str, Any]:
+def cost(run: Run) -> dict[str, object]:
     """Return the monitoring overhead, and what was sampled less often to stay within the budget."""
     workers = list(run.worker_documents().values())
     return {**cost_of(run.path, workers), "sampling": describe.sampling(sampled(workers))}

@@ -20,7 +20,9 @@ from leadline.dashboard.requested_profiles import requested_profiles
 from leadline.errors import LeadlineError
 from leadline.profiles.horovod import has_horovod
 from leadline.profiles.python_profiles import CallTrees, PythonProfile
+from leadline.profiles.rows import WindowRow
 from leadline.reader.run import Run
+from leadline.reader.table_rows import TableRow
 from leadline.records.formatting import counted
 from leadline.records.profile_window import TIMERS
 
@@ -56,7 +58,7 @@ def profiles(request: Request) -> Response:
     part = parameters.get("view") if parameters.get("view") in VIEWS else "windows"
     with opened.lock:
         shown = {key: label for key, label in VIEWS.items() if key == part or _is_shown(opened.run, key)}
-        context: dict[str, Any] = {"view": part, "views": shown, "missing": "", "top": TOP, "kinds": KINDS}
+        context: dict[str, object] = {"view": part, "views": shown, "missing": "", "top": TOP, "kinds": KINDS}
         context["window_labels"] = window_labels(recorded_windows(opened.run))
         try:
             context |= _PARTS[str(part)](opened.run, parameters)
@@ -75,11 +77,11 @@ def _is_shown(run: Run, view: str) -> bool:
     return has_horovod(run.path) if view == "horovod" else True
 
 
-def _windows(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _windows(run: Run, parameters: QueryParams) -> dict[str, object]:
     return {"windows": recorded_windows(run), "requests": requested_profiles(run)}
 
 
-def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _operators(run: Run, parameters: QueryParams) -> dict[str, object]:
     windows = recorded_windows(run, "detailed")
     window, worker = (
         parameters.get("window") or (windows[0]["id"] if windows else None),
@@ -113,7 +115,7 @@ def _operators(run: Run, parameters: QueryParams) -> dict[str, Any]:
     }
 
 
-def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _python(run: Run, parameters: QueryParams) -> dict[str, object]:
     windows = recorded_windows(run, "cprofile", "pyinstrument")
     available = {_profiler_of(window) for window in windows}
     profiler = parameters.get("profiler") or ""
@@ -146,7 +148,7 @@ def _python(run: Run, parameters: QueryParams) -> dict[str, Any]:
     }
 
 
-def _profiler_of(window: dict[str, Any]) -> str:
+def _profiler_of(window: WindowView) -> str:
     return f"cprofile:{window['timer']}" if window["kind"] == "cprofile" else str(window["kind"])
 
 
@@ -177,22 +179,22 @@ def _interval(filters: dict[str, str]) -> tuple[int, int] | None:
     return (start, end) if start is not None and end is not None else None
 
 
-def _loading(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _loading(run: Run, parameters: QueryParams) -> dict[str, object]:
     windows = recorded_windows(run, "dataloader")
     window = parameters.get("window") or None
     sums, longest = loading_rows(run, window)
     return {"windows": windows, "window": window or "", "sums": sums, "longest": longest}
 
 
-def _memory(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _memory(run: Run, parameters: QueryParams) -> dict[str, object]:
     return {"snapshots": run.out_of_memory()[-20:]}
 
 
-def _horovod(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _horovod(run: Run, parameters: QueryParams) -> dict[str, object]:
     return {"table": horovod_rows(run)}
 
 
-def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
+def _difference(run: Run, parameters: QueryParams) -> dict[str, object]:
     """Compare two windows of one kind."""
     windows = recorded_windows(run, *_COMPARED_KINDS)
     ids = [window["id"] for window in windows]
@@ -200,7 +202,7 @@ def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
     kind = next((window["kind"] for window in windows if window["id"] == after), "")
     others = [window["id"] for window in windows if window["kind"] == kind and window["id"] != after]
     before = parameters.get("before") if parameters.get("before") in others else (others[-1] if others else "")
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "windows": windows,
         "before": before,
         "after": after,
@@ -218,28 +220,26 @@ def _difference(run: Run, parameters: QueryParams) -> dict[str, Any]:
     return {**context, "keys": keys, "table": table, "short_file": short_file, "modes": modes}
 
 
-def _rows_of(
-    run: Run, kind: str, window: str, keys: tuple[str, ...], windows: list[dict[str, Any]]
-) -> list[dict[str, Any]]:
+def _rows_of(run: Run, kind: str, window: str, keys: tuple[str, ...], windows: Sequence[WindowView]) -> list[TableRow]:
     table = (
         run.operators(keys, window=window) if kind == "detailed" else _functions(run, window, windows).top("own", None)
     )
     return [row for row in table.to_pylist() if not is_own(row.get("file") or "")]
 
 
-def _modes_of(run: Run, window: str, windows: list[dict[str, Any]]) -> list[str]:
+def _modes_of(run: Run, window: str, windows: Sequence[WindowView]) -> list[str]:
     """Return the modes of the steps of a window."""
     is_detailed = any(item["id"] == window and item["kind"] == "detailed" for item in windows)
     table = run.operator_calls(window=window) if is_detailed else _functions(run, window, windows).slices()
     return [str(mode) for mode in choices_of(table, "mode")["mode"]]
 
 
-def _functions(run: Run, window: str, windows: list[dict[str, Any]]) -> PythonProfile:
+def _functions(run: Run, window: str, windows: Sequence[WindowView]) -> PythonProfile:
     row = next(item for item in windows if item["id"] == window)
     return run.python_profile(kind=row["kind"], timer=row["timer"], part=row["part"], window=window)
 
 
-_PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
+_PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, object]]]] = {
     "windows": _windows,
     "operators": _operators,
     "python": _python,
@@ -250,7 +250,14 @@ _PARTS: Final[dict[str, Callable[[Run, QueryParams], dict[str, Any]]]] = {
 }
 
 
-def recorded_windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
+class WindowView(WindowRow):
+    """A profile window with its length and its steps, as it is listed."""
+
+    length_ns: int
+    place: str
+
+
+def recorded_windows(run: Run, *kinds: str) -> list[WindowView]:
     """Return the complete profile windows, the latest first.
 
     Args:
@@ -263,7 +270,7 @@ def recorded_windows(run: Run, *kinds: str) -> list[dict[str, Any]]:
     return [row for row in reversed(rows) if not kinds or row["kind"] in kinds]
 
 
-def window_place(window: Mapping[str, Any]) -> str:
+def window_place(window: WindowRow) -> str:
     """Return the steps of a window: ``40 to 41``; ``2 eval steps after 23``, if it has no train step."""
     if window["part"] != "loop":
         return f"{window['part']} of process"
@@ -275,7 +282,7 @@ def window_place(window: Mapping[str, Any]) -> str:
     return f"{trained}, {others}" if others else trained
 
 
-def window_labels(windows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+def window_labels(windows: Sequence[WindowRow]) -> dict[str, str]:
     """Return how each window is called in a list of choices: ``steps 40 to 41 (operators)``; with its ID if need be."""
     labels: dict[str, str] = {}
     for window in windows:
@@ -291,7 +298,7 @@ def window_labels(windows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 class ProfileView:
     """Rows of a table, and their total number."""
 
-    rows: list[dict[str, Any]]
+    rows: Sequence[TableRow]
     count: int
 
 
@@ -364,7 +371,7 @@ def short_file(path: str) -> str:
     return "/".join(parts[-3:])
 
 
-def loading_rows(run: Run, window: str | None) -> tuple[list[dict[str, Any]], ProfileView]:
+def loading_rows(run: Run, window: str | None) -> tuple[list[TableRow], ProfileView]:
     """Return data loader events: sums by event and loader worker, and the longest events."""
     table = run.data_loading(window=window)
     keys = ["event", "worker", "worker_id"]

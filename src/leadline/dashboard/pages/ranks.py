@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -38,7 +38,7 @@ def ranks(request: Request) -> Response:
         )
         workers = opened.digest.workers()
     tensor = parameters.get("tensor") if parameters.get("tensor") in names else next(iter(names), None)
-    context: dict[str, Any] = {
+    context: dict[str, object] = {
         "ranks": comparison,
         "page_of_ranks": page,
         "workers": workers,

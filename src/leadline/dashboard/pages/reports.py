@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 from starlette.exceptions import HTTPException
@@ -111,7 +111,7 @@ def _file(request: Request, path_of: Callable[[str], str], media_type: str, suff
         raise RunNotFoundError("no such report")
     path = site(request).run_cache.file(run, path_of(product))
     name = re.sub(r"[^\w.-]+", "_", run).strip("._-")[:100] or "run"
-    options: dict[str, Any] = {}
+    options: dict[str, str] = {}
     if request.query_params.get("download") or suffix != "html":
         options = {"filename": f"{name}-{product}.{suffix}"}
     return FileResponse(path, media_type=media_type, headers=dict(_FRAMED), **options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from starlette.requests import Request
@@ -88,7 +88,7 @@ class Links:
 
     def tensor(self, name: str, step: int | None = None, worker: str | None = None) -> str:
         """Return the page of a tensor at a step."""
-        parameters: dict[str, Any] = {"name": name, "step": step, "worker": worker}
+        parameters: dict[str, object] = {"name": name, "step": step, "worker": worker}
         return (
             f"{self._base}/tensors?{urlencode({key: value for key, value in parameters.items() if value is not None})}"
         )

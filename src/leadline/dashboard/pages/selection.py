@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from leadline.charts import theme
 from leadline.dashboard.chart_endpoint import read_range
 from leadline.dashboard.page import open_run, render
 from leadline.reader.run import Run
+from leadline.reader.table_rows import TableRow
 from leadline.records.formatting import counted, duration, latency, listed, phase_label, share
 
 _MAX_ROWS: Final = 12
@@ -46,7 +47,7 @@ def selection(request: Request) -> Response:
     return render(request, "selection.html", context)
 
 
-def breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict[str, Any]:
+def breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict[str, object]:
     """Return the phases, steps, operators, findings and events of an interval of a run.
 
     Args:
@@ -62,7 +63,7 @@ def breakdown(run: Run, digest: Digest, start: int, end: int, name: str) -> dict
     }
 
 
-def _phases(seconds: dict[str, float]) -> list[dict[str, Any]]:
+def _phases(seconds: dict[str, float]) -> list[dict[str, object]]:
     """Return the phases of all steps, the longest first."""
     total = sum(seconds.values())
     ordered = sorted(seconds.items(), key=lambda item: -item[1])
@@ -98,7 +99,7 @@ def _format_duration(nanoseconds: float) -> str:
     return latency(nanoseconds / 1e9)
 
 
-def _operators(run: Run, start: int, end: int) -> dict[str, Any] | None:
+def _operators(run: Run, start: int, end: int) -> dict[str, object] | None:
     """Return the top operators of the detailed profile windows in an interval; None: there are none."""
     windows = run.profiles()
     overlaps = pc.and_(pc.less(windows["start_ns"], end), pc.greater(windows["end_ns"], start))
@@ -144,6 +145,6 @@ def _events(digest: Digest, start: int, end: int) -> list[dict[str, str]]:
     return [{"label": text} for text in list(dict.fromkeys(descriptions))[:_MAX_ENTRIES]]
 
 
-def _describe_event(row: dict[str, Any]) -> str:
+def _describe_event(row: TableRow) -> str:
     duration_text = f" ({_format_duration(row['duration_ns'])})" if row["duration_ns"] else ""
     return f"{phase_label(row['name'])}{duration_text}, {row['worker']}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from starlette.exceptions import HTTPException
@@ -66,7 +66,7 @@ def _list(request: Request, opened: OpenedRun) -> Response:
     )
 
 
-def _heat_map(request: Request, opened: OpenedRun) -> dict[str, Any] | None:
+def _heat_map(request: Request, opened: OpenedRun) -> dict[str, object] | None:
     """Return the options of the layer heat map; None: no data."""
     statistics_by_collection = view.statistics_by_collection(opened)
     if not statistics_by_collection:
@@ -161,7 +161,7 @@ def _at_step(
     worker: str | None,
     mode: str | None,
     summary: view.CaptureSummary,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the template context of a tensor at a step; None: the last."""
     step = summary.last if step is None else step
     steps = view.stored_steps(opened, name, worker, mode)

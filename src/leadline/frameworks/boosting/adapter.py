@@ -12,6 +12,8 @@ from typing import Any, Final
 from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.boosting.rounds import RoundCapture, Rounds
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.training_description import TrainingDescription
+from leadline.records.doctor_report import Inventory, ModelEntry, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_booster_data
 from leadline.training.guard import Guard
@@ -65,7 +67,7 @@ class BoostingAdapter(ABC):
         self._warn, self._settings = warn, settings
         self._patches = Patches()
         self._rounds: Rounds | None = None
-        self._description: dict[str, Any] = {}
+        self._description: TrainingDescription = {}
 
     def register(self, model: object) -> None:  # noqa: B027 - the same for every framework
         """Do nothing: boosters are detected when they are trained."""
@@ -80,7 +82,7 @@ class BoostingAdapter(ABC):
     def end_forward(self) -> RoundCapture | None:
         return self._rounds.captured() if self._rounds is not None else None
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return self._description
 
     def steps_before(self, optimizer: object) -> int | None:
@@ -118,10 +120,10 @@ class BoostingAdapter(ABC):
         """Return the description of a booster for the worker's document."""
         return BoostingSubject(optimizer, self._settings)
 
-    def inventory(self, optimizers: Sequence[object]) -> dict[str, Any]:
+    def inventory(self, optimizers: Sequence[object]) -> Inventory:
         return {"models": [self._model(owner) for owner in optimizers], "optimizers": [], "module_kinds": []}
 
-    def _model(self, owner: object) -> dict[str, Any]:
+    def _model(self, owner: object) -> ModelEntry:
         subject = self.subject(owner)
         return {
             "name": subject.model,
@@ -135,7 +137,7 @@ class BoostingAdapter(ABC):
             "features": len(self._description.get("features", ())),
         }
 
-    def coverage_gaps(self, optimizers: Sequence[object], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[object], backwards: int) -> list[UncapturedEntry]:
         return []
 
 

@@ -15,6 +15,7 @@ from leadline.frameworks.adapter import Score, StepCallbacks
 from leadline.frameworks.array_capture import Block, CapturedArrays
 from leadline.frameworks.boosting.booster import Array, Booster, Evaluation, Floats
 from leadline.frameworks.pending import Pending
+from leadline.frameworks.training_description import TrainingDescription
 from leadline.records.names import AVERAGE_SHAP, FEATURE_IMPORTANCE, FULL_SHAP, TREES
 from leadline.records.plan import CaptureItem
 from leadline.records.series import SeriesLayout, TensorInfo
@@ -41,7 +42,7 @@ class Rounds:
     """
 
     def __init__(
-        self, callbacks: StepCallbacks, guard: Guard, warn: Callable[[str], None], document: dict[str, Any]
+        self, callbacks: StepCallbacks, guard: Guard, warn: Callable[[str], None], document: TrainingDescription
     ) -> None:
         self._callbacks, self._guard, self._warn = callbacks, guard, warn
         self._owner: weakref.ref[object] | None = None
@@ -157,7 +158,7 @@ class Rounds:
         features = booster.constants.features
         self._document |= {
             "hyperparameters": booster.settings(),
-            "features": list(features[:MAX_FEATURE_NAMES]),
+            "features": tuple(features[:MAX_FEATURE_NAMES]),
             "evaluated_on": booster.evaluation_name(),
         }
 

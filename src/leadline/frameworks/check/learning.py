@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, passed
+from leadline.records.json_object import JsonObject
 
 STEPS: Final = 100
 LEAST_STEPS: Final = 15
@@ -80,7 +81,7 @@ def judge_learning(learned: Learned) -> Tested:
     first, steps, name, own = learned.first, learned.steps, learned.optimizer, learned.own
     best_name = min(learned.curves, key=lambda curve: least(learned.curves[curve]))
     best = least(learned.curves[best_name])
-    evidence: dict[str, Any] = {
+    evidence: JsonObject = {
         "losses": {curve: _thinned(losses) for curve, losses in {**learned.curves, name: own}.items()},
         "steps": steps,
     }

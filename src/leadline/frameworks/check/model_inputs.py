@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, passed
+from leadline.records.check_result import InputSample
+from leadline.records.json_object import JsonObject
 
 _DISTINCT: Final = 0.125
 """The share of samples that must differ: few pictures of few pixels repeat by chance."""
@@ -72,7 +74,7 @@ def judge_inputs(inputs: Sequence[Given], labels: Sequence[Given], size: int, *,
     if not items:
         return not_applicable("no model is given a tensor")
     described = [_described(item) for item in items]
-    evidence: dict[str, Any] = {
+    evidence: JsonObject = {
         "inputs": described,
         "samples": [_sample(item) for item in items[:3]],
         "labels": [_first(item) for item in labels[:2]],
@@ -237,11 +239,11 @@ def _described(item: Given) -> str:
     return f"{item.name} {shape} {item.kind} from {float(value.min()):.4g} to {float(value.max()):.4g}{spread}"
 
 
-def _first(item: Given) -> dict[str, Any]:
+def _first(item: Given) -> InputSample:
     return {"name": item.name, "shape": list(item.value.shape), "values": item.value.ravel()[:_SHOWN].tolist()}
 
 
-def _sample(item: Given) -> dict[str, Any]:
+def _sample(item: Given) -> InputSample:
     """Return the first samples of an input: images as lines of gray or color values, others as their first elements."""
     value = item.value
     if item.axis != 0 or value.ndim < 2:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from leadline.records.check_result import CheckResult, Outcome
+from leadline.records.json_object import JsonObject
 
 
 class NotRepeatableError(Exception):
@@ -21,7 +22,7 @@ class Tested:
     outcome: Outcome
     message: str
     advice: str = ""
-    evidence: dict[str, Any] = field(default_factory=dict)
+    evidence: JsonObject = field(default_factory=dict)
 
 
 def passed(message: str, **evidence: Any) -> Tested:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from leadline.frameworks.check.outcome import Tested, failed, passed
+from leadline.records.json_object import JsonObject
 
 MIN_LENGTH: Final = 4
 MIN_SHIFTED: Final = 0.95
@@ -37,7 +38,7 @@ def judge_positions(
         tolerance: The change that is rounding.
         reach: 0: the last prediction depends on the token at its own position only.
     """
-    evidence: dict[str, Any] = {
+    evidence: JsonObject = {
         "matrix": [list(moved[:SHOWN]) for _, moved in changes],
         "changed": [position for position, _ in changes],
     }

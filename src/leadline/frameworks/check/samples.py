@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leadline.frameworks.check.outcome import Tested, failed, passed
+from leadline.records.json_object import JsonObject
 
 ROUNDING: Final = 1e-4
 """The share of the predictions' standard deviation below which a difference is rounding."""
@@ -43,6 +44,16 @@ def exchanged_pairs(size: int) -> list[tuple[int, tuple[int, int]]]:
         (source, ((source + 1) % size, (source + size // 2) % size))
         for source in dict.fromkeys((0, size // 2, size - 1))
     ]
+
+
+def changes_of_rows(moved: Mapping[int, list[float]], worst: float) -> JsonObject:
+    """Return the evidence of a probe that replaces samples.
+
+    Args:
+        moved: By how much each prediction has changed, by the sample that was replaced.
+        worst: The largest change.
+    """
+    return {"matrix": list(moved.values()), "changed": list(moved), "largest_change": worst}
 
 
 def samples_apart(changed: int, size: int, /, **evidence: Any) -> Tested:

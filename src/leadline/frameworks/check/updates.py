@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from leadline.frameworks.check.outcome import Tested, failed, not_applicable, passed
+from leadline.records.json_object import JsonObject
 
 MULTIPLES: Final = (-1.0, 0.0, 0.01, 0.1, 0.3, 1.0, 2.0, 4.0, 30.0, 1000.0)
 """Of the update, at which the loss is computed."""
@@ -43,7 +44,7 @@ class Gradients(NamedTuple):
     decay: Callable[[], float] = lambda: 0.0
 
     @property
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> dict[str, float]:
         """The numbers, for the report."""
         return {"cosine": self.cosine, "norm": self.size, "expected_norm": self.expected}
 
@@ -114,14 +115,14 @@ def judge_gradients(given: Gradients) -> Tested | None:
     return None
 
 
-def judge_update(update: Update, evidence: dict[str, Any], *, climbs: bool) -> Tested:
+def judge_update(update: Update, evidence: Mapping[str, float], *, climbs: bool) -> Tested:
     """Judge the losses along an update.
 
     Args:
         climbs: Whether the update itself goes up the gradient: then ``climb`` tells whether that lasts.
     """
     losses = update.losses
-    evidence = {**evidence, "losses": [[multiple, loss] for multiple, loss in losses.items()]}
+    shown: JsonObject = {**evidence, "losses": [[multiple, loss] for multiple, loss in losses.items()]}
     start, one = losses[0.0], losses[1.0]
     finite = {multiple: loss for multiple, loss in losses.items() if math.isfinite(loss) and multiple >= 0}
     best = min(finite, key=lambda multiple: finite[multiple], default=0.0)
@@ -131,7 +132,7 @@ def judge_update(update: Update, evidence: dict[str, Any], *, climbs: bool) -> T
             f"the update goes up the gradient of this step's loss: their cosine is {climb:.2f}",
             "subtract the gradient; look at the sign of the rate, and at maximize=True",
             climb=climb,
-            **evidence,
+            **shown,
         )
     is_too_large = not math.isfinite(one) or one > start + _GROWN * scale
     if is_too_large and best <= 0.1:
@@ -139,7 +140,7 @@ def judge_update(update: Update, evidence: dict[str, Any], *, climbs: bool) -> T
             f"the update of this step raises the loss of its own batch from {start:.4g} to {one:.4g}; "
             + (f"{best:g} times the update lowers it to {finite[best]:.4g}" if best else "no part of it lowers it"),
             f"lower the learning rate{update.names_rate}, or warm it up",
-            **evidence,
+            **shown,
         )
     tiny = _TINY if update.is_adaptive else _SMALL
     is_tiny = best >= MULTIPLES[-1] and abs(one - start) < tiny * scale
@@ -148,9 +149,9 @@ def judge_update(update: Update, evidence: dict[str, Any], *, climbs: bool) -> T
             f"the update of this step changes the loss of its own batch by {abs(one - start) / scale:.1g} of it, and "
             f"1,000 times the update lowers it from {start:.4g} to {finite[best]:.4g}",
             f"raise the learning rate{update.names_rate}",
-            **evidence,
+            **shown,
         )
     return passed(
         f"the update changes the loss of its own batch from {start:.4g} to {one:.4g}; its best multiple is {best:g}",
-        **evidence,
+        **shown,
     )

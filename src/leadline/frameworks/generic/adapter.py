@@ -11,6 +11,7 @@ import numpy as np
 
 from leadline.frameworks.adapter import Program, StepCallbacks
 from leadline.frameworks.array_capture import CapturedArrays
+from leadline.frameworks.training_description import TrainingDescription
 from leadline.records.names import SCALAR_COLLECTIONS, Family
 from leadline.records.plan import CaptureItem
 from leadline.records.series import StepStamp
@@ -191,7 +192,7 @@ class GenericAdapter:
     def subject(self, optimizer: Any) -> _LoopSubject:
         return _LoopSubject(optimizer)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return {}
 
 

@@ -29,6 +29,8 @@ from leadline.frameworks.kit.uncaptured import Uncaptured
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
 from leadline.frameworks.tapped import Blocks, Values
+from leadline.frameworks.training_description import TrainingDescription
+from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
@@ -79,13 +81,13 @@ class JaxAdapter:
         """Return the count of steps among the arguments of the call that begins."""
         return self._watch.steps.steps_before() if self._watch.steps is not None else None
 
-    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+    def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory(optimizers)
 
-    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[UncapturedEntry]:
         return coverage_gaps(self._uncaptured.gaps, has_stepped=bool(optimizers))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return {}
 
     def is_distributed(self) -> bool:

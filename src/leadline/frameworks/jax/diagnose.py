@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import jax
 
@@ -11,12 +11,13 @@ from leadline.frameworks.jax.step_calls import StepOwner
 from leadline.frameworks.jax.tensors import info_of, tensors_of
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.kit.named_tensor import GRADIENTS, NamedTensor
+from leadline.records.doctor_report import Inventory, ModelEntry, OptimizerEntry, UncapturedEntry
 from leadline.records.names import OPTIMIZER_VARIABLES
 
 _PARAMETERS: Final = frozenset({"weights", "biases"})
 
 
-def inventory(owners: Sequence[StepOwner]) -> dict[str, Any]:
+def inventory(owners: Sequence[StepOwner]) -> Inventory:
     """Describe the functions that train, as plain values.
 
     Returns:
@@ -38,7 +39,7 @@ def inventory(owners: Sequence[StepOwner]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(uncaptured: Mapping[str, str], *, has_stepped: bool) -> list[dict[str, str]]:
+def coverage_gaps(uncaptured: Mapping[str, str], *, has_stepped: bool) -> list[UncapturedEntry]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
@@ -54,11 +55,11 @@ def coverage_gaps(uncaptured: Mapping[str, str], *, has_stepped: bool) -> list[d
     return gap_entries(gaps)
 
 
-def _model(owner: StepOwner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
+def _model(owner: StepOwner, tensors: Sequence[NamedTensor]) -> ModelEntry:
     return model_entry(owner.name, [_held(tensor) for tensor in tensors if _PARAMETERS & set(tensor.collections)])
 
 
-def _optimizer(owner: StepOwner, tensors: Sequence[NamedTensor]) -> dict[str, Any]:
+def _optimizer(owner: StepOwner, tensors: Sequence[NamedTensor]) -> OptimizerEntry:
     gradients = [_held(tensor) for tensor in tensors if tensor.collections == GRADIENTS]
     states = [tensor for tensor in tensors if OPTIMIZER_VARIABLES in tensor.collections]
     return optimizer_entry(owner.optimizer, gradients, [_kind(tensor.source.tap.name) for tensor in states])

@@ -15,6 +15,7 @@ from leadline.frameworks.keras.announced_steps import follow_announced_steps
 from leadline.frameworks.keras.frozen import frozen_parameters
 from leadline.frameworks.labels import Labels
 from leadline.frameworks.patches import Patches
+from leadline.frameworks.training_description import TrainingDescription
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
 from leadline.training.guard import Guard
@@ -86,7 +87,7 @@ class KerasAdapter:
     def register(self, model: object) -> None:
         """Do nothing: variables are found by the optimizers that update them."""
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return {}
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from leadline.records.doctor_report import ModelEntry, OptimizerEntry, UncapturedEntry
 
 
 class HeldParameter(NamedTuple):
@@ -16,14 +18,11 @@ class HeldParameter(NamedTuple):
     is_trained: bool = True
 
 
-def model_entry(name: str, parameters: Iterable[HeldParameter], wrapper: str | None = None) -> dict[str, Any]:
+def model_entry(name: str, parameters: Iterable[HeldParameter], wrapper: str | None = None) -> ModelEntry:
     """Return the entry of a model.
 
     Args:
         wrapper: The class that wraps the model, such as one of a distributed training.
-
-    Returns:
-        ``name``, ``wrapper``, ``parameters`` and ``trainable`` (elements), ``tensors``, ``dtypes``, ``devices``.
     """
     held = list(parameters)
     return {
@@ -39,19 +38,16 @@ def model_entry(name: str, parameters: Iterable[HeldParameter], wrapper: str | N
 
 def optimizer_entry(
     name: str, parameters: Iterable[HeldParameter], variables: Iterable[str] = (), groups: int = 1
-) -> dict[str, Any]:
+) -> OptimizerEntry:
     """Return the entry of an optimizer.
 
     Args:
         variables: The kinds of variables that it keeps for each parameter.
-
-    Returns:
-        ``name``, ``parameters`` (elements), ``groups``, ``variables``.
     """
     return {"name": name, "parameters": _elements(parameters), "groups": groups, "variables": sorted(set(variables))}
 
 
-def gap_entries(gaps: Mapping[str, str]) -> list[dict[str, str]]:
+def gap_entries(gaps: Mapping[str, str]) -> list[UncapturedEntry]:
     """Return the entries of what is not captured, or only in part, by the reasons."""
     return [{"what": what, "why": why} for what, why in gaps.items()]
 

@@ -10,6 +10,7 @@ import lightgbm
 import numpy as np
 
 from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats, TreeTable
+from leadline.records.json_object import JsonObject
 
 _KINDS: Final = ("split", "gain")
 
@@ -73,7 +74,7 @@ class LightGBMBooster(Booster):
         return settings_of(self._booster)
 
 
-def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, target: tuple[TreeTable, tuple[str, ...]]) -> None:
+def _walk(node: JsonObject, tree: tuple[int, int], depth: int, target: tuple[TreeTable, tuple[str, ...]]) -> None:
     """Add a node and all its descendants to a table.
 
     Args:
@@ -100,7 +101,7 @@ def _walk(node: dict[str, Any], tree: tuple[int, int], depth: int, target: tuple
         _walk(child, tree, depth + 1, target)
 
 
-def _node_number(node: dict[str, Any], tree: tuple[int, int]) -> int:
+def _node_number(node: JsonObject, tree: tuple[int, int]) -> int:
     """Return the number of a node: splits are numbered first, then leaves."""
     if "split_index" in node:
         return int(node["split_index"])

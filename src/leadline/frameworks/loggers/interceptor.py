@@ -188,7 +188,7 @@ class Interceptor:
             if self._sink.cost.loop_ns:
                 self._sink.cost.own_ns += time.thread_time_ns() - start_ns
 
-    def scalars(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def scalars(self, values: Mapping[str, Any]) -> dict[str, object]:
         """Return those values that are real scalars, as floats or tensors of one element on a device."""
         scalars = {name: scalar(value) for name, value in values.items()}
         return {

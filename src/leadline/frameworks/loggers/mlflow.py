@@ -55,11 +55,13 @@ def _is_internal_call() -> bool:
     return False
 
 
-def _metric(client: object, run_id: str, key: str, value: Any, *rest: object, **others: object) -> dict[str, Any]:
+def _metric(client: object, run_id: str, key: str, value: Any, *rest: object, **others: object) -> dict[str, object]:
     return {key: value}
 
 
-def _batch(client: object, run_id: str, metrics: Sequence[Any] = (), *rest: object, **others: object) -> dict[str, Any]:
+def _batch(
+    client: object, run_id: str, metrics: Sequence[Any] = (), *rest: object, **others: object
+) -> dict[str, object]:
     return {metric.key: metric.value for metric in metrics} if isinstance(metrics, (list, tuple)) else {}
 
 

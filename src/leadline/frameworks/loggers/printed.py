@@ -174,13 +174,13 @@ def _read_given(
         interceptor.read_printed(PrintedValues.read_values, _numbers(interceptor, given), only_metrics=only_metrics)
 
 
-def _numbers(interceptor: Interceptor, values: Mapping[Any, Any]) -> dict[str, Any]:
+def _numbers(interceptor: Interceptor, values: Mapping[Any, Any]) -> dict[str, object]:
     named = {name: value for name, value in values.items() if type(name) is str and not isinstance(value, bool)}
     texts = {name: value for name, value in named.items() if type(value) is str}
     return texts | interceptor.scalars({name: value for name, value in named.items() if name not in texts})
 
 
-def _postfix(bar: Any, ordered_dict: Any = None, refresh: Any = True, **others: Any) -> dict[str, Any]:
+def _postfix(bar: Any, ordered_dict: Any = None, refresh: Any = True, **others: Any) -> dict[str, object]:
     return {**(ordered_dict if isinstance(ordered_dict, Mapping) else {}), **others}
 
 
@@ -195,7 +195,7 @@ def _tqdm(module: ModuleType, interceptor: Interceptor) -> None:
         interceptor.replace(module.tqdm, name, _after_script(interceptor, _description))
 
 
-def _row(table: Any, *cells: Any, **others: Any) -> dict[str, Any]:
+def _row(table: Any, *cells: Any, **others: Any) -> dict[str, object]:
     """Return the cells of a row by the titles of their columns, or by the first cell if the other one is a value."""
     titles = [column.header if type(column.header) is str else "" for column in table.columns]
     if len(titles) == 2 and titles[1].lower() in _VALUE_TITLES and len(cells) == 2 and type(cells[0]) is str:
@@ -259,7 +259,7 @@ def _csv(module: ModuleType, interceptor: Interceptor) -> None:
     interceptor.replace(module, "writer", wrap)
 
 
-def _object(values: Any = None, *rest: Any, **others: Any) -> dict[str, Any]:
+def _object(values: Any = None, *rest: Any, **others: Any) -> dict[str, object]:
     return values if type(values) is dict and len(values) <= _MAX_KEYS else {}
 
 

@@ -20,13 +20,13 @@ def _patches(library: ModuleType, interceptor: Interceptor) -> None:
     interceptor.replace(library.SummaryWriter, "_get_file_writer", interceptor.before(writers.note))
 
 
-def _scalar(writer: object, tag: str, scalar_value: Any, *rest: object, **others: object) -> dict[str, Any]:
+def _scalar(writer: object, tag: str, scalar_value: Any, *rest: object, **others: object) -> dict[str, object]:
     return {tag: scalar_value}
 
 
 def _scalars(
     writer: object, main_tag: str, tag_scalar_dict: Mapping[str, Any], *rest: object, **others: object
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the values of ``add_scalars``, which draws several runs in one plot; their names are joined."""
     return {f"{main_tag}/{tag}": value for tag, value in tag_scalar_dict.items()}
 

@@ -17,7 +17,7 @@ def _results(library: ModuleType, interceptor: Interceptor) -> None:
     interceptor.replace(library._ResultCollection, "update_metrics", interceptor.after(_step_value))
 
 
-def _step_value(results: Any, key: str, value: Any, *rest: object, **others: object) -> dict[str, Any]:
+def _step_value(results: Any, key: str, value: Any, *rest: object, **others: object) -> dict[str, object]:
     metric = results[key]
     if not (results.training and metric.meta.on_step and metric.meta.logger):
         return {}
@@ -31,7 +31,7 @@ def _connector(library: ModuleType, interceptor: Interceptor) -> None:
     interceptor.replace(connector, "log_metrics", interceptor.around(_with_epoch, _metrics))
 
 
-def _with_epoch(connector: object, metrics: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
+def _with_epoch(connector: object, metrics: Mapping[str, Any], *rest: object, **others: object) -> dict[str, object]:
     return {**metrics, "epoch": None}
 
 
@@ -43,7 +43,7 @@ def _everything(*args: object, **kwargs: object) -> None:
     return None
 
 
-def _nothing(*args: object, **kwargs: object) -> dict[str, Any]:
+def _nothing(*args: object, **kwargs: object) -> dict[str, object]:
     return {}
 
 
@@ -84,7 +84,7 @@ def _forwarded(trainer: object, logs: Mapping[str, Any], *rest: object, **others
     return logs
 
 
-def _history(trainer: Any, logs: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
+def _history(trainer: Any, logs: Mapping[str, Any], *rest: object, **others: object) -> dict[str, object]:
     return {name: value for name, value in trainer.state.log_history[-1].items() if name != "step"}
 
 
@@ -109,7 +109,7 @@ def _recording_before(interceptor: Interceptor) -> MakeReplacement:
     return wrap
 
 
-def _recorded(logger: Any, *rest: object, **others: object) -> dict[str, Any]:
+def _recorded(logger: Any, *rest: object, **others: object) -> dict[str, object]:
     return dict(logger.name_to_value)
 
 

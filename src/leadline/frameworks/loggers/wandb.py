@@ -23,7 +23,7 @@ def _patches(library: ModuleType, interceptor: Interceptor) -> None:
     interceptor.replace(library.Run, name, _with_pending_values(interceptor, runs))
 
 
-def _history(run: object, data: Mapping[str, Any], *rest: object, **others: object) -> dict[str, Any]:
+def _history(run: object, data: Mapping[str, Any], *rest: object, **others: object) -> dict[str, object]:
     return dict(_flat(data, ""))
 
 
@@ -91,7 +91,7 @@ class _Runs:
         with self._lock:
             self._pending.setdefault(run, {})[name] = value
 
-    def merge(self, run: Any, data: Any) -> dict[str, Any] | None:
+    def merge(self, run: Any, data: Any) -> dict[str, object] | None:
         """Return the script's values with the pending ones added; None if there are none."""
         if self._latest is None or self._latest() is not run:
             self._latest = weakref.ref(run)

@@ -29,6 +29,8 @@ from leadline.frameworks.mxnet.profiles import MXNetRecording, ScriptProfiling
 from leadline.frameworks.mxnet.steps import GluonSteps, Losses
 from leadline.frameworks.patches import Patches
 from leadline.frameworks.pending import PendingNumbers
+from leadline.frameworks.training_description import TrainingDescription
+from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
@@ -74,13 +76,13 @@ class MXNetAdapter:
         """Return the number of updates that the optimizer of a trainer has counted; its saved states contain it."""
         return int(optimizer._optimizer.num_update)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return {}
 
-    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+    def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory(optimizers, self._roots())
 
-    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[UncapturedEntry]:
         return coverage_gaps(optimizers, self._roots(), self._uncaptured.gaps)
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:

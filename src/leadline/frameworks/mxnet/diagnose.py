@@ -11,6 +11,7 @@ from mxnet.module.base_module import BaseModule
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.mxnet.blocks import kind_of
 from leadline.frameworks.mxnet.capture import parameter_of, trained_by
+from leadline.records.doctor_report import Inventory, ModelEntry, OptimizerEntry, UncapturedEntry
 
 _MODULE: Final = "Module"
 REASONS: Final = {
@@ -20,7 +21,7 @@ CALLS: Final = ((BaseModule, "forward_backward", _MODULE),)
 """The calls by which a script begins to use what is not captured."""
 
 
-def inventory(trainers: Sequence[Any], roots: Iterable[Any]) -> dict[str, Any]:
+def inventory(trainers: Sequence[Any], roots: Iterable[Any]) -> Inventory:
     """Describe the trainers that stepped, as plain values.
 
     Args:
@@ -35,7 +36,9 @@ def inventory(trainers: Sequence[Any], roots: Iterable[Any]) -> dict[str, Any]:
     }
 
 
-def coverage_gaps(trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Mapping[str, str]) -> list[dict[str, str]]:
+def coverage_gaps(
+    trainers: Sequence[Any], roots: Iterable[Any], uncaptured: Mapping[str, str]
+) -> list[UncapturedEntry]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
@@ -71,12 +74,12 @@ def _blocks(block: Any) -> Iterable[Any]:
         yield from _blocks(child)
 
 
-def _model(root: Any) -> dict[str, Any]:
+def _model(root: Any) -> ModelEntry:
     known = [each for each in root.collect_params().values() if each._data is not None]
     return model_entry(type(root).__name__, map(_held, known))
 
 
-def _optimizer(trainer: Any) -> dict[str, Any]:
+def _optimizer(trainer: Any) -> OptimizerEntry:
     trained = [parameter_of(trainer, tensor) for tensor in trained_by(trainer)]
     return optimizer_entry(type(trainer._optimizer).__name__, map(_held, trained))
 

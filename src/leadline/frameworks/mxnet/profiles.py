@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -16,8 +15,9 @@ import mxnet as mx
 from mxnet import profiler
 
 from leadline.frameworks.patches import MakeReplacement, Patches
+from leadline.frameworks.trace_step_times import TraceStepTimes
+from leadline.records.json_object import JsonObject
 from leadline.store import layout
-from leadline.store.documents import write_document
 from leadline.training.guard import Guard
 from leadline.training.recording import Finish, ProfileUnavailableError
 
@@ -130,7 +130,7 @@ class MXNetRecording:
             self.notes.append(f"operators that MXNet runs as one are ImperativeBulk; {_BULK}=0 separates them")
         self._script = script
         self._folder, self._is_running = "", False
-        self._steps: list[dict[str, Any]] = []
+        self._steps = TraceStepTimes()
         self._phases: list[tuple[int, str]] = []
         """When each phase began, in microseconds."""
 
@@ -150,9 +150,7 @@ class MXNetRecording:
 
     def mark(self, phase: str) -> None:
         mx.nd.waitall()
-        now = time.time_ns()
-        self._steps[-1]["marks"].setdefault(phase, now)
-        self._phases.append((now // 1000, phase))
+        self._phases.append((self._steps.mark(phase) // 1000, phase))
 
     def end(self, step: int, ended: str) -> Finish:
         self._end_step(ended)
@@ -171,16 +169,14 @@ class MXNetRecording:
             self._script.stop()
 
     def _begin_step(self, step: int) -> None:
-        now = time.time_ns()
-        self._steps.append({"step": step, "mode": "", "start_ns": now, "end_ns": 0, "marks": {}})
-        self._phases.append((now // 1000, "forward"))
+        self._phases.append((self._steps.begin(step) // 1000, "forward"))
 
     def _end_step(self, mode: str) -> None:
         mx.nd.waitall()
-        self._steps[-1] |= {"mode": mode, "end_ns": time.time_ns()}
+        self._steps.end(mode)
 
 
-def _write(written: str, steps: list[dict[str, Any]], phases: Sequence[tuple[int, str]], folder: str) -> Sequence[str]:
+def _write(written: str, steps: TraceStepTimes, phases: Sequence[tuple[int, str]], folder: str) -> Sequence[str]:
     """Write the operators as a trace of torch.profiler has them, and next to it the times of the steps.
 
     Raises:
@@ -200,11 +196,11 @@ def _write(written: str, steps: list[dict[str, Any]], phases: Sequence[tuple[int
     with gzip.open(path, "wt") as file:
         json.dump({"baseTimeNanoseconds": 0, "traceEvents": events}, file)
     os.chmod(path, 0o600)
-    write_document(os.path.join(folder, layout.TRACE_STEPS), {"steps": steps})
+    steps.write(folder)
     return (layout.TRACE, layout.TRACE_STEPS)
 
 
-def read_operators(text: str) -> Iterator[dict[str, Any]]:
+def read_operators(text: str) -> Iterator[JsonObject]:
     """Yield the operators that the profiler wrote.
 
     Args:

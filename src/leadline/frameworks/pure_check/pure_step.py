@@ -44,6 +44,23 @@ class Computed:
     gradients: Sequence[Array | None] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class StepVariant:
+    """How a step is to be computed once more.
+
+    Attributes:
+        given: Arrays in place of those of the batch, by their keys.
+        weights: Other weights; None: those of the step.
+        evaluates: Whether models are in evaluation mode, where they have one.
+        seed: Draws other random numbers; None: those of the step.
+    """
+
+    given: Mapping[int, Array]
+    weights: Sequence[Array] | None
+    evaluates: bool
+    seed: int | None
+
+
 class OwnOptimizer(Protocol):
     """The optimizer of the script, on copies of its weights and of its state."""
 
@@ -97,12 +114,13 @@ class PureStep(Protocol):
         """Compute the step, without its update.
 
         Args:
-            given: Arrays in place of those of the batch, by their keys.
-            weights: Other weights.
-            evaluates: Whether models are in evaluation mode, where they have one.
-            seed: Draws other random numbers; None: those of the step.
+            given, weights, evaluates, seed: As in ``StepVariant``.
             gradients: Whether gradients are wanted.
         """
+        return self.compute_variant(StepVariant(given or {}, weights, evaluates, seed), gradients=gradients)
+
+    def compute_variant(self, variant: StepVariant, *, gradients: bool) -> Computed:
+        """Compute a variant of the step, as ``compute`` does."""
 
     def layers(self, given: Mapping[int, Array]) -> Sequence[tuple[str, Array]]:
         """Return the outputs of layers in the mode ``mode``, in their order; empty: they are not known."""

@@ -30,6 +30,7 @@ from leadline.frameworks.check.samples import (
     QUARTERINGS,
     SHIFTS,
     SHOWN,
+    changes_of_rows,
     exchanged_pairs,
     labels_shifted,
     moves_away,
@@ -68,11 +69,7 @@ def mixed_samples(batch: PureBatch) -> Tested:
             worst, pair, culprit = float(moved.max()), (source, int(moved.argmax())), given
     if not rows_of_changes:
         return not_applicable(ALL_EQUAL)
-    evidence: dict[str, Any] = {
-        "matrix": list(rows_of_changes.values()),
-        "changed": list(rows_of_changes),
-        "largest_change": worst,
-    }
+    evidence = changes_of_rows(rows_of_changes, worst)
     if worst <= step.tolerance:
         return samples_apart(len(rows_of_changes), batch.size, **evidence)
     if why := step.why_mixed():

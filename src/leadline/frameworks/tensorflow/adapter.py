@@ -28,6 +28,8 @@ from leadline.frameworks.tensorflow.steps import LOSS, Steps
 from leadline.frameworks.tensorflow.taps import EagerTaps
 from leadline.frameworks.tensorflow.tracing import Tracing, is_eager
 from leadline.frameworks.tensorflow.uncaptured import CALLS, KERAS_2, REASONS
+from leadline.frameworks.training_description import TrainingDescription
+from leadline.records.doctor_report import Inventory, UncapturedEntry
 from leadline.records.names import OPTIMIZER_VARIABLES, Family, gradient_name
 from leadline.records.plan import CaptureItem, may_select_module_tensors
 from leadline.records.profile_window import ProfileWindow
@@ -68,7 +70,7 @@ class TensorFlowAdapter:
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return may_select_module_tensors(item)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return {}
 
     def is_distributed(self) -> bool:
@@ -85,10 +87,10 @@ class TensorFlowAdapter:
         iterations = getattr(getattr(optimizer, "inner_optimizer", optimizer), "iterations", None)
         return None if iterations is None else int(tf.convert_to_tensor(iterations))
 
-    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+    def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         return inventory([self._optimized(optimizer) for optimizer in optimizers])
 
-    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[UncapturedEntry]:
         return coverage_gaps(self._tracing.refusals(), self._uncaptured.gaps, has_stepped=bool(optimizers))
 
     def end_training(self) -> bool:

@@ -11,11 +11,12 @@ import tensorflow as tf
 
 from leadline.frameworks.kit.inventory import HeldParameter, gap_entries, model_entry, optimizer_entry
 from leadline.frameworks.tensorflow.capture import Optimized
+from leadline.records.doctor_report import Inventory, ModelEntry, OptimizerEntry, UncapturedEntry
 
 _TPU_STRATEGIES: Final = ("TPUStrategy", "TPUStrategyV2")
 
 
-def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
+def inventory(optimized: Sequence[Optimized]) -> Inventory:
     """Describe the optimizers that stepped, as plain values.
 
     Returns:
@@ -31,7 +32,7 @@ def inventory(optimized: Sequence[Optimized]) -> dict[str, Any]:
 
 def coverage_gaps(
     refusals: Mapping[str, str], uncaptured: Mapping[str, str], *, has_stepped: bool
-) -> list[dict[str, str]]:
+) -> list[UncapturedEntry]:
     """Return ``what`` is not captured, or only in part, and ``why``.
 
     Args:
@@ -50,11 +51,11 @@ def coverage_gaps(
     return gap_entries(gaps)
 
 
-def _model(optimized: Optimized) -> dict[str, Any]:
+def _model(optimized: Optimized) -> ModelEntry:
     return model_entry(optimized.model, _held(optimized))
 
 
-def _optimizer(optimized: Optimized) -> dict[str, Any]:
+def _optimizer(optimized: Optimized) -> OptimizerEntry:
     variables = [named.name.rpartition("_")[2] for named in optimized.variables]
     return optimizer_entry(optimized.optimizer, _held(optimized), variables)
 

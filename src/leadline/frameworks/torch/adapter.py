@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any, Final, Protocol
 
 import torch
@@ -36,6 +35,9 @@ from leadline.frameworks.torch.timing.call_timing import CheckpointHooks, Collec
 from leadline.frameworks.torch.timing.loader_workers import FetchHooks, LoadingRecording
 from leadline.frameworks.torch.timing.model_calls import ModelCallHook
 from leadline.frameworks.torch.timing.operators import OperatorRecording
+from leadline.frameworks.training_description import TrainingDescription
+from leadline.records.doctor_report import Inventory, UncapturedEntry
+from leadline.records.memory_by_owner import MemoryByOwner
 from leadline.records.names import Family
 from leadline.records.plan import CaptureItem, needs_forward_pass
 from leadline.records.profile_window import ProfileWindow
@@ -92,7 +94,7 @@ class TorchAdapter:
     def captures_between_steps(self, item: CaptureItem) -> bool:
         return needs_forward_pass(item)
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> TrainingDescription:
         return {}
 
     def steps_before(self, optimizer: Any) -> int | None:
@@ -104,16 +106,19 @@ class TorchAdapter:
     def takes_over(self, optimizer: Any) -> bool:
         return self._hooks is not None and self._hooks.latest.is_left
 
-    def inventory(self, optimizers: Sequence[Any]) -> dict[str, Any]:
+    def inventory(self, optimizers: Sequence[Any]) -> Inventory:
         from leadline.frameworks.torch.diagnose.inventory import inventory
 
         return inventory(optimizers)
 
-    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[dict[str, str]]:
+    def coverage_gaps(self, optimizers: Sequence[Any], backwards: int) -> list[UncapturedEntry]:
         from leadline.frameworks.torch.diagnose.inventory import find_coverage_gaps, no_step_gap
 
         gaps = find_coverage_gaps(optimizers)
-        return [asdict(gap) for gap in (gaps if optimizers else [*gaps, no_step_gap(backwards)])]
+        return [
+            UncapturedEntry(what=gap.what, why=gap.why)
+            for gap in (gaps if optimizers else [*gaps, no_step_gap(backwards)])
+        ]
 
     def install(self, callbacks: StepCallbacks, guard: Guard) -> None:
         hide_pending_functions()
@@ -173,7 +178,7 @@ class TorchAdapter:
     def is_out_of_memory(self, error: object) -> bool:
         return is_out_of_memory(error)
 
-    def memory_by_owner(self, optimizers: Iterable[object]) -> dict[str, Any]:
+    def memory_by_owner(self, optimizers: Iterable[object]) -> MemoryByOwner:
         return memory_by_owner(self._module_names.trained(), optimizers)
 
     def open_operators(self, window: ProfileWindow, guard: Guard) -> Recording:

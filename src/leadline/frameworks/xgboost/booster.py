@@ -13,6 +13,7 @@ import numpy as np
 from xgboost import core
 
 from leadline.frameworks.boosting.booster import Array, Booster, BoosterConstants, Evaluation, Floats, TreeTable
+from leadline.records.json_object import JsonObject
 
 _TOTALS: Final = {"gain": "total_gain", "cover": "total_cover"}
 
@@ -135,7 +136,7 @@ def _is_flat(labels: Array, predictions: Array) -> bool:
     return labels.size == len(predictions)
 
 
-def _walk(node: dict[str, Any], tree: int, depth: int, table: TreeTable) -> None:
+def _walk(node: JsonObject, tree: int, depth: int, table: TreeTable) -> None:
     """Add a node and all its descendants to the table."""
     if "leaf" in node:
         table.leaf(tree, node["nodeid"], depth, value=float(np.sum(node["leaf"])), cover=node.get("cover"))
@@ -194,7 +195,7 @@ def settings_of(booster: Any) -> dict[str, float | str]:
     return settings
 
 
-def _collect(node: dict[str, Any], settings: dict[str, float | str], *, is_setting: bool = False) -> None:
+def _collect(node: JsonObject, settings: dict[str, float | str], *, is_setting: bool = False) -> None:
     for key, value in node.items():
         if isinstance(value, dict):
             _collect(value, settings, is_setting=is_setting or key in _SECTIONS)

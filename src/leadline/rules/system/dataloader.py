@@ -88,7 +88,7 @@ class Dataloader(Rule, frozen=True, kw_only=True):
             evidence=evidence,
         )
 
-    def _by_cores(self, window: Window, judged: set[str]) -> list[tuple[str, str, dict[str, Any]]]:
+    def _by_cores(self, window: Window, judged: set[str]) -> list[tuple[str, str, dict[str, float]]]:
         counts: dict[str, int] = {}
         cores: dict[str, int] = {}
         for worker, facts in sorted(window.facts.items()):
@@ -106,7 +106,7 @@ class Dataloader(Rule, frozen=True, kw_only=True):
             if not self.min_threshold <= percent <= self.max_threshold
         ]
 
-    def _by_waiting(self, judged: dict[str, deque[Step]]) -> list[tuple[str, str, dict[str, Any]]]:
+    def _by_waiting(self, judged: dict[str, deque[Step]]) -> list[tuple[str, str, dict[str, float]]]:
         shares = {
             worker: sum(step.phase_ns("data") for step in steps) / max(1, sum(step.duration_ns for step in steps))
             for worker, steps in sorted(judged.items())

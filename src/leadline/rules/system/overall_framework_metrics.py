@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 from leadline.records.names import PHASES
 from leadline.rules import Clear, Needs, Rule, Undecided, Verdict, Window
@@ -11,6 +11,17 @@ from leadline.rules.system.step_times import OTHER, Step, StepTimes
 from leadline.rules.system.system_rule import SCAN_SECONDS
 
 _RUN_PHASES = ("imports", "setup")
+
+
+class PhaseRow(TypedDict):
+    """The time of a phase in the steps of a mode of a worker; the share is of all its steps."""
+
+    worker: str
+    mode: str
+    phase: str
+    seconds: float
+    share: float | None
+    steps: int
 
 
 @dataclass(slots=True)
@@ -32,7 +43,7 @@ class _Times:
         self.taken_ns[name] = self.taken_ns.get(name, 0) + taken_ns
         self.counts[name] = self.counts.get(name, 0) + count
 
-    def rows(self, worker: str, mode: str) -> list[dict[str, Any]]:
+    def rows(self, worker: str, mode: str) -> list[PhaseRow]:
         total = self.total_ns or sum(self.taken_ns.values())
         return [
             {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
+from leadline.analysis.time_document import Utilization
 from leadline.reader.interval import Sensor
 from leadline.rules import Clear, MetricNeed, Undecided, Verdict, Window
 from leadline.rules.system.system_rule import CPU, GPU, GPU_MEMORY, IOWAIT, MEMORY, SystemRule
@@ -29,7 +30,7 @@ _GROWTH: Final = 1.01
 @dataclass(slots=True)
 class _Usage:
     values: dict[Sensor, array[float]] = field(default_factory=dict)
-    table: list[dict[str, Any]] = field(default_factory=list)
+    table: list[Utilization] = field(default_factory=list)
     counted: int = 0
     """The number of samples in the table."""
 
@@ -70,8 +71,9 @@ class OverallSystemUsage(SystemRule, frozen=True, kw_only=True):
         return Clear({"usage": usage.table}) if usage.table else Undecided("no system metrics were sampled")
 
 
-def _row(sensor: Sensor, values: array[float]) -> dict[str, Any]:
+def _row(sensor: Sensor, values: array[float]) -> Utilization:
     import numpy as np
 
     percentiles = np.percentile(np.frombuffer(values, np.float64), _PERCENTILES).tolist()
-    return {**sensor._asdict(), "samples": len(values), **dict(zip(_NAMES, percentiles, strict=True))}
+    row = {**sensor._asdict(), "samples": len(values), **dict(zip(_NAMES, percentiles, strict=True))}
+    return cast(Utilization, row)

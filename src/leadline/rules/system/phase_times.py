@@ -69,7 +69,7 @@ class PhaseOverlap:
         return _format_shares("meanwhile", self.phases) + _format_shares("operators", self.operators)
 
     @property
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> dict[str, dict[str, float]]:
         """The entries for the evidence of a finding."""
         operators = dict(list(self.operators.items())[:_MAX_OPERATORS])
         return {"phases": self.phases, **({"operators": operators} if operators else {})}

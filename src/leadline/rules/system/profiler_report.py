@@ -14,6 +14,7 @@ import msgspec
 from leadline.config.parameters import parameter_types
 from leadline.errors import located
 from leadline.reader.interval import Interval
+from leadline.records.profiled_rule import FirstFinding, ProfiledRule
 from leadline.records.verdict import VerdictTally
 from leadline.rules import Clear, Fired, Needs, Rule, Severity, Undecided, Verdict, Window
 from leadline.rules.system.batch_size import BatchSize
@@ -93,7 +94,7 @@ class _RuleState:
     """The number of evaluations on which it was clear or fired."""
     fired: int = 0
     episodes: int = 0
-    first: dict[str, Any] = field(default_factory=dict)
+    first: FirstFinding = field(default_factory=lambda: FirstFinding())
     """The first finding, with its step."""
 
     def update(self, window: Window) -> None:
@@ -108,7 +109,7 @@ class _RuleState:
             self.episodes += not isinstance(before, Fired)
             self.first = self.first or _finding(self.verdict, window)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> ProfiledRule:
         """Return the state as plain JSON values."""
         verdict, why = ("fired", "") if self.episodes else self.tally.result(self.rule.least_observations)
         return {
@@ -205,7 +206,7 @@ def _restricted(window: Window, needs: Needs) -> Window:
     return Window(window.step, window.mode, window.time_ns, scan=replace(window.scan, interval=interval))
 
 
-def _finding(fired: Fired, window: Window) -> dict[str, Any]:
+def _finding(fired: Fired, window: Window) -> FirstFinding:
     return {
         "step": window.step,
         "time_ns": window.time_ns,

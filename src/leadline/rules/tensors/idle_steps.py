@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 _MANY: Final = 0.75
 """The share of the captured steps that is worth a remark."""
@@ -23,7 +23,7 @@ class IdleSteps:
         self.steps += 1
         self.idle += is_idle
 
-    def product(self) -> dict[str, Any]:
+    def product(self) -> dict[str, list[str]]:
         """Return the remark on a training of which most captured steps were idle; empty: none."""
         if self.steps < _MIN_STEPS or self.idle < _MANY * self.steps:
             return {}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leadline.records.json_object import JsonObject
 from leadline.serve.algorithms.errors import UserError
 
 
@@ -104,7 +105,7 @@ Kind = Number | Choice | Words | Nested
 
 def read_hyperparameters(
     given: Mapping[str, str], known: Mapping[str, Kind], *, required: Sequence[str], aliases: Mapping[str, str]
-) -> dict[str, Any]:
+) -> JsonObject:
     """Return the values of the hyperparameters that a job is given.
 
     Args:
@@ -114,7 +115,7 @@ def read_hyperparameters(
     Raises:
         UserError: One is unknown, missing, not readable or out of range.
     """
-    values: dict[str, Any] = {}
+    values: JsonObject = {}
     for alias, text in given.items():
         name = aliases.get(alias, alias)
         if name not in known:

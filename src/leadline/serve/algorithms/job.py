@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, Final
+from typing import Final
 
+from leadline.records.json_object import JsonObject
 from leadline.serve.algorithms.data import ChannelData, content_type, read_channel
 from leadline.serve.algorithms.errors import UserError
 
@@ -53,7 +54,7 @@ def channels(*, has_weights: bool = False) -> tuple[ChannelData, ChannelData | N
     return train, validation
 
 
-def _samples(name: str, channel: dict[str, Any], *, has_weights: bool) -> ChannelData | None:
+def _samples(name: str, channel: JsonObject, *, has_weights: bool) -> ChannelData | None:
     return read_channel(_folder(name), content_type(channel.get("ContentType")), has_weights=has_weights)
 
 
@@ -92,6 +93,6 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _document(name: str) -> dict[str, Any]:
+def _document(name: str) -> JsonObject:
     with open(os.path.join(os.environ["SM_INPUT_CONFIG_DIR"], name), encoding="utf-8") as file:
         return dict(json.load(file))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from leadline.records.json_object import JsonObject
 from leadline.serve.algorithms.classification import CUSTOM_METRICS
 from leadline.serve.algorithms.errors import UserError
 from leadline.serve.algorithms.hyperparameters import Choice, Kind, Nested, Number, Words, read_hyperparameters
@@ -94,7 +95,7 @@ KNOWN: Final[Mapping[str, Kind]] = {
 _ALIASES: Final = {"learning_rate": "eta", "min_split_loss": "gamma", "reg_lambda": "lambda", "reg_alpha": "alpha"}
 
 
-def xgboost_hyperparameters(given: Mapping[str, str]) -> dict[str, Any]:
+def xgboost_hyperparameters(given: Mapping[str, str]) -> JsonObject:
     """Return the values of the hyperparameters of a job.
 
     Raises:
@@ -137,7 +138,7 @@ def _check_updaters(values: Mapping[str, Any]) -> None:
         raise UserError(f"Only one tree grow plugin can be selected, not {', '.join(updaters)}")
 
 
-def library_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
+def library_parameters(values: Mapping[str, Any]) -> JsonObject:
     """Return the parameters of the library: without those that it does not have, and by its present names."""
     parameters = {name: value for name, value in values.items() if name not in OWN and name not in NOT_USED}
     if "updater" in parameters:

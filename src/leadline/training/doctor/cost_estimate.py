@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from leadline.config.presets import FIRST_STEPS
 from leadline.frameworks.installed import Frameworks
+from leadline.records.doctor_report import PlanPart, PlanPrice
 from leadline.records.names import SCALAR_COLLECTIONS, TREE_COLLECTIONS, is_module_collection
 from leadline.records.plan import (
     CaptureItem,
@@ -34,30 +35,6 @@ _REPEATS: Final = 3
 _MAX_SECONDS: Final = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class PlanPart:
-    """Items that are captured together at some steps."""
-
-    share: float
-    """The share of steps at which they are captured."""
-    own_ns: int
-    """Overhead in the training's thread, per capture."""
-    bytes: int
-    """Bytes stored, per capture."""
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """The estimated cost of a plan."""
-
-    label: str
-    parts: tuple[PlanPart, ...]
-    forward_share: float
-    """The share of steps at which modules and functions are captured."""
-    accuracy_share: float
-    """The share of further steps at which only accuracy is captured."""
-
-
 class CostEstimator:
     """Estimates the cost of plans by capturing their items between two steps of the training.
 
@@ -72,7 +49,7 @@ class CostEstimator:
         self._optimizers, self._host_bytes = tuple(optimizers), host_bytes
         self._measured: dict[tuple[Any, ...], tuple[int, int]] = {}
 
-    def price(self, label: str, items: Sequence[CaptureItem]) -> Price:
+    def price(self, label: str, items: Sequence[CaptureItem]) -> PlanPrice:
         """Return the cost of a plan of these items."""
         train = [item for item in items if applies_to_mode(item, "train")]
         tensors = [item for item in train if _is_of_optimizers(item)]
@@ -88,12 +65,16 @@ class CostEstimator:
             items_now = [item for item in train if item.schedule in scheduled]
             forward += count * any(_is_of_forward(item) for item in items_now)
             watched += count * any(needs_forward_pass(item) or _is_of_forward(item) for item in items_now)
-        return Price(
-            label,
-            tuple(PlanPart(count / _HORIZON_STEPS, *self._measure(part)) for part, count in parts.items() if part),
-            forward / _HORIZON_STEPS,
-            (watched - forward) / _HORIZON_STEPS,
-        )
+        return {
+            "label": label,
+            "parts": [self._part(part, count / _HORIZON_STEPS) for part, count in parts.items() if part],
+            "forward_share": forward / _HORIZON_STEPS,
+            "accuracy_share": (watched - forward) / _HORIZON_STEPS,
+        }
+
+    def _part(self, items: Sequence[CaptureItem], share: float) -> PlanPart:
+        own_ns, written_bytes = self._measure(items)
+        return {"share": share, "own_ns": own_ns, "bytes": written_bytes}
 
     def base_ns(self) -> int:
         """Return the overhead of a step at which nothing is captured."""

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from statistics import median
 from types import CodeType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from leadline.frameworks.adapter import Score
 from leadline.frameworks.call_site import CallSite
 from leadline.frameworks.installed import Frameworks
+from leadline.records.doctor_report import DoctorOrder, DoctorReport, Inventory, LossOrigin, PlanPrice, UncapturedEntry
 from leadline.records.plan import CaptureItem, CapturePlan, may_select_family
 from leadline.records.request import Stop
 from leadline.store import layout
@@ -46,7 +46,7 @@ class DoctorProbe:
 
     def __init__(
         self,
-        order: Mapping[str, Any],
+        order: DoctorOrder,
         plan: CapturePlan,
         context: StepContext,
         recorder: StepRecorder,
@@ -63,12 +63,13 @@ class DoctorProbe:
         self._optimizers: list[Any] = []
         self._step_ends: list[tuple[int, int]] = []
         """When each train step ended, and the overhead until then."""
-        self._prices: list[dict[str, Any]] = []
+        self._prices: list[PlanPrice] = []
         self._base_ns: int | None = None
         self._problem: str | None = None
         self._is_done = False
-        self._inventory: dict[str, Any] = {}
-        """The latest inventory."""
+        self._inventory: Inventory | None = None
+        """The latest inventory, as is the next one."""
+        self._uncovered: list[UncapturedEntry] = []
         self.timeline, self.listener, self.evaluation = recorder.timeline, recorder.listener, recorder.evaluation
         self.cost, self.deferred, self.facts = recorder.cost, recorder.deferred, recorder.facts
         self.has_request, self.ends_steps = recorder.has_request, recorder.ends_steps
@@ -139,13 +140,15 @@ class DoctorProbe:
             self._write_report()
 
     def _take_inventory(self) -> None:
-        inventory: dict[str, Any] = {"models": [], "optimizers": [], "module_kinds": [], "uncovered": []}
+        inventory, uncovered = _nothing(), list[UncapturedEntry]()
         for adapter, optimizers in self._frameworks.diagnosing(self._optimizers):
-            for key, entries in adapter.inventory(optimizers).items():
-                inventory[key] = [*inventory[key], *entries]
+            found = adapter.inventory(optimizers)
+            inventory["models"] += found["models"]
+            inventory["optimizers"] += found["optimizers"]
+            inventory["module_kinds"] += found["module_kinds"]
             if optimizers or not self._optimizers:
-                inventory["uncovered"] += adapter.coverage_gaps(optimizers, self._backwards)
-        self._inventory = inventory
+                uncovered += adapter.coverage_gaps(optimizers, self._backwards)
+        self._inventory, self._uncovered = inventory, uncovered
 
     def _estimate_costs(self) -> None:
         self._take_inventory()
@@ -156,7 +159,7 @@ class DoctorProbe:
             self._base_ns = estimator.base_ns()
             families = self._frameworks.training_families
             self._prices = [
-                asdict(estimator.price(label, [item for item in items if may_select_family(item, families)]))
+                estimator.price(label, [item for item in items if may_select_family(item, families)])
                 for label, items in self._plans.items()
             ]
         except Exception as error:  # noqa: BLE001 - within the guard: the rest of the report is written all the same
@@ -190,7 +193,7 @@ class DoctorProbe:
         make_subfolder(os.path.join(run, layout.DOCTOR_REPORTS))
         write_document(os.path.join(run, layout.doctor_report(str(os.getpid()))), self._report())
 
-    def _report(self) -> dict[str, Any]:
+    def _report(self) -> DoctorReport:
         step_ns, forward_ns, accuracy_ns = self._times()
         return {
             "pid": os.getpid(),
@@ -198,7 +201,8 @@ class DoctorProbe:
             "framework": self._frameworks.label(),
             "steps": dict(self._recorder.clock.finished),
             "backwards": self._backwards,
-            **self._inventory,
+            **(self._inventory or _nothing()),
+            "uncovered": self._uncovered,
             "losses": self._loss_places(),
             "step_ns": step_ns,
             "is_overloaded": os.getloadavg()[0] > _OVERLOAD * len(os.sched_getaffinity(0)),
@@ -212,7 +216,7 @@ class DoctorProbe:
             "notes": [*self._context.notes, *([self._problem] if self._problem else [])],
         }
 
-    def _loss_places(self) -> list[dict[str, str]]:
+    def _loss_places(self) -> list[LossOrigin]:
         """Return each loss with the place of its backward pass."""
         unnamed = iter([name for name in self._recorder.losses if name not in self._losses.values()])
         return [{"name": name or next(unnamed, "loss"), "place": _place(site)} for site, name in self._losses.items()]
@@ -241,6 +245,10 @@ class DoctorProbe:
         )
 
 
+def _nothing() -> Inventory:
+    return {"models": [], "optimizers": [], "module_kinds": []}
+
+
 def _place(site: object) -> str:
     match site:
         case CallSite():
@@ -259,7 +267,7 @@ def _line(code: CodeType, line: int) -> str:
     return f"{code.co_filename if relative.startswith(os.pardir) else relative}:{line}"
 
 
-def read_order(run: str) -> dict[str, Any] | None:
+def read_order(run: str) -> DoctorOrder | None:
     """Return the order of ``leadline doctor``; None if the run is not one of it."""
     order = read_document(os.path.join(run, layout.DOCTOR))
-    return order if isinstance(order, dict) else None
+    return cast(DoctorOrder, order) if isinstance(order, dict) else None

@@ -7,8 +7,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
+from leadline.records.json_object import JsonObject
 from leadline.records.names import START
 from leadline.records.profile_window import MAX_SECONDS, MAX_STEPS, Kind, ProfileWindow
 from leadline.store import layout
@@ -235,7 +236,7 @@ class ProfileWindows:
         folder = os.path.join(self._context.run, layout.profile(self._context.worker, window))
         self._writer.put(folder, finish, self._document(opened, step), lambda line: self._report(window, line))
 
-    def _document(self, opened: _Open, step: int) -> dict[str, Any]:
+    def _document(self, opened: _Open, step: int) -> JsonObject:
         return {
             **opened.window.to_dict(),
             "worker": self._context.worker,
@@ -260,7 +261,7 @@ class BackgroundWriter:
         self._queue: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
 
-    def put(self, folder: str, finish: Finish, document: dict[str, Any], report: Callable[[str], None]) -> None:
+    def put(self, folder: str, finish: Finish, document: JsonObject, report: Callable[[str], None]) -> None:
         """Write a profile: its files, then the document that marks them complete.
 
         Args:
@@ -289,7 +290,7 @@ class BackgroundWriter:
             write()
 
 
-def _write(folder: str, finish: Finish, document: dict[str, Any], report: Callable[[str], None]) -> None:
+def _write(folder: str, finish: Finish, document: JsonObject, report: Callable[[str], None]) -> None:
     """Write a profile; a failure is reported, and affects nothing else."""
     try:
         for parent in (os.path.dirname(os.path.dirname(folder)), os.path.dirname(folder), folder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
@@ -14,6 +14,7 @@ from leadline.store import layout
 from leadline.store.codec import CALLS, FUNCTIONS, BatchEncoder, TableSchema
 from leadline.store.documents import write_document
 from leadline.store.segments import Segment
+from leadline.store.slice_tables import append_slice
 from leadline.training.recording import Finish, ProfileUnavailableError, Recording
 
 FIRST_PHASE = "forward"
@@ -173,8 +174,8 @@ def write_functions(folder: str, slices: Sequence[ProfileSlice]) -> Sequence[str
     calls = _segment(folder, layout.CALLS, CALLS)
     for sequence, part in enumerate(slices):
         entries = part.profiler.profile.getstats()
-        _append(functions, sequence, part, map(_function, entries))
-        _append(calls, sequence, part, _edges(entries))
+        append_slice(functions, sequence, part, map(_function, entries))
+        append_slice(calls, sequence, part, _edges(entries))
     functions.close()
     calls.close()
     return (layout.FUNCTIONS, layout.CALLS)
@@ -184,18 +185,7 @@ def _segment(folder: str, name: str, schema: TableSchema) -> Segment:
     return Segment(os.path.join(folder, name), BatchEncoder(schema, {}))
 
 
-def _append(segment: Segment, sequence: int, part: ProfileSlice, rows: Iterable[dict[str, Any]]) -> None:
-    constant = {
-        "step": part.step,
-        "mode": part.mode,
-        "phase": part.phase,
-        "start_ns": part.start_ns,
-        "end_ns": part.end_ns,
-    }
-    segment.append_records(sequence, [constant | row for row in rows])
-
-
-def _function(entry: Any) -> dict[str, Any]:
+def _function(entry: Any) -> dict[str, int | str]:
     return {
         **_place(entry.code, ""),
         "calls": entry.callcount,
@@ -205,7 +195,7 @@ def _function(entry: Any) -> dict[str, Any]:
     }
 
 
-def _edges(entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
+def _edges(entries: Sequence[Any]) -> Iterator[dict[str, int | str]]:
     """Iterate over the calls by caller and callee."""
     for caller in entries:
         for callee in caller.calls or ():
@@ -219,7 +209,7 @@ def _edges(entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
             }
 
 
-def _place(code: Any, prefix: str) -> dict[str, Any]:
+def _place(code: Any, prefix: str) -> dict[str, int | str]:
     """Return name, file and line of a function; a function not written in Python has only cProfile's name for it."""
     if isinstance(code, str):
         return {f"{prefix}function": code, f"{prefix}file": "", f"{prefix}line": 0}

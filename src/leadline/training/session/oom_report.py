@@ -10,6 +10,7 @@ from typing import Any, Final
 from leadline.frameworks.capabilities import MeasuresMemory, MemoryWatch
 from leadline.frameworks.installed import Frameworks
 from leadline.records.event import Event
+from leadline.records.memory_by_owner import MemoryAtError
 from leadline.store import layout
 from leadline.store.documents import make_subfolder, write_document
 from leadline.training.guard import Guard
@@ -74,7 +75,8 @@ class OutOfMemoryReport:
         for folder in (os.path.dirname(os.path.dirname(path)), os.path.dirname(path)):
             make_subfolder(folder)
         owners = memory.memory_by_owner([optimizer for optimizer in self._optimizers() if self._is_measured(optimizer)])
-        write_document(path, {"step": step, "time_ns": now, "error": message, "worker": worker, **owners})
+        report: MemoryAtError = {"step": step, "time_ns": now, "error": message, "worker": worker, **owners}
+        write_document(path, report)
         largest = owners["modules"][0] if owners["modules"] else None
         suffix = f"; the largest module is {largest['module']} with {largest['bytes']:,} bytes" if largest else ""
         context.note(f"out of memory at step {step}: {message}{suffix}")

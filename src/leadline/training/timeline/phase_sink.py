@@ -7,11 +7,12 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from leadline.records import phases
 from leadline.records.clocks import wall_offset_ns
 from leadline.records.event import Event
+from leadline.records.json_object import JsonObject
 
 _MAX_HELD: Final = 4096
 """Rows and events that are kept until there is a writer."""
@@ -56,7 +57,7 @@ class HoldingSink:
 
 
 def timed_event(
-    name: str, phase: str, step: int, start_ns: int, duration_ns: int, *, thread: int, args: dict[str, Any] | None
+    name: str, phase: str, step: int, start_ns: int, duration_ns: int, *, thread: int, args: JsonObject | None
 ) -> Event:
     """Return an event with a duration.
 

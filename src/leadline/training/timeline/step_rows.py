@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from threading import get_ident, get_native_id
-from typing import Any, Final
+from typing import Final
 
 from leadline.records import phases
+from leadline.records.json_object import JsonObject
 from leadline.records.names import MODES
 from leadline.training.timeline.device_clock import Marks, PendingSteps
 from leadline.training.timeline.phase_sink import HoldingSink, PhaseSink, initialization_spans, timed_event
@@ -120,7 +121,7 @@ class StepRows:
         self.put_calls(step, phases.FINALIZATION)
 
     def emit(
-        self, name: str, phase: str, step: int, start_ns: int, duration_ns: int, args: dict[str, Any] | None = None
+        self, name: str, phase: str, step: int, start_ns: int, duration_ns: int, args: JsonObject | None = None
     ) -> None:
         """Write an event."""
         thread = self._native_thread

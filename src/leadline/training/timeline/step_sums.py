@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import Any, Final
+from typing import Final
 
 from leadline.records.phases import STEP_PHASES
 
@@ -96,10 +96,11 @@ class CallTotal:
         if size is not None:
             self.bytes = (self.bytes or 0) + size
 
-    def args(self, call: CallKey) -> dict[str, Any]:
+    def args(self, call: CallKey) -> dict[str, str | int]:
         """Return the arguments of the timeline event."""
         named = {"op": call.op, "group": call.group, "within": call.within}
-        known: dict[str, Any] = {"count": self.count} | {key: value for key, value in named.items() if value}
+        known: dict[str, str | int] = {"count": self.count}
+        known |= {key: value for key, value in named.items() if value}
         return known if self.bytes is None else known | {"bytes": self.bytes}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from threading import get_ident
-from typing import Any
 
 from leadline.records import phases
+from leadline.records.json_object import JsonObject
 from leadline.training.timeline import step_sums
 from leadline.training.timeline.device_clock import DeviceClock, Marks
 from leadline.training.timeline.phase_sink import OwnTime, PhaseSink
@@ -44,7 +44,7 @@ class StepTimeline:
             imported_ns: When the framework had been imported, if the import created this timeline.
             thread_clock: None: the clock of the calling thread.
         """
-        self.facts: dict[str, Any] = {}
+        self.facts: JsonObject = {}
         """Facts about the training: ``batch_size``, ``dataloader_workers``, ``device`` …"""
         self.clock, self._thread_clock = clock, thread_clock or ThreadClock()
         self.on_begin: Callable[[], None] = lambda: None

@@ -11,6 +11,7 @@ from typing import Any, Self
 from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.save_config import SaveConfig
 from leadline.compat.smdebug.exceptions import SMDebugValueError
+from leadline.formats.smdebug_json import CollectionEntry
 from leadline.records.patterns import pattern_error
 
 
@@ -108,7 +109,7 @@ class Collection:
         """Return the regular expressions of its members, those named included."""
         return [*self.include_regex, *(f"^{re.escape(name)}$" for name in sorted(self.tensor_names))]
 
-    def to_json_dict(self) -> dict[str, Any]:
+    def to_json_dict(self) -> CollectionEntry:
         """Return it as in a collections file."""
         reductions, steps = self.reduction_config, self.save_config
         return {

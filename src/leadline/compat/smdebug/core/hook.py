@@ -20,6 +20,7 @@ from leadline.compat.smdebug.core.tensorboard_files import write_tensorboard_fil
 from leadline.compat.smdebug.core.trace_events import TraceEvents
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
 from leadline.config.store_uri import is_uri
+from leadline.formats.smdebug_json import CollectionEntry
 from leadline.hook import Hook as ArrayHook
 from leadline.records.event import Event
 from leadline.records.names import SCALAR_COLLECTIONS
@@ -96,7 +97,7 @@ class BaseHook:
         """The names of the numbers that the script passes, by collections of numbers."""
         """Collections that the script has saved tensors in: they need not select anything."""
         self._trace_events = TraceEvents()
-        self._described: dict[str, Any] = {}
+        self._described: dict[str, CollectionEntry] = {}
         """The collections as they were captured last."""
         if include_regex:
             self.get_collection(CollectionKeys.DEFAULT).include(include_regex)
@@ -297,7 +298,7 @@ class BaseHook:
         """Return the name of this process in the trial, as older scripts ask for it."""
         return f"worker_{rank()}"
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return nothing: another process that receives the hook saves nothing with it."""
         return {}
 
@@ -340,7 +341,7 @@ class BaseHook:
             times = {"timestamps": self._timestamps} if self._timestamps else {}
             self._run.describe({"names": self.names, "collections": self._described} | times | self._facts())
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, object]:
         """Return further facts for readers of the trial."""
         return {}
 

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from leadline.compat.smdebug.core.collection import Collection, check_pattern
 from leadline.compat.smdebug.core.collection_manager import CollectionManager
@@ -15,6 +15,7 @@ from leadline.compat.smdebug.core.reduction_config import ReductionConfig
 from leadline.compat.smdebug.core.sagemaker_utils import is_sagemaker_job
 from leadline.compat.smdebug.core.save_config import DEFAULT_INTERVAL, SaveConfig, SaveConfigMode
 from leadline.compat.smdebug.exceptions import SMDebugValueError
+from leadline.records.json_object import JsonObject
 
 CONFIG_FILE_PATH_ENV_STR: Final = "SMDEBUG_CONFIG_FILE_PATH"
 DEFAULT_SAGEMAKER_CONFIG: Final = "/opt/ml/input/config/debughookconfig.json"
@@ -56,11 +57,24 @@ class CollectionSettings:
         collection.save_histogram = self.save_histogram
 
 
+class HookArguments(TypedDict):
+    """The arguments of a hook that a configuration file describes."""
+
+    out_dir: str
+    save_config: SaveConfig
+    reduction_config: ReductionConfig | None
+    include_regex: list[str] | None
+    save_all: bool
+    include_workers: str
+    export_tensorboard: bool
+    tensorboard_dir: str | None
+
+
 @dataclass(frozen=True, slots=True)
 class HookSettings:
     """A configuration file: arguments of the hook, and its collections."""
 
-    hook: dict[str, Any]
+    hook: HookArguments
     collections: tuple[CollectionSettings, ...] = field(default_factory=tuple)
 
 
@@ -98,7 +112,7 @@ def parse_settings(document: Any, interval: int) -> HookSettings:
     given = _table(document.get("HookParameters"), "HookParameters")
     default = SaveConfig(save_interval=interval)
     save_config = _save_config(given, default) or default
-    hook: dict[str, Any] = {
+    hook: HookArguments = {
         "out_dir": document.get("LocalPath") or DEFAULT_SAGEMAKER_OUTDIR,
         "save_config": save_config,
         "reduction_config": _reduction_config(given),
@@ -110,7 +124,7 @@ def parse_settings(document: Any, interval: int) -> HookSettings:
     }
     if is_sagemaker_job():
         folder = _tensorboard_folder()
-        hook |= {"export_tensorboard": folder is not None, "tensorboard_dir": folder}
+        hook["export_tensorboard"], hook["tensorboard_dir"] = folder is not None, folder
     entries = document.get("CollectionConfigurations") or ()
     return HookSettings(hook, tuple(_collection(entry, save_config) for entry in entries))
 
@@ -166,7 +180,7 @@ def _save_config(given: Mapping[str, Any], default: SaveConfig) -> SaveConfig | 
     return SaveConfig(named, **SaveConfigMode.from_dict(shared, default.other.to_json_dict()).to_json_dict())
 
 
-def _steps(given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _steps(given: Mapping[str, Any], prefix: str) -> JsonObject:
     found = {key: given[prefix + key] for key in _NUMBERS if given.get(prefix + key) not in (None, "")}
     steps = _list(given.get(f"{prefix}save_steps"))
     return found | {"save_steps": steps} if steps else found
@@ -234,7 +248,7 @@ def _table(value: Any, name: str) -> Mapping[str, Any]:
 # --- the parts of which rule containers and scripts compose a hook -------------------------------------------
 
 
-def get_json_config_as_dict(json_config_path: str | None = None) -> dict[str, Any]:
+def get_json_config_as_dict(json_config_path: str | None = None) -> JsonObject:
     """Return a configuration file as it is; see ``read_settings`` for its path and errors."""
     path = config_path(json_config_path)
     with open(path, encoding="utf-8") as file:
@@ -244,9 +258,9 @@ def get_json_config_as_dict(json_config_path: str | None = None) -> dict[str, An
             raise SMDebugValueError(f"{path} is not a JSON object: {error}") from None
 
 
-def collect_hook_config_params(params_dict: Mapping[str, Any]) -> dict[str, Any]:
+def collect_hook_config_params(params_dict: Mapping[str, Any]) -> JsonObject:
     """Return the arguments of the hook that a configuration file describes."""
-    return parse_settings(params_dict, DEFAULT_INTERVAL).hook
+    return dict(parse_settings(params_dict, DEFAULT_INTERVAL).hook)
 
 
 def get_include_collections(params_dict: Mapping[str, Any]) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 import numpy.typing as npt
 
@@ -13,6 +13,17 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.trial_files import read_file
 from leadline.formats.event_file import RecordedTensor
 from leadline.formats.event_file import read_file as read_records
+
+
+class ReadEvent(TypedDict):
+    """A tensor of an event file, with its time in seconds since the epoch."""
+
+    name: str
+    step: int
+    timestamp: float
+    value: npt.NDArray[Any]
+    mode: ModeKeys
+    mode_step: int
 
 
 class FileReader:
@@ -43,11 +54,8 @@ class FileReader:
         for tensor in self._records():
             yield tensor.name, tensor.step, tensor.values, *_stamp(tensor)
 
-    def read_events(self, check: str = "minimal", regex_list: Iterable[str] | None = None) -> list[dict[str, Any]]:
+    def read_events(self, check: str = "minimal", regex_list: Iterable[str] | None = None) -> list[ReadEvent]:
         """Return the tensors whose names contain a match of any regular expression; without one, all.
-
-        Each is a table with ``name``, ``step``, ``timestamp`` (seconds since the epoch), ``value``, ``mode`` and
-        ``mode_step``.
 
         Raises:
             ValueError: The file is damaged.
@@ -57,8 +65,16 @@ class FileReader:
         for tensor in self._records():
             if not patterns or any(re.search(pattern, tensor.name) for pattern in patterns):
                 mode, mode_step = _stamp(tensor)
-                entry = {"name": tensor.name, "step": tensor.step, "timestamp": tensor.time_ns / 10**9}
-                found.append(entry | {"value": tensor.values, "mode": mode, "mode_step": mode_step})
+                found.append(
+                    ReadEvent(
+                        name=tensor.name,
+                        step=tensor.step,
+                        timestamp=tensor.time_ns / 10**9,
+                        value=tensor.values,
+                        mode=mode,
+                        mode_step=mode_step,
+                    )
+                )
         return found
 
     def _records(self) -> list[RecordedTensor]:

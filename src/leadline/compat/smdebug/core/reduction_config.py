@@ -73,7 +73,7 @@ class ReductionConfig:
     def _names(self) -> list[str]:
         return [*self.reductions, *(f"abs_{name}" for name in self.abs_reductions)]
 
-    def to_json_dict(self) -> dict[str, Any]:
+    def to_json_dict(self) -> dict[str, bool | str]:
         """Return it as in a configuration file."""
         norms = [f"{name}_norm" for name in self.norms] + [f"abs_{name}_norm" for name in self.abs_norms]
         return {

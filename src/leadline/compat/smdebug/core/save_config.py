@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueError
+from leadline.records.json_object import JsonObject
 from leadline.records.plan import Schedule
 
 DEFAULT_INTERVAL: Final = 500
@@ -45,7 +46,7 @@ class SaveConfigMode:
         steps = tuple(self.save_steps or ())
         return Schedule(self.save_interval, None, self.start_step, self.end_step, steps, has_last_round=False)
 
-    def to_json_dict(self) -> dict[str, Any]:
+    def to_json_dict(self) -> JsonObject:
         """Return the fields by name."""
         return {field: getattr(self, field) for field in _FIELDS}
 
@@ -109,7 +110,7 @@ class SaveConfig:
         """Return whether a step of a mode is saved."""
         return self.mode_save_configs[mode].should_save_step(step_num)
 
-    def to_json_dict(self) -> dict[str, Any]:
+    def to_json_dict(self) -> JsonObject:
         """Return the fields of each mode by the mode's name."""
         return {mode.name: config.to_json_dict() for mode, config in self.mode_save_configs.items()}
 

@@ -13,6 +13,7 @@ from leadline.compat.smdebug.core.modes import ModeKeys
 from leadline.compat.smdebug.core.trial_files import write_file
 from leadline.compat.smdebug.core.utils import make_numpy_array
 from leadline.formats.event_file import nanoseconds, record_of
+from leadline.formats.smdebug_json import IndexMeta, PayloadEntry, ShapeEntry
 
 
 class FileWriter:
@@ -29,9 +30,9 @@ class FileWriter:
         self._trial_dir, self._worker, self._step = trial_dir, worker, int(step)
         self._place = TensorFileLocation(self._step, worker).get_file_location()
         self._events = bytearray()
-        self._payload: list[dict[str, Any]] = []
-        self._shapes: list[dict[str, Any]] = []
-        self._meta: dict[str, Any] = {}
+        self._payload: list[PayloadEntry] = []
+        self._shapes: list[ShapeEntry] = []
+        self._meta: IndexMeta | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -78,14 +79,14 @@ class FileWriter:
 
     def close(self) -> None:
         """Write the files; nothing if nothing was added."""
-        if not self._meta:
+        if self._meta is None:
             return
         if self._payload:
             write_file(self.name(), bytes(self._events))
         document = {"meta": self._meta, "tensor_payload": self._payload, "shape_payload": self._shapes}
         path = IndexFileLocationUtils.get_index_key_for_step(self._trial_dir, self._step, self._worker)
         write_file(path, json.dumps(document).encode())
-        self._meta = {}
+        self._meta = None
 
     def _stamp(self, mode: ModeKeys | None, mode_step: int | None) -> tuple[ModeKeys, int]:
         of_mode, of_step = mode or ModeKeys.GLOBAL, self._step if mode_step is None else int(mode_step)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from leadline.compat.smdebug.profiler.metrics_reader_base import MetricsReaderBase
+from leadline.reader.table_rows import TimelineRow
+from leadline.records.json_object import JsonObject
 from leadline.records.phases import BACKWARD, DATA, FORWARD, STEP
 
 _PHASES: Final = {FORWARD: "Forward", BACKWARD: "Backward(post-forward)", DATA: "DataLoaderIter::GetNext"}
@@ -26,7 +28,7 @@ class TraceEvent:
     """The worker, or the process of a trial."""
     tid: int
     pid: int
-    event_args: dict[str, Any] = field(default_factory=dict)
+    event_args: JsonObject = field(default_factory=dict)
     """``step_num`` is the global step; absent between the steps."""
     phase: str = "X"
 
@@ -67,7 +69,7 @@ class S3AlgorithmMetricsReader(AlgorithmMetricsReader):
         super().__init__(s3_trial_path, use_in_memory_cache)
 
 
-def _event(row: dict[str, Any], pid: int) -> TraceEvent:
+def _event(row: TimelineRow, pid: int) -> TraceEvent:
     args = json.loads(row["args"] or "{}")
     is_step = row["name"] == STEP
     phase = f"Step:ModeKeys.{row['phase'].upper()}" if is_step else _PHASES.get(row["name"], row["name"])

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from leadline.compat.smdebug.profiler.metrics_reader_base import MetricsReaderBase
+from leadline.reader.table_rows import SystemRow
 
 _TYPES: Final = {"disk": "i/o"}
 """smdebug's types of metrics by Leadline's kinds of devices; other kinds keep their name."""
@@ -62,11 +63,11 @@ class S3SystemMetricsReader(SystemMetricsReader):
         super().__init__(s3_trial_path, use_in_memory_cache)
 
 
-def _is_mean(row: dict[str, Any], with_cores: set[str]) -> bool:
+def _is_mean(row: SystemRow, with_cores: set[str]) -> bool:
     return row["kind"] == "cpu" and row["device"] == "total" and row["node"] in with_cores
 
 
-def _event(row: dict[str, Any]) -> SystemProfilerEvent:
+def _event(row: SystemRow) -> SystemProfilerEvent:
     kind, device, metric = row["kind"], row["device"], row["metric"]
     core = _CORE.fullmatch(device)
     dimension = _DIMENSIONS.get((kind, metric), metric)

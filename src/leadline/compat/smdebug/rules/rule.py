@@ -5,13 +5,24 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import TypedDict
 
 from leadline.compat.smdebug.analysis.utils import no_refresh
 from leadline.compat.smdebug.exceptions import RuleEvaluationConditionMet
 from leadline.compat.smdebug.rules.action import Actions
 from leadline.compat.smdebug.rules.req_tensors import RequiredTensors
 from leadline.compat.smdebug.trials import Trial
+from leadline.records.json_object import JsonObject
+
+
+class RuleReport(TypedDict):
+    """What a rule may report of itself."""
+
+    RuleTriggered: int
+    Violations: int
+    Details: JsonObject
+    Datapoints: int
+    RuleParameters: str
 
 
 class Rule(ABC):
@@ -34,7 +45,7 @@ class Rule(ABC):
         self.req_tensors = RequiredTensors(self.trials)
         self.rule_name = type(self).__name__
         self._actions = Actions(action_str, self.rule_name)
-        self.report: dict[str, Any] = {
+        self.report: RuleReport = {
             "RuleTriggered": 0,
             "Violations": 0,
             "Details": {},

@@ -15,6 +15,7 @@ from leadline.compat.smdebug.exceptions import SMDebugTypeError, SMDebugValueErr
 from leadline.compat.smdebug.trial_naming import XGBOOST
 from leadline.compat.smdebug.xgboost.utils import get_dmatrix
 from leadline.frameworks.xgboost.booster import GivenData
+from leadline.records.json_object import JsonObject
 
 __all__ = ["Hook"]
 
@@ -73,7 +74,7 @@ class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no t
     def __init__(
         self,
         *args: Any,
-        hyperparameters: dict[str, Any] | None = None,
+        hyperparameters: JsonObject | None = None,
         train_data: Any = None,
         validation_data: Any = None,
         **kwargs: Any,
@@ -110,7 +111,7 @@ class Hook(BaseHook, TrainingCallback):  # type: ignore[misc] # xgboost has no t
             session.guard.run(session.flush)
         return model
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[str, object]:
         return {"hyperparameters": self._given, "features": self._features}
 
 

@@ -16,7 +16,7 @@ from leadline.frameworks.jax.compatibility import result_tree
 from leadline.frameworks.jax.interpreter import Interpreter
 from leadline.frameworks.jax.step_calls import JittedCall
 from leadline.frameworks.jax.tap import Tap
-from leadline.frameworks.pure_check.pure_step import Array, Computed, Leaf, OwnOptimizer, Role
+from leadline.frameworks.pure_check.pure_step import Array, Computed, Leaf, OwnOptimizer, PureStep, Role, StepVariant
 
 _BATCH_STATISTICS: Final = frozenset(("batchnorm_output", "batchnormalization_output"))
 _SEED_STEP: Final = 1_000_003
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
     positions: range
 
 
-class ProgramStep:
+class ProgramStep(PureStep):
     """See ``PureStep``. A step has one mode, in which it was traced.
 
     Args:
@@ -216,19 +216,11 @@ class ProgramStep:
         except (TypeError, ValueError, NotImplementedError, RuntimeError) as error:
             raise NotRepeatableError(f"the step cannot be computed once more: {one_line(error)}") from error
 
-    def compute(
-        self,
-        given: Mapping[int, Array] | None = None,
-        *,
-        weights: Sequence[Array] | None = None,
-        evaluates: bool = False,
-        seed: int | None = None,
-        gradients: bool = False,
-    ) -> Computed:
+    def compute_variant(self, variant: StepVariant, *, gradients: bool) -> Computed:
         if not gradients:
-            loss, predictions = self._run("loss", given, weights, seed)
+            loss, predictions = self._run("loss", variant.given, variant.weights, variant.seed)
             return Computed(float(loss), list(map(_as_numpy, predictions)))
-        loss, predictions, found, _ = self._run("gradients", given, weights, seed)
+        loss, predictions, found, _ = self._run("gradients", variant.given, variant.weights, variant.seed)
         return Computed(float(loss), list(map(_as_numpy, predictions)), list(map(_as_numpy, found)))
 
     def layers(self, given: Mapping[int, Array]) -> list[tuple[str, Array]]:

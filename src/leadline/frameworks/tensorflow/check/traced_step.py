@@ -16,7 +16,7 @@ from leadline.frameworks.check.memory import COPIES, lack_of_memory
 from leadline.frameworks.check.outcome import NotRepeatableError, Tested, not_applicable, one_line
 from leadline.frameworks.check.padding import READS_PADDING
 from leadline.frameworks.check.samples import REDUCED_ROUNDING, ROUNDING
-from leadline.frameworks.pure_check.pure_step import Array, Computed, Leaf, OwnOptimizer, Role
+from leadline.frameworks.pure_check.pure_step import Array, Computed, Leaf, OwnOptimizer, PureStep, Role, StepVariant
 from leadline.frameworks.tensorflow.check.modes import test_modes
 from leadline.frameworks.tensorflow.check.retracing import Retracing
 from leadline.frameworks.tensorflow.check.state import test_state
@@ -42,7 +42,7 @@ class _Trace(NamedTuple):
     """Variables that Keras does not know, and that it may write."""
 
 
-class TracedStep:
+class TracedStep(PureStep):
     """See ``PureStep``. It is traced again with tensors in place of the variables, within a ``StatelessScope``.
 
     Args:
@@ -256,16 +256,9 @@ class TracedStep:
             for variable, value in zip(trace.written, saved, strict=True):
                 variable.assign(value)
 
-    def compute(
-        self,
-        given: Mapping[int, Array] | None = None,
-        *,
-        weights: Sequence[Array] | None = None,
-        evaluates: bool = False,
-        seed: int | None = None,
-        gradients: bool = False,
-    ) -> Computed:
-        found = self._run("eval" if evaluates else "train", given or {}, weights, seed=seed)
+    def compute_variant(self, variant: StepVariant, *, gradients: bool) -> Computed:
+        kind: Kind = "eval" if variant.evaluates else "train"
+        found = self._run(kind, variant.given, variant.weights, seed=variant.seed)
         wanted = _numpy(found["gradients"], len(self.weights)) if gradients else []
         return Computed(float(found["loss"]), [np.asarray(value) for value in found["predictions"]], wanted)
 

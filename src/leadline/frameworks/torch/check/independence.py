@@ -13,6 +13,7 @@ from leadline.frameworks.check.samples import (
     NO_SAMPLES,
     NOT_FINITE,
     SHOWN,
+    changes_of_rows,
     exchanged_pairs,
     samples_apart,
     samples_mixed,
@@ -64,11 +65,7 @@ def mixed_samples(subject: CheckedStep) -> Tested:
             break
     if not changed:
         return not_applicable(ALL_EQUAL)
-    evidence: dict[str, Any] = {
-        "matrix": list(rows_of_changes.values()),
-        "changed": list(rows_of_changes),
-        "largest_change": worst,
-    }
+    evidence = changes_of_rows(rows_of_changes, worst)
     if worst <= step.tolerance:
         return samples_apart(len(set(changed)), size, **evidence)
     where = _first_mixing_module(subject, culprit, pair[0], size)

@@ -17,9 +17,10 @@ from leadline.frameworks.torch.naming.model_names import (
     parameters_of,
     unwrap,
 )
+from leadline.records.doctor_report import Inventory, ModelEntry, OptimizerEntry
 
 
-def inventory(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
+def inventory(optimizers: Sequence[torch.optim.Optimizer]) -> Inventory:
     """Describe the optimizers that stepped and the models that they update, as plain values.
 
     Returns:
@@ -37,13 +38,13 @@ def inventory(optimizers: Sequence[torch.optim.Optimizer]) -> dict[str, Any]:
     }
 
 
-def _model(root: torch.nn.Module) -> dict[str, Any]:
+def _model(root: torch.nn.Module) -> ModelEntry:
     inner = unwrap(root)
     name = str(getattr(inner, "original_name", type(inner).__name__))  # scripted modules have an original name
     return model_entry(name, map(_held, inner.parameters()), type(root).__name__ if inner is not root else None)
 
 
-def _optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
+def _optimizer(optimizer: torch.optim.Optimizer) -> OptimizerEntry:
     variables = next((state for state in optimizer.state.values() if isinstance(state, dict)), {})
     held = map(_held, parameters_of(optimizer))
     return optimizer_entry(type(optimizer).__name__, held, map(str, variables), groups=len(optimizer.param_groups))

@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import torch
 
+from leadline.records.memory_by_owner import DeviceMemory, MemoryByOwner, ModuleMemory
+
 CATEGORIES: Final = ("parameters", "gradients", "optimizer_state", "buffers")
 _CPU_ERROR: Final = "can't allocate memory"
 """Part of the message of PyTorch's exception for exhausted host memory."""
@@ -20,7 +22,7 @@ def is_out_of_memory(error: object) -> bool:
     return isinstance(error, RuntimeError) and _CPU_ERROR in str(error)
 
 
-def memory_by_owner(models: Iterable[tuple[str, torch.nn.Module]], optimizers: Iterable[Any]) -> dict[str, Any]:
+def memory_by_owner(models: Iterable[tuple[str, torch.nn.Module]], optimizers: Iterable[Any]) -> MemoryByOwner:
     """Return the memory held by the training's persistent tensors, by module and category.
 
     Units:
@@ -40,11 +42,19 @@ def memory_by_owner(models: Iterable[tuple[str, torch.nn.Module]], optimizers: I
                 if id(tensor) not in seen:
                     seen.add(id(tensor))
                     sizes[path][category] += _bytes(tensor)
-    rows: list[dict[str, Any]] = [
-        {"module": path, "kind": kinds[path], **by_category, "bytes": sum(by_category.values())}
-        for path, by_category in sizes.items()
+    rows: list[ModuleMemory] = [
+        {
+            "module": path,
+            "kind": kinds[path],
+            "parameters": owned["parameters"],
+            "gradients": owned["gradients"],
+            "optimizer_state": owned["optimizer_state"],
+            "buffers": owned["buffers"],
+            "bytes": sum(owned.values()),
+        }
+        for path, owned in sizes.items()
     ]
-    totals = {category: sum(row[category] for row in rows) for category in CATEGORIES}
+    totals = {category: sum(owned[category] for owned in sizes.values()) for category in CATEGORIES}
     devices = list(_devices())
     allocated = sum(device["allocated_bytes"] for device in devices)
     return {
@@ -72,7 +82,7 @@ def _bytes(tensor: torch.Tensor) -> int:
     return int(tensor.numel() * tensor.element_size())
 
 
-def _devices() -> Iterator[dict[str, Any]]:
+def _devices() -> Iterator[DeviceMemory]:
     """Yield the memory statistics of the accelerators, without allocating anything."""
     if not torch.cuda.is_initialized():
         return

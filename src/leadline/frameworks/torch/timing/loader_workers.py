@@ -99,7 +99,7 @@ class LoadingRecording:
         self._profiles, self._guard, self._pid = profiles, guard, os.getpid()
         self._folder = os.path.join(profiles, layout.loading_marker(self._pid))
         self._patches = Patches()
-        self._events: list[dict[str, Any]] = []
+        self._events: list[dict[str, int | str]] = []
         self._step = 0
 
     def begin(self, step: int) -> None:
@@ -186,7 +186,7 @@ def _size(data: Any, depth: int = 0) -> int:
     return sum(_size(value, depth + 1) for value in data) if isinstance(data, (list, tuple)) else 0
 
 
-def _write(folder: str, closed: str, events: list[dict[str, Any]]) -> Sequence[str]:
+def _write(folder: str, closed: str, events: list[dict[str, int | str]]) -> Sequence[str]:
     """Write the events of the training process and its workers as one table, ordered by start.
 
     Raises:
@@ -199,7 +199,7 @@ def _write(folder: str, closed: str, events: list[dict[str, Any]]) -> Sequence[s
     return (layout.LOADING,)
 
 
-def _worker_events(closed: str) -> Iterator[dict[str, Any]]:
+def _worker_events(closed: str) -> Iterator[dict[str, int | str]]:
     for name in sorted(os.listdir(closed)):
         path = os.path.join(closed, name)
         with open(path) as file:

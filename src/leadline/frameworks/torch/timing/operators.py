@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -16,9 +15,9 @@ from torch.nn.modules import module as torch_module
 from leadline.frameworks.torch.hooks.dynamo import has_compiled, hide_from_dynamo
 from leadline.frameworks.torch.hooks.tracing import is_transformed
 from leadline.frameworks.torch.naming.model_names import ModuleNames
+from leadline.frameworks.trace_step_times import TraceStepTimes
 from leadline.records.profile_window import ProfileWindow
 from leadline.store import layout
-from leadline.store.documents import write_document
 from leadline.training.guard import Guard
 from leadline.training.recording import Finish, ProfileUnavailableError
 
@@ -43,7 +42,7 @@ class OperatorRecording:
         self._has_memory = window.with_memory or torch.cuda.is_initialized()
         self._profile: Any = None
         self._handles: list[Any] = []
-        self._steps: list[dict[str, Any]] = []
+        self._steps = TraceStepTimes()
         self._local = threading.local()
         self._has_stopped = False
         self._restore: Callable[[], None] = lambda: None
@@ -66,14 +65,14 @@ class OperatorRecording:
                 torch_module.register_module_forward_pre_hook(hide_from_dynamo(self._make_pre_hook())),
                 torch_module.register_module_forward_hook(hide_from_dynamo(self._make_post_hook()), always_call=True),
             ]
-        self._begin_step(step)
+        self._steps.begin(step)
 
     def enter(self, step: int, ended: str) -> None:
-        self._end_step(ended)
-        self._begin_step(step)
+        self._steps.end(ended)
+        self._steps.begin(step)
 
     def mark(self, phase: str) -> None:
-        self._steps[-1]["marks"].setdefault(phase, time.time_ns())
+        self._steps.mark(phase)
 
     def stop_module_marks(self) -> None:
         """Stop marking modules: code is about to be compiled."""
@@ -83,7 +82,7 @@ class OperatorRecording:
 
     def end(self, step: int, ended: str) -> Finish:
         self._unhook()
-        self._end_step(ended)
+        self._steps.end(ended)
         profile, is_ours, self._profile = self._profile, os.getpid() == self._pid, None
         if not is_ours or profile is None or not (self._has_stopped or self._stop(profile)):
             return lambda folder: ()  # a fork, in which the profiler is the parent's, or the script has stopped it
@@ -133,12 +132,6 @@ class OperatorRecording:
         for handle in self._handles:
             handle.remove()
         self._handles = []
-
-    def _begin_step(self, step: int) -> None:
-        self._steps.append({"step": step, "mode": "", "start_ns": time.time_ns(), "end_ns": 0, "marks": {}})
-
-    def _end_step(self, mode: str) -> None:
-        self._steps[-1] |= {"mode": mode, "end_ns": time.time_ns()}
 
     # --- inside the user's forward pass -------------------------------------------------------------------
 
@@ -207,7 +200,7 @@ def _silence_kineto_log() -> Iterator[None]:
         del os.environ[_LOG_LEVEL]
 
 
-def _write(profile: Any, steps: list[dict[str, Any]], folder: str) -> Sequence[str]:
+def _write(profile: Any, steps: TraceStepTimes, folder: str) -> Sequence[str]:
     """Write the trace as torch.profiler exports it, and next to it the times of the steps.
 
     Raises:
@@ -215,5 +208,5 @@ def _write(profile: Any, steps: list[dict[str, Any]], folder: str) -> Sequence[s
     """
     profile.export_chrome_trace(os.path.join(folder, layout.TRACE))
     os.chmod(os.path.join(folder, layout.TRACE), 0o600)
-    write_document(os.path.join(folder, layout.TRACE_STEPS), {"steps": steps})
+    steps.write(folder)
     return (layout.TRACE, layout.TRACE_STEPS)

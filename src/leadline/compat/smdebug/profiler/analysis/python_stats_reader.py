@@ -7,7 +7,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.compute as pc
 
@@ -32,6 +32,7 @@ from leadline.compat.smdebug.profiler.python_profile_utils import (
 )
 from leadline.profiles.queries import read_windows
 from leadline.profiles.recorded_window import RecordedWindow, read_table
+from leadline.reader.table_rows import TableRow
 from leadline.records.phases import DATA, FORWARD, HOST
 from leadline.store import layout
 from leadline.store.run_files import read_regular
@@ -151,7 +152,7 @@ def _of_run(run: str) -> Iterator[StepPythonProfileStats]:
             yield _slice(window, row, partial(_read_slice, window, int(row["start_ns"])))
 
 
-def _slice(window: RecordedWindow, row: dict[str, Any], read: Callable[[], Statistics]) -> StepPythonProfileStats:
+def _slice(window: RecordedWindow, row: TableRow, read: Callable[[], Statistics]) -> StepPythonProfileStats:
     part, step = window.document["part"], int(row["step"])
     if part == "loop":
         mode = PythonProfileModes[row["mode"].upper()]
@@ -193,16 +194,16 @@ def _read_slice(window: RecordedWindow, start_ns: int) -> Statistics:
     return found
 
 
-def _rows(window: RecordedWindow, name: str, start_ns: int) -> list[dict[str, Any]]:
+def _rows(window: RecordedWindow, name: str, start_ns: int) -> list[TableRow]:
     table = read_table(window, name)
-    rows: list[dict[str, Any]] = table.filter(pc.equal(table["start_ns"], start_ns)).to_pylist()
+    rows: list[TableRow] = table.filter(pc.equal(table["start_ns"], start_ns)).to_pylist()
     return rows
 
 
-def _times(row: dict[str, Any]) -> tuple[int, int, float, float]:
+def _times(row: TableRow) -> tuple[int, int, float, float]:
     return row["calls"], row["primitive_calls"], row["own_ns"] / 1e9, row["cumulative_ns"] / 1e9
 
 
-def _place(row: dict[str, Any], prefix: str) -> Place:
+def _place(row: TableRow, prefix: str) -> Place:
     """Return the place of a function as cProfile names it; one that is not written in Python has no file."""
     return row[f"{prefix}file"] or "~", row[f"{prefix}line"], row[f"{prefix}function"]

@@ -11,6 +11,7 @@ from leadline.compat.smdebug.exceptions import SMDebugValueError
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import TraceEvent
 from leadline.compat.smdebug.profiler.analysis.notebook_utils.reader_chart import ReaderChart
 from leadline.compat.smdebug.profiler.metrics_reader_base import MetricsReaderBase
+from leadline.reader.table_rows import TableRow
 
 
 class TimelineCharts(ReaderChart):
@@ -64,8 +65,8 @@ class TimelineCharts(ReaderChart):
         """Draw the data loading and the phases of a selected interval; see ``find_time_annotations``."""
         from leadline.charts.phases import tracks
 
-        loading: list[dict[str, Any]] = []
-        other: list[dict[str, Any]] = []
+        loading: list[TableRow] = []
+        other: list[TableRow] = []
         for event in self._events(self._interval(indexes)):
             worker = event.event_args.get("worker_id")
             is_loading = worker is not None or "bytes_fetched" in event.event_args

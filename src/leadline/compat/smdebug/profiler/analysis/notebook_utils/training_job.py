@@ -9,6 +9,7 @@ from leadline.compat.smdebug.core.logger import get_logger
 from leadline.compat.smdebug.profiler.algorithm_metrics_reader import S3AlgorithmMetricsReader
 from leadline.compat.smdebug.profiler.system_metrics_reader import S3SystemMetricsReader
 from leadline.errors import MissingExtraError
+from leadline.records.json_object import JsonObject
 from leadline.trials.remote_trial import is_remote_trial
 
 logger = get_logger()
@@ -38,7 +39,7 @@ class TrainingJob:
             raise MissingExtraError("TrainingJob needs boto3; install it with: pip install 'leadline[aws]'") from error
         self.name = training_job_name
         self._client: Any = boto3.client("sagemaker", region_name=region)
-        self.profiler_config: dict[str, Any] = {}
+        self.profiler_config: JsonObject = {}
         self.profiler_s3_output_path: str | None = None
         self.get_config_and_profiler_s3_output_path()
 
@@ -46,7 +47,7 @@ class TrainingJob:
         """Return the boto3 client."""
         return self._client
 
-    def describe_training_job(self) -> dict[str, Any]:
+    def describe_training_job(self) -> JsonObject:
         """Return what DescribeTrainingJob answers."""
         return dict(self._client.describe_training_job(TrainingJobName=self.name))
 

@@ -134,7 +134,7 @@ class cProfileFunctionStats:
         self.prim_calls, self.total_calls, self.total_time, self.cumulative_time, callers = value
         self.callers = [_name(caller) for caller in callers]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Return the attributes by name."""
         return dict(vars(self))
 

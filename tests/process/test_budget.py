@@ -98,7 +98,7 @@ def test_a_rule_whose_data_was_captured_less_often_is_decided(ended: Ended) -> N
 
 def test_sampling_is_shown(ended: Ended) -> None:
     cost = ended.show()["cost"]
-    assert set(cost) == {"seconds", "step_share", "start", "compile_seconds", "bytes", "sampled"}
+    assert set(cost) == {"seconds", "step_share", "start", "compile_seconds", "captures", "bytes", "sampled"}
     record = sampled(ended)
     average = round(STEPS / record["captures"])
     # a busy machine makes steps slow, so that the budget may allow two of three captures

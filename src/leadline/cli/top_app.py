@@ -142,6 +142,11 @@ class LiveScreen(Screen[None]):
         self.query_one("#problem", Static).update(Text(printable(problem), style="red"))
 
 
+def _reading(what: str) -> Text:
+    """What is shown until something was read."""
+    return Text(printable(f"reading {what} …"), style="dim")
+
+
 class RunsScreen(LiveScreen):
     """All runs of a folder, the latest first, each with its verdict.
 
@@ -157,8 +162,8 @@ class RunsScreen(LiveScreen):
         self._runs: Sequence[RunSummary] = ()
 
     def compose(self) -> ComposeResult:
-        yield Static(Text(printable(f"runs in {self._folder}"), style="bold"))
-        yield Static(id="problem")
+        yield Static(Text.assemble((printable(f"runs in {self._folder}"), "bold"), ("   Enter opens one", "dim")))
+        yield Static(_reading("runs"), id="problem")
         yield DataTable[Text](cursor_type="row")
         yield Footer()
 
@@ -225,7 +230,7 @@ class RunScreen(LiveScreen):
         self._digest: Digest | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="problem")
+        yield Static(_reading(self._run.name), id="problem")
         yield Static(id="notice")
         with VerticalScroll():
             for name in self._BLOCKS:

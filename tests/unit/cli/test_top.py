@@ -125,7 +125,8 @@ def test_new_runs_come_first_and_the_chosen_one_stays_chosen(tmp_path: Path) -> 
         await seen(pilot, "first")
         later = RunWriter(tmp_path / "later", started_ns=first.manifest.started_ns + 10**12)
         train(later, range(1))
-        await seen(pilot, "later")
+        await seen(pilot, " later ")
+        await seen(pilot, " first ")  # rows are drawn one after the other
         shown = lines(pilot)
         assert [name for line in shown for name in ("first", "later") if f" {name} " in line] == ["later", "first"]
         await pilot.press("enter")

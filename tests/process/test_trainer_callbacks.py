@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from launching import LEADLINE, environment, finish, script, show
+from launching import LEADLINE, PATIENCE, environment, finish, script, show
 from recorded import recorded
 
 import leadline
@@ -144,7 +144,9 @@ def test_ranks_that_watch_by_themselves_are_one_run_and_end_together(tmp_path: P
 
 @cache
 def trained_by_ray() -> Path:
-    ended, folder = recorded([str(VENVS / "ray" / "bin" / "python"), script("ray_trained.py")])
+    # three times two workers, each of which imports PyTorch
+    words = [str(VENVS / "ray" / "bin" / "python"), script("ray_trained.py")]
+    ended, folder = recorded(words, patience=3 * PATIENCE)
     assert ended.status == 0, ended.err
     return folder
 

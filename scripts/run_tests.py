@@ -37,6 +37,10 @@ _PARALLEL = ["-p", "metering", "-n", WORKERS, "--no-loadscope-reorder", *_TIMEOU
 _SEQUENTIAL = ["-n", "0", "--dist", "no", "--last-failed", "--last-failed-no-failures", "none"]
 _RETRY_OPTION, _RECORD_OPTION, _WITHIN_OPTION = "--retry", "--record", "--within"
 _WITHIN_VARIABLE = "TESTS_WITHIN"  # tests/within.py reads it
+_SLOW_SHARE = 0.75
+"""Slow tests begin within this share of the time; what follows are the everyday ones."""
+_TOO_LATE = "left to another day: the machine became slower"
+"""Why tests/within.py skips a test."""
 _SHOWN = 60
 _LOAD = 3.0
 """How much longer than alone a test may take: beside others, and as the first of its worker that needs something."""
@@ -66,6 +70,7 @@ class Record:
         self.slowness = 1.0
         self.is_whole = True
         self.left_out: dict[str, Any] = {}
+        self.too_late: list[str] = []
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
@@ -74,6 +79,8 @@ class Record:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.failed[report.nodeid] = None
+        elif report.skipped and _TOO_LATE in str(report.longrepr):
+            self.too_late.append(report.nodeid)
         elif report.passed and report.when == "call":
             self.passed[report.nodeid] = None
         cost = self.costs[report.nodeid]
@@ -128,6 +135,10 @@ class Record:
             terminalreporter.section(f"left to other days: {tests} slow tests; all run within {days} days", yellow=True)
             for unit in units:
                 terminalreporter.line(f"LEFT OUT {unit}")
+        if self.too_late:
+            terminalreporter.section(f"{_TOO_LATE}: {len(self.too_late)} slow tests", yellow=True)
+            for test in self.too_late:
+                terminalreporter.line(f"LEFT OUT {test}")
         slowest = sorted(self.costs.items(), key=lambda each: -each[1].seconds)[:_SHOWN]
         if not slowest or slowest[0][1].seconds < 1:
             return
@@ -225,7 +236,9 @@ def of_this_day(arguments: list[str]) -> list[str]:
     del arguments[place : place + 2]
     slowness = statistics.median(sample_speed() for _ in range(_SPEEDS))
     available = float(minutes) * 60 * int(WORKERS) / max(1.0, slowness)
-    os.environ[_WITHIN_VARIABLE] = f"{available:.0f} {time.time() // 86400:.0f}"
+    now = time.time()
+    last = now + _SLOW_SHARE * float(minutes) * 60
+    os.environ[_WITHIN_VARIABLE] = f"{available:.0f} {now // 86400:.0f} {last:.0f}"
     sys.stdout.write(f"this machine is {slowness:.2f} times as slow as the reference\n")
     sys.stdout.flush()
     return ["-p", "within"]

@@ -1,12 +1,14 @@
 """A pytest plugin that leaves a part of the slow tests to other days, for ``scripts/run_tests.py --within``.
 
 On a machine where every test would take longer than there is time, a run has all everyday tests, and the units of slow
-ones that fit. Which ones they are changes from day to day, so that each runs again within a few days.
+ones that fit. Which ones they are changes from day to day, so that each runs again within a few days. A machine may
+become slower meanwhile: after three quarters of the time no slow test begins.
 """
 
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from collections import defaultdict
 from collections.abc import Mapping
@@ -16,8 +18,10 @@ import pytest
 from units import expected_seconds, unit_of
 
 VARIABLE = "TESTS_WITHIN"
-"""Seconds that the units may take together on the reference, and the number of the day: ``5400 20786``."""
+"""Seconds that the units may take together on the reference, the number of the day, and the time after which no slow
+test begins, in seconds since the epoch: ``5400 20786 1796030000``."""
 LEFT_OUT = "left_out"
+TOO_LATE = "left to another day: the machine became slower"
 _LEAST_SHARE = 0.1
 """The share of the slow tests that also the slowest machine runs."""
 _OTHERS_SECONDS = 200.0
@@ -51,7 +55,7 @@ def days_of_all(total: float, available: float) -> int:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    available, day = os.environ[VARIABLE].split()
+    available, day, _ = os.environ[VARIABLE].split()
     units = {item: unit_of(item.nodeid, config.rootpath) for item in items}
     everyday, slow = _OTHERS_SECONDS, dict[str, float]()
     tests, slow_tests = defaultdict[str, list[pytest.Item]](list), defaultdict[str, list[pytest.Item]](list)
@@ -72,3 +76,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workeroutput"):
         days = days_of_all(sum(slow.values()), left)
         config.workeroutput[LEFT_OUT] = {"units": sorted(slow.keys() - chosen), "tests": len(left_out), "days": days}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    last = float(os.environ[VARIABLE].split()[2])
+    if time.time() > last and item.get_closest_marker("slow") is not None:
+        pytest.skip(TOO_LATE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -76,3 +77,18 @@ def test_all_units_run_within_the_days_of_all(available: float) -> None:
 def test_with_time_for_all_every_unit_runs() -> None:
     seconds = {"tests/process/test_a.py": 10.0, "tests/process/test_b.py": 20.0}
     assert within.of_the_day(seconds, 30.0, 7) == set(seconds)
+
+
+@pytest.mark.parametrize(
+    ("marker", "seconds_left", "is_skipped"), [("slow", -1, True), ("slow", 60, False), ("", -1, False)]
+)
+def test_no_slow_test_begins_too_late(
+    marker: str, seconds_left: float, is_skipped: bool, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(within.VARIABLE, f"3600 20786 {time.time() + seconds_left:.0f}")
+    monkeypatch.setattr(request.node, "get_closest_marker", lambda name: name == marker or None)
+    if is_skipped:
+        with pytest.raises(pytest.skip.Exception, match=within.TOO_LATE):
+            within.pytest_runtest_setup(request.node)
+    else:
+        within.pytest_runtest_setup(request.node)

@@ -35,12 +35,8 @@ def scrape(url: str) -> Seen:
 
 def address(running: Running) -> str:
     """Return the address of the metrics endpoint from the terminal output."""
-    assert running.process.stderr is not None
-    for line in running.process.stderr:
-        found = re.search(r"publish_metric:prometheus: served at (http://\S+)", line)
-        if found:
-            return found[1]
-    raise AssertionError("the terminal did not say where")
+    pattern = r"publish_metric:prometheus: served at (http://\S+)"
+    return str(wait_for(lambda: re.search(pattern, running.err), "an address")[1])
 
 
 @pytest.mark.slow

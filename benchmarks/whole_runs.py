@@ -14,11 +14,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import harness
@@ -64,9 +66,9 @@ class Pair:
                 [harness.LEADLINE, "show", str(runs / name), "--json"], capture_output=True, text=True, check=True
             )
             self.cost = json.loads(shown.stdout)["cost"]
-            subprocess.run(["rm", "-r", str(runs)], check=True)
+            shutil.rmtree(runs)
 
-    def ratio(self, clock: int, *, is_settled: bool, by: object = statistics.fmean) -> float:
+    def ratio(self, clock: int, *, is_settled: bool, by: Callable[[list[float]], float] = statistics.fmean) -> float:
         """Return what steps take watched over bare.
 
         Args:
@@ -74,7 +76,7 @@ class Pair:
         """
         part = slice(self.first, None) if is_settled else slice(0, self.first)
         watched, bare = ([step[clock] for step in self.steps[name][part]] for name in ("watched", "bare"))
-        return by(watched) / by(bare)  # type: ignore[operator, no-any-return]
+        return by(watched) / by(bare)
 
     @property
     def told(self) -> str:

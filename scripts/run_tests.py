@@ -39,8 +39,6 @@ _RETRY_OPTION, _RECORD_OPTION, _WITHIN_OPTION = "--retry", "--record", "--within
 _WITHIN_VARIABLE = "TESTS_WITHIN"  # tests/within.py reads it
 _SLOW_SHARE = 0.75
 """Slow tests begin within this share of the time; what follows are the everyday ones."""
-_TOO_LATE = "left to another day: the machine became slower"
-"""Why tests/within.py skips a test."""
 _SHOWN = 60
 _LOAD = 3.0
 """How much longer than alone a test may take: beside others, and as the first of its worker that needs something."""
@@ -79,10 +77,13 @@ class Record:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
             self.failed[report.nodeid] = None
-        elif report.skipped and _TOO_LATE in str(report.longrepr):
-            self.too_late.append(report.nodeid)
         elif report.passed and report.when == "call":
             self.passed[report.nodeid] = None
+        elif report.skipped:
+            from within import TOO_LATE
+
+            if TOO_LATE in str(report.longrepr):
+                self.too_late.append(report.nodeid)
         cost = self.costs[report.nodeid]
         cost.seconds += report.duration
         cost.processor_seconds += getattr(report, "processor_seconds", 0.0)
@@ -136,7 +137,7 @@ class Record:
             for unit in units:
                 terminalreporter.line(f"LEFT OUT {unit}")
         if self.too_late:
-            terminalreporter.section(f"{_TOO_LATE}: {len(self.too_late)} slow tests", yellow=True)
+            terminalreporter.section(f"too late on a slow machine: {len(self.too_late)} slow tests", yellow=True)
             for test in self.too_late:
                 terminalreporter.line(f"LEFT OUT {test}")
         slowest = sorted(self.costs.items(), key=lambda each: -each[1].seconds)[:_SHOWN]

@@ -276,7 +276,7 @@ def _nearest_script(path: str) -> str:
     return f"; did you mean {os.path.join(os.path.dirname(path), nearest)!r}?" if nearest else ""
 
 
-# smdebug's part is imported where it is asked for: it takes longer than all else that a launch imports of Leadline.
+# smdebug's interface is imported only where it is needed: a launch without it starts faster.
 
 
 def _profiler_settings() -> ProfilerSettings:

@@ -206,7 +206,7 @@ def _row(run: RunSummary) -> list[Text]:
 class RunScreen(LiveScreen):
     """One run: verdict, losses, findings, time and machine."""
 
-    class Told(Message):
+    class KeyOutcome(Message):
         """What became of a key."""
 
         def __init__(self, text: str, *, is_error: bool) -> None:
@@ -292,17 +292,17 @@ class RunScreen(LiveScreen):
     def _in_thread(self, do: Callable[[], str]) -> None:
         def work() -> None:
             try:
-                self._tell(do())
+                self._report_outcome(do())
             except (LeadlineError, OSError) as error:
-                self._tell(str(error), is_error=True)
+                self._report_outcome(str(error), is_error=True)
 
         self.run_worker(work, thread=True, group="keys")
 
-    def _tell(self, text: str, *, is_error: bool = False) -> None:
+    def _report_outcome(self, text: str, *, is_error: bool = False) -> None:
         """Say what became of a key; called in a thread."""
-        self.post_message(self.Told(text, is_error=is_error))
+        self.post_message(self.KeyOutcome(text, is_error=is_error))
 
-    def on_run_screen_told(self, message: Told) -> None:
+    def on_run_screen_key_outcome(self, message: KeyOutcome) -> None:
         style = "red" if message.is_error else "cyan"
         self.query_one("#notice", Static).update(Text(printable(message.text), style=style))
 
@@ -313,7 +313,7 @@ class RunScreen(LiveScreen):
     def _profile(self) -> str:
         request = profile_request(reason=_REASON)
         ask(self._run, request)
-        self._tell("profile of the next step requested")
+        self._report_outcome("profile of the next step requested")
         for _ in range(_PATIENCE_SECONDS):
             answers = await_answers(self._run, [request], 1.0)[request.id]
             if answers or get_current_worker().is_cancelled:
@@ -321,7 +321,7 @@ class RunScreen(LiveScreen):
         return f"no worker reached a step boundary within {_PATIENCE_SECONDS} s; the profile is pending"
 
     def _report(self) -> str:
-        self._tell("writing the report")
+        self._report_outcome("writing the report")
         path = report_path(None, self._run)
         write_files(build_judged(self._run), path, self._run, is_notebook=False, with_notebook=False)
         whole = os.path.abspath(path)

@@ -13,7 +13,7 @@ class LeadlineCallback(BaseCallback):  # type: ignore[misc] # stable_baselines3 
     """Watch what an algorithm learns: ``model.learn(…, callback=LeadlineCallback())``.
 
     A stop has ``_on_step`` return False: ``learn`` returns before its next step in the environment as it would by
-    itself, and the script goes on. Its plan counts steps of the environment, not of the optimizer: none is told.
+    itself, and the script goes on. Its plan counts steps of the environment, not of the optimizer: none is recorded.
 
     Args:
         options: As for ``leadline.watch``; under ``leadline run`` those of its command line count.

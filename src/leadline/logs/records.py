@@ -131,7 +131,9 @@ def _record_of(line: str) -> JsonObject:
     entries = dict(_DICT_ENTRY.findall(found[0])) if found else {}
     if entries:
         return entries
-    record: JsonObject = {each.name: each.value for each in named_numbers(line) if each.is_clear and _is_kept(each)}
+    record: JsonObject = {
+        found.name: found.value for found in named_numbers(line) if found.is_clear and _is_kept(found)
+    }
     if record:
         for name, count in _LINE_COUNT.findall(line):
             record.setdefault(name.lower().replace(" ", "_").removesuffix("s"), count.replace(",", ""))

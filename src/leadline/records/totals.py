@@ -75,7 +75,7 @@ class CostTable:
     """What Leadline took of a training thread, by what it was for."""
 
     captures: tuple[CaptureCost, ...]
-    """The dearest first."""
+    """The most expensive first."""
     steps: int
     steps_ns: int
     """The rest: what was not captured but done at every step, and once at the start."""

@@ -31,7 +31,7 @@ class CaptureSchedule:
     Attributes:
         items: The items, whenever they are due.
         next_step: At steps before this nothing is due.
-        is_always_due: Whether something is due at every step, whatever else is.
+        captures_every_step: Whether something is captured at every step, whatever else is.
     """
 
     def __init__(
@@ -48,8 +48,8 @@ class CaptureSchedule:
         self._captured_at = {group: float("-inf") for group in self._groups if group.schedule.every_seconds is not None}
         """When the groups with an interval in seconds were captured."""
         is_free = budget is None or all(group.kind == "always" for group in self._groups)
-        self.is_always_due = is_free and any(item.schedule == _EVERY_STEP for item in items)
-        self._is_every_step = self.is_always_due and all(item.schedule == _EVERY_STEP for item in items)
+        self.captures_every_step = is_free and any(item.schedule == _EVERY_STEP for item in items)
+        self._is_every_step = self.captures_every_step and all(item.schedule == _EVERY_STEP for item in items)
         if budget is not None:
             budget.add(self._groups, mode)
 
@@ -134,5 +134,5 @@ class StepDecision:
         """Return whether it is captured at a train step: the current one, or the one before."""
         if step != self._step:
             self._step, schedule = step, self._schedule()
-            self._should_capture = schedule.is_always_due or bool(schedule.advance_to(step))
+            self._should_capture = schedule.captures_every_step or bool(schedule.advance_to(step))
         return self._should_capture

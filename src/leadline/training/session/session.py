@@ -19,7 +19,7 @@ from leadline.training.check import StepChecks, make_checks
 from leadline.training.guard import Guard
 from leadline.training.own_frames import hide_own_frames, show_own_frames
 from leadline.training.session.plan_summary import described_plan
-from leadline.training.session.trainer import ToldByTrainer
+from leadline.training.session.trainer import TrainerFacts
 from leadline.training.session.worker_names import is_launched, rank_number, worker_name
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Session:
         self.guard = Guard(self._disable)
         self.context = context = StepContext(run, self._worker_name)
         self._frameworks = frameworks = Frameworks(context.note, self._update_plan)
-        self.trainer = trainer = ToldByTrainer(context.clock)
+        self.trainer = trainer = TrainerFacts(context.clock)
         control = ControlRequests(
             context,
             lambda: trainer.ask_loop_to_end() | frameworks.end_training() | end_running_loops(),

@@ -11,7 +11,7 @@ from leadline.records.documents import MAX_CHECKPOINTS, SavedCheckpoint
 from leadline.training.timeline.step_clock import StepClock
 
 
-class ToldByTrainer:
+class TrainerFacts:
     """The facts that only the trainer knows, and how its loop is asked to end.
 
     Args:

@@ -8,14 +8,14 @@ from types import ModuleType
 import pytest
 
 from leadline.records.documents import MAX_CHECKPOINTS, SavedCheckpoint
-from leadline.training.session.trainer import ToldByTrainer
+from leadline.training.session.trainer import TrainerFacts
 from leadline.training.timeline.step_clock import StepClock
 
 
-def told(train_steps: int = 0) -> ToldByTrainer:
+def told(train_steps: int = 0) -> TrainerFacts:
     clock = StepClock(lambda owner: None)
     clock.continue_from(train_steps, {"train": train_steps})
-    return ToldByTrainer(clock)
+    return TrainerFacts(clock)
 
 
 def test_a_plan_counts_from_the_next_step() -> None:

@@ -91,10 +91,14 @@ def _attach(name):
             sys.stderr.write("leadline  capture disabled in this process: %s has its name\n" % own.__file__)
         return  # another environment: the agent reports what to install
     except Exception as error:  # noqa: BLE001 - a library that does not fit this environment: the training goes on
-        problem = "%s: %s" % (type(error).__name__, error)
-        sys.stderr.write("leadline  capture disabled in this process: %s\n" % " ".join(problem.split()))
+        _report_disabled(error)
         return
     attach_from_environment(name)
+
+
+def _report_disabled(error):
+    problem = "%s: %s" % (type(error).__name__, error)
+    sys.stderr.write("leadline  capture disabled in this process: %s\n" % " ".join(problem.split()))
 
 
 class _SmdebugImport:
@@ -107,7 +111,10 @@ class _SmdebugImport:
         try:
             _import_own_package()
             from leadline.compat.smdebug.install import install
-        except Exception:  # noqa: BLE001 - as for ``_attach``, which says why
+        except ImportError:
+            return None  # another environment: the agent reports what to install
+        except Exception as error:  # noqa: BLE001 - as in ``_attach``
+            _report_disabled(error)
             return None
         install(replace=True)
         return sys.meta_path[0].find_spec(name, path, target)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from pyarrow import ArrowException
 
 from leadline.serve.algorithms.errors import UserError
-from leadline.serve.algorithms.recordio import read_records
+from leadline.serve.algorithms.recordio import as_float32, read_records
 
 _TYPES: Final = {
     "csv": "csv",
@@ -150,7 +150,7 @@ def _read_parquet(path: str) -> ChannelData:
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    return _first_column(np.column_stack([column.to_numpy().astype(np.float32) for column in table.columns]))
+    return _first_column(np.column_stack([as_float32(column.to_numpy()) for column in table.columns]))
 
 
 def _read_libsvm(path: str) -> ChannelData:
@@ -171,7 +171,7 @@ def _read_libsvm(path: str) -> ChannelData:
                 weights.append(float(weight) if colon else 1.0)
                 split = [pair.split(":") for pair in pairs]
                 indices.append(np.array([int(index) for index, _ in split], np.int64))
-                values.append(np.array([float(value) for _, value in split], np.float32))
+                values.append(as_float32([float(value) for _, value in split]))
             except ValueError:
                 raise UserError(
                     f"First line '{line.strip()[:_SHOWN]}...' of file '{os.path.basename(path)}' is not 'LIBSVM' "
@@ -181,8 +181,8 @@ def _read_libsvm(path: str) -> ChannelData:
     columns = np.concatenate(indices) if indices else np.zeros(0, np.int64)
     shape = (len(labels), int(columns.max()) + 1 if len(columns) else 1)
     features = csr_matrix((np.concatenate(values) if values else [], columns, ends), shape, np.float32)
-    given = np.array(weights, np.float32)
-    return ChannelData(features, np.array(labels, np.float32), None if (given == 1).all() else given)
+    given = as_float32(weights)
+    return ChannelData(features, as_float32(labels), None if (given == 1).all() else given)
 
 
 def _read_recordio(path: str) -> ChannelData:

@@ -41,7 +41,13 @@ def read_records(path: str) -> tuple[Any, _Array]:
             raise ValueError(f"record {len(rows) + 1} has no label")
         rows.append(parts[_FEATURES])
         labels.append(parts[_LABEL].values[0])
-    return _matrix(rows), np.array(labels, np.float32)
+    return _matrix(rows), as_float32(labels)
+
+
+def as_float32(values: Any) -> _Array:
+    """Return numbers as XGBoost takes them; beyond the range of float32 they are infinite, which XGBoost refuses."""
+    with np.errstate(over="ignore"):
+        return np.asarray(values, np.float32)
 
 
 class _Tensor:
@@ -58,14 +64,14 @@ def _matrix(rows: list[_Tensor]) -> Any:
         sizes = {len(row.values) for row in rows}
         if len(sizes) > 1:
             raise ValueError(f"records have different numbers of features: {sorted(sizes)}")
-        return np.array([row.values for row in rows], np.float32).reshape(len(rows), -1)
+        return as_float32([row.values for row in rows]).reshape(len(rows), -1)
     from scipy.sparse import csr_matrix
 
     keys = [np.arange(len(row.values)) if row.keys is None else row.keys for row in rows]
     ends = np.concatenate([[0], np.cumsum([len(row.values) for row in rows])])
     columns = np.concatenate(keys).astype(np.int64)
     width = max(*(row.size for row in rows), int(columns.max()) + 1 if len(columns) else 1)
-    values = np.concatenate([row.values for row in rows]).astype(np.float32)
+    values = as_float32(np.concatenate([row.values for row in rows]))
     return csr_matrix((values, columns, ends), (len(rows), width))
 
 

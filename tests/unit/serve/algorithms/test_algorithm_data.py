@@ -109,6 +109,13 @@ def test_parquet_has_the_label_first(tmp_path: Path) -> None:
     assert np.array_equal(samples.features, [[0.5, 3], [np.nan, 4]], equal_nan=True)
 
 
+def test_numbers_beyond_float32_are_infinite(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"y": [1, 2], "a": [0.5, -1e300]}), tmp_path / "x.parquet")
+    samples = read_channel(str(tmp_path), "parquet")
+    assert samples is not None
+    assert samples.features.tolist() == [[0.5], [-np.inf]]
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "message"),
     [

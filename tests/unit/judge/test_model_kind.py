@@ -31,6 +31,7 @@ OF_NETWORKS = {
     "identical_units": OF_LOOP,
     "eval_in_train_mode": OF_LOOP,
     "broken_averages": OF_LOOP,
+    "recompilation": OF_LOOP,
     "learning_rate": WHY,
     "memory_growth": OF_LOOP,
     "diverging_loss": "boosted trees start from a constant prediction",

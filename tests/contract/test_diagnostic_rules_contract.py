@@ -21,6 +21,7 @@ from leadline.rules.losses.loss_spike import LossSpike
 from leadline.rules.losses.metric_not_improving import MetricNotImproving
 from leadline.rules.losses.sorted_batches import SortedBatches
 from leadline.rules.registry import BUILT_IN, DEFAULT
+from leadline.rules.system.recompilation import Recompilation
 from leadline.rules.tensors.broken_averages import BrokenAverages
 from leadline.rules.tensors.consecutive_linear import ConsecutiveLinear
 from leadline.rules.tensors.duplicate_batches import DuplicateBatches
@@ -34,7 +35,6 @@ from leadline.rules.tensors.no_gradient import NoGradient
 from leadline.rules.tensors.no_learning import NoLearning
 from leadline.rules.tensors.nonfinite_origin import NonfiniteOrigin
 from leadline.rules.tensors.output_collapse import OutputCollapse
-from leadline.rules.tensors.recompilation import Recompilation
 from leadline.rules.tensors.replica_divergence import ReplicaDivergence
 from leadline.rules.tensors.resume_changed import ResumeChanged
 from leadline.rules.tensors.shared_samples import SharedSamples

@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from launching import CONSOLE_SCRIPT, environment, finish, rule, script, show, watched
+from false_alarms import judge
+from launching import CONSOLE_SCRIPT, environment, finish, script, watched
 
 pytestmark = pytest.mark.slow
 
@@ -23,9 +24,9 @@ NAMED = {
 
 @pytest.fixture(scope="module")
 def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Train for 50 steps; the checkpoint is that of step 40."""
+    """Train for 75 steps; the checkpoint is that of step 60, and the rate was captured at step 50."""
     folder = tmp_path_factory.mktemp("interrupted")
-    assert watched(("--name", "training"), JOB, "50", "nothing", folder=folder).status == 0
+    assert watched(("--name", "training"), JOB, "75", "nothing", folder=folder).status == 0
     return folder
 
 
@@ -33,14 +34,14 @@ def interrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_is_not_restored_is_named(left_out: str, interrupted: Path, tmp_path: Path) -> None:
     folder = tmp_path / "job"
     shutil.copytree(interrupted, folder)
-    words = [CONSOLE_SCRIPT, "run", "--out", "runs", "--resume", "training", "--resume-step", "40"]
-    ended = finish([*words, "--", JOB, "70", left_out], folder, env=environment())
+    words = [CONSOLE_SCRIPT, "run", "--out", "runs", "--resume", "training", "--resume-step", "60"]
+    ended = finish([*words, "--", JOB, "90", left_out], folder, env=environment())
     assert ended.status == 0, ended.err
-    told = rule(show(folder / "runs" / "training"), "resume_changed")
-    messages = [finding["message"] for finding in told["findings"]]
-    for part in NAMED[left_out]:
-        assert part in messages[0]
-    assert len(messages) == bool(NAMED[left_out])
-    assert all(message.startswith("resumed at step 40, and not as it was: ") for message in messages)
-    remarks = told.get("remarks") or []
-    assert bool(remarks) is (left_out == "data")
+    told = judge(folder / "runs" / "training")["resume_changed"]
+    assert len(told.findings) == bool(NAMED[left_out])
+    for part in ("resumed at step 60, and not as it was: ", *NAMED[left_out]):
+        assert all(part in finding for finding in told.findings)
+    assert [remark for remark in told.remarks if "was that of step 0: the data began anew" in remark] == list(
+        told.remarks
+    )
+    assert bool(told.remarks) is (left_out == "data")

@@ -156,6 +156,7 @@ OF_THE_MACHINE: Final = frozenset(
         "overall_system_usage",
         "profiler_report",
         "stalled_training",
+        "recompilation",
         "step_outlier",
         "straggler",
         "throughput_regression",

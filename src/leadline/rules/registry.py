@@ -41,7 +41,6 @@ _TABLE: Final = {
         "eval_in_train_mode": "tensors:EvalInTrainMode",
         "broken_averages": "tensors:BrokenAverages",
         "expert_balance": "tensors:ExpertBalance",
-        "recompilation": "tensors:Recompilation",
     },
     "Losses and metrics": {
         "loss_at_start": "losses:LossAtStart",
@@ -82,6 +81,7 @@ _TABLE: Final = {
         "straggler": "system:Straggler",
         "dataloader": "system:Dataloader",
         "operator_time": "system:OperatorTime",
+        "recompilation": "system:Recompilation",
         "step_outlier": "system:StepOutlier",
         "throughput_regression": "system:ThroughputRegression",
         "max_initialization_time": "system:MaxInitializationTime",

@@ -1,4 +1,4 @@
-"""A training with checkpoints at steps 20 and 40 that continues from the latest one.
+"""A training with a checkpoint at every 20 steps that continues from the latest one.
 
 Arguments: the number of steps, and what it does not restore: ``nothing`` is left out, the ``optimizer``, the
 ``schedule``, or the ``weights``, and ``data`` that begin anew.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rule_scenarios import captured
 
 from leadline.records.verdict import Clear, Fired, NotApplicable, Undecided, Verdict
-from leadline.rules.tensors.recompilation import Recompilation
+from leadline.rules.system.recompilation import Recompilation
 from leadline.testing.windows import verdicts
 
 TOTAL, FUNCTION = "process/recompilations", "f (a.py:7)"

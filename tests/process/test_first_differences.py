@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from launching import finish, script
+from launching import environment, finish, script
 from recorded import recorded
 
 import leadline
@@ -54,11 +54,11 @@ def test_the_same_training_does_not_differ() -> None:
 
 def test_compare_prints_it(tmp_path: Path) -> None:
     runs = [str(trained() / name) for name in ("base", "rate", "again")]
-    words = (sys.executable, "-m", "leadline", "compare", *runs)
-    lines = finish([*words], tmp_path).lines
+    words = [sys.executable, "-m", "leadline", "compare", *runs]
+    lines = finish(words, tmp_path, env=environment(COLUMNS="160")).lines
     assert "first difference of rate from base: step 0: AdamW/lr is 0.001 and 0.002; what differs: the settings" in (
         next(line for line in lines if "of rate" in line)
     )
     assert "first difference of again from base: none in what both have captured" in lines
-    rate, again = json.loads(finish([*words, "--json"], tmp_path).out)["first_differences"]
+    rate, again = json.loads(finish([*words, "--json"], tmp_path, env=environment()).out)["first_differences"]
     assert (rate["tensor"], rate["values"], again) == ("AdamW/lr", ["0.001", "0.002"], None)

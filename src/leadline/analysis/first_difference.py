@@ -117,7 +117,7 @@ class _Captured:
             found = self.run.tensor(name).statistic_array("fingerprints", step, self._worker, "train")
         except NotCapturedError:
             return None
-        return found.tolist()
+        return [float(value) for value in found.reshape(-1)]
 
 
 def _in_order(names: list[str], infos: dict[str, TensorInfo]) -> Iterator[tuple[str, str]]:

@@ -94,13 +94,13 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
     ratio: PositiveFloat = 2.0
 
     def needs(self) -> Needs:
-        values = {"statistics": ("value",), "modes": ("train",)}
+        losses = TensorNeed("losses", statistics=("value",), modes=("train",))
         inputs = TensorNeed("inputs", regex="_input_0$", statistics=("fingerprints",), modes=("train",))
         return Needs(
             (
-                TensorNeed("losses", **values),
-                TensorNeed(CHECKS, regex=f"^({RESUMED}|{NEW_STATE})$", **values, is_optional=True),
-                TensorNeed("hyperparameters", regex=f"{_RATES}|{_SCALES}", **values, is_optional=True),
+                losses,
+                replace(losses, collection=CHECKS, regex=f"^({RESUMED}|{NEW_STATE})$", is_optional=True),
+                replace(losses, collection="hyperparameters", regex=f"{_RATES}|{_SCALES}", is_optional=True),
                 replace(inputs, end=_FIRST_STEPS, is_optional=True),
                 replace(inputs, every=_EVERY, is_optional=True),
             )

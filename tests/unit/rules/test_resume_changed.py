@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 from rule_scenarios import captured
@@ -24,6 +28,14 @@ INFOS = {
 }
 
 
+def falling(step: int) -> float:
+    return 0.1 * math.exp(-0.095 * step)
+
+
+def rising(step: int) -> float:
+    return 1e-3 * (1 + step)
+
+
 def judge(
     *,
     rate: float = 0.01,
@@ -32,16 +44,17 @@ def judge(
     new_state: float = 0.0,
     batch: int = RESUMED,
     losses: int = 20,
+    rates: Callable[[int], float] = lambda step: 0.01,
 ) -> list[Verdict]:
-    """Return the verdicts on a run that had a rate of 0.01, a loss of 0.3 and a scale of 1024 before its step 20."""
+    """Return the verdicts on a run that had a rate of 0.01, a loss of 0.3 and a scale of 1024 before its step 20 (65536 at first)."""
     parts: list[Part] = []
     for step in range(RESUMED + losses):
         is_new = step >= RESUMED
         outlier = 5.0 if step in (RESUMED - 3, RESUMED + 1) and loss != 0.3 else 1.0
         values = {"loss": {"value": (loss if is_new else 0.3) * outlier}}
-        if step % 10 == 0:
-            values |= {"AdamW/lr": {"value": rate if is_new else 0.01}}
-            values |= {"GradScaler/scale": {"value": scale if is_new else 1024.0}}
+        if step in (0, 5) or step % 10 == 0:
+            values |= {"AdamW/lr": {"value": rate if is_new else rates(step)}}
+            values |= {"GradScaler/scale": {"value": scale if is_new else 1024.0 if step else 65536.0}}
         if step == RESUMED:
             values |= {"process/resumed": {"value": 1.0}, "process/new_state": {"value": new_state}}
         parts.append(Capture(step, values, infos=INFOS))
@@ -57,13 +70,14 @@ def judge(
     [
         ({"new_state": 1.0}, "the optimizer had counted no step"),
         ({"rate": 0.1}, "AdamW/lr is 0.1 (at step 10 it was 0.01)"),
-        ({"rate": 0.005}, "AdamW/lr is 0.005 (at step 10 it was 0.01)"),
+        ({"rate": 1e-3, "rates": rising}, "AdamW/lr is 0.001 (at step 10 it was 0.011)"),
+        ({"rate": 0.1, "rates": falling}, "AdamW/lr is 0.1 (at step 10 it was 0.0387)"),
         ({"scale": 65536.0}, "GradScaler/scale is 65,536 (at step 10 it was 1,024)"),
         ({"loss": 2.5}, "loss is 2.5 (before, 0.3)"),
         ({"loss": 2.5, "new_state": 1.0}, "the optimizer had counted no step and loss is 2.5 (before, 0.3)"),
     ],
 )
-def test_what_began_anew_is_named_at_the_fifth_loss(changes: dict[str, float], words: str) -> None:
+def test_what_began_anew_is_named_at_the_fifth_loss(changes: dict[str, Any], words: str) -> None:
     results = judge(**changes)
     fired = [(at, verdict) for at, verdict in enumerate(results) if isinstance(verdict, Fired)]
     ((_, found),) = fired
@@ -75,9 +89,19 @@ def test_what_began_anew_is_named_at_the_fifth_loss(changes: dict[str, float], w
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"rate": 0.0051}, {"rate": 0.019}, {"loss": 0.1}, {"loss": 0.59}, {"scale": 2048.0}, {"scale": 257.0}],
+    [
+        {},
+        {"rate": 1e-6},
+        {"rate": 0.0015, "rates": falling},
+        {"rate": 0.03, "rates": rising},
+        {"rate": 0.019},
+        {"loss": 0.1},
+        {"loss": 0.59},
+        {"scale": 2048.0},
+        {"scale": 257.0},
+    ],
 )
-def test_what_schedules_batches_and_scalers_do_is_clear(changes: dict[str, float]) -> None:
+def test_what_schedules_batches_and_scalers_do_is_clear(changes: dict[str, Any]) -> None:
     results = judge(**changes)
     assert not any(isinstance(verdict, Fired) for verdict in results)
     assert results[-1] == Clear()

@@ -32,6 +32,8 @@ _RATES: Final = r"(^|/)(lr|learning_rate|eta)$"
 _SCALES: Final = r"(^|/)scale$"
 _SCALE_RATIO: Final = 4.0
 """A gradient scaler halves or doubles its scale by itself."""
+_EQUAL: Final = 1e-6
+_MAX_LOGARITHM: Final = 50.0
 _FIRST_STEPS: Final = 6
 """At these steps the batches are fingerprinted, and at the first one of each process."""
 _EVERY: Final = 50
@@ -45,8 +47,10 @@ _ADVICE: Final = Advice(
 class _Worker:
     """What one worker had before it was resumed, and has since."""
 
-    values: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """The latest learning rates and scales, with their steps."""
+    first: dict[str, float] = field(default_factory=dict)
+    """The first learning rates and scales."""
+    values: dict[str, deque[tuple[int, float]]] = field(default_factory=dict)
+    """The latest two of each, with their steps."""
     losses: dict[str, deque[float]] = field(default_factory=dict)
     batches: dict[str, dict[int, bytes]] = field(default_factory=dict)
     """The first batches by input and step."""
@@ -70,19 +74,22 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         that was meant for its start.
     How it decides:
         At the fifth loss of a process that [continues a run](../../how-to/resume.md), it compares with what had been
-        captured before: fires if the optimizer had counted no step though the run has some, a learning rate is
-        ``ratio`` times as high or low as at the last capture, the scale of a gradient scaler differs by a factor of 4,
-        or the median of five losses is ``ratio`` times that of the five before, and above all of them. Names each of
-        these. It remarks at the end that the first batch of the process was one of the first six of the run, sample by
-        sample: the data began anew, which is as it should be at the start of an epoch that is not shuffled. Does not
-        apply to a run that was not resumed.
+        captured before: fires if the optimizer had counted no step though the run has some; if a learning rate is at
+        least ``ratio`` times the last one captured, and what that would be by now if it went on to change as between
+        the last two captures, or if it is the first one of the run again and differs from the last by ``ratio``; if the
+        scale of a gradient scaler is its first one again and differs from the last by a factor of 4; or if the median
+        of five losses is ``ratio`` times that of the five before, and above all of them. Names each of these. It
+        remarks at the end that the first batch of the process was one of the first six of the run, sample by sample:
+        the data began anew, which is as it should be at the start of an epoch that is not shuffled. Does not apply to a
+        run that was not resumed.
     Not a number:
         Values that are NaN or infinite are left out.
     Blind spots:
-        A rate that differs by less, as where the schedule is nearly constant. An optimizer that counts no steps (SGD)
-        and begins without its momentum. Steps that are repeated are compared with those before them, not with their
-        first values, which are replaced. A process that loads a checkpoint and records a run of its own; there see
-        ``lost_progress``. Losses and rates of frameworks other than PyTorch are compared, their scalers not.
+        A rate that differs by less, as where the schedule is nearly constant, or that is lower and not the first one.
+        An optimizer that counts no steps (SGD) and begins without its momentum. Steps that are repeated are compared
+        with those before them, not with their first values, which are replaced. A process that loads a checkpoint and
+        records a run of its own; there see ``lost_progress``. Losses and rates of frameworks other than PyTorch are
+        compared, their scalers not.
     Args:
         ratio: The factor between learning rates, or losses, that is too much, > 1.
     Source:
@@ -143,18 +150,29 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
         elif "losses" in reading.collections:
             worker.losses.setdefault(reading.tensor, deque(maxlen=_LOSSES)).append(reading.value)
         else:
-            known = worker.values.get(reading.tensor)
-            if known is not None and worker.resumed_step == step:
-                worker.parts.extend(self._changed(reading, *known))
-            worker.values[reading.tensor] = step, reading.value
+            first = worker.first.setdefault(reading.tensor, reading.value)
+            known = worker.values.setdefault(reading.tensor, deque(maxlen=2))
+            if known and worker.resumed_step == step and self._is_changed(reading, step, first, list(known)):
+                before, value = known[-1]
+                now = significant(reading.value)
+                worker.parts.append(f"{reading.tensor} is {now} (at step {before:,} it was {significant(value)})")
+            known.append((step, reading.value))
 
-    def _changed(self, reading: TensorReading, step: int, before: float) -> Iterator[str]:
-        """Yield how a learning rate, or scale, differs from the value before, if it does by much."""
+    def _is_changed(self, reading: TensorReading, step: int, first: float, known: list[tuple[int, float]]) -> bool:
+        """Return whether a learning rate or scale is that of the start again, or a rate is higher than it would be.
+
+        Args:
+            first: The first one of the run.
+            known: The latest ones before, with their steps.
+        """
         ratio = _SCALE_RATIO if reading.tensor.endswith("scale") else self.ratio
+        before = known[-1][1]
         low, high = sorted((before, reading.value))
-        if high >= ratio * low > 0 and high > low:
-            now = significant(reading.value)
-            yield f"{reading.tensor} is {now} (at step {step:,} it was {significant(before)})"
+        if not high >= ratio * low > 0 or high == low:
+            return False
+        if math.isclose(reading.value, first, rel_tol=_EQUAL):
+            return True
+        return ratio == self.ratio and reading.value >= ratio * max(before, _continued(step, known))
 
     def _compare_batch(self, worker: _Worker, name: str, batch: bytes, step: int) -> None:
         first = worker.batches.get(name, {})
@@ -189,6 +207,14 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
             now = median(worker.losses[name])
             if len(before) == _LOSSES and now > max(before) and now >= self.ratio * median(before) > 0:
                 yield f"{name} is {significant(now)} (before, {significant(median(before))})"
+
+
+def _continued(step: int, known: list[tuple[int, float]]) -> float:
+    """Return a value at a step, as two before it go on by the same factor in each step."""
+    if len(known) == 1 or min(value for _, value in known) <= 0:
+        return known[-1][1]
+    (start, first), (end, last) = known
+    return last * math.exp(min(math.log(last / first) * (step - end) / (end - start), _MAX_LOGARITHM))
 
 
 def _remark(step: int, earlier: int) -> str:

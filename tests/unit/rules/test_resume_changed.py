@@ -46,7 +46,7 @@ def judge(
     losses: int = 20,
     rates: Callable[[int], float] = lambda step: 0.01,
 ) -> list[Verdict]:
-    """Return the verdicts on a run that had a rate of 0.01, a loss of 0.3 and a scale of 1024 before its step 20 (65536 at first)."""
+    """Return the verdicts on a run that had a rate of 0.01, a loss of 0.3 and a scale of 1024, at first of 65536."""
     parts: list[Part] = []
     for step in range(RESUMED + losses):
         is_new = step >= RESUMED

@@ -23,7 +23,7 @@ from leadline.rules import (
     Verdict,
     Window,
 )
-from leadline.rules.bounds import PositiveFloat
+from leadline.rules.bounds import Factor
 from leadline.rules.messages import fired
 
 _LOSSES: Final = 5
@@ -98,7 +98,7 @@ class ResumeChanged(Rule, frozen=True, kw_only=True):
 
     explains: ClassVar[tuple[str, ...]] = ("loss_spike", "diverging_loss", "loss_not_decreasing", "learning_rate")
 
-    ratio: PositiveFloat = 2.0
+    ratio: Factor = 2.0
 
     def needs(self) -> Needs:
         losses = TensorNeed("losses", statistics=("value",), modes=("train",))

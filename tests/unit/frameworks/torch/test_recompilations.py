@@ -62,6 +62,12 @@ def test_the_limit_is_told_when_it_was_reached() -> None:
     assert [name for name in found if name.endswith("/recompile_limit")]
 
 
+def test_what_other_trainings_of_the_process_have_compiled_is_left_out() -> None:
+    _, calls = counted([1, 2, 3])
+    assert calls == 3
+    assert Recompilations().results() == {"process/recompilations": -1.0}
+
+
 def test_without_dynamo_nothing_was_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch._dynamo.utils", raising=False)
     assert Recompilations().results() == {"process/recompilations": -1.0}

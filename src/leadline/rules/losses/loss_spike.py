@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar, Final
 import msgspec
 
 from leadline.records.formatting import counted, significant
-from leadline.records.metric_roles import REWARD, role_collection
+from leadline.records.metric_roles import REWARD, role_in
 from leadline.rules import (
     Advice,
     Clear,
@@ -31,7 +31,7 @@ from leadline.rules.robust import NORMAL_MAD, finite, mad, mann_kendall
 
 _MIN_LOSSES: Final = 20
 """Earlier losses that are required."""
-_MODES: Final = ("train", "eval", "global")
+_LOGGED: Final = ("metrics", "scalars")
 _P: Final = 0.05
 """The significance of a fall."""
 _MIN_TREND: Final = 5
@@ -53,6 +53,8 @@ class _Known:
     """The first losses by worker and name."""
     has_reward: bool = False
     """Whether a reward was logged."""
+    verdict: Verdict = field(default_factory=lambda: Undecided("no loss was captured"))
+    """That on the latest losses."""
 
 
 class LossSpike(Rule, frozen=True, kw_only=True):
@@ -100,31 +102,39 @@ class LossSpike(Rule, frozen=True, kw_only=True):
 
     def needs(self) -> Needs:
         history = self.window + self.patience - 1
-        rewards = TensorNeed(role_collection(REWARD), statistics=("value",), modes=_MODES, is_optional=True)
-        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), history=history), rewards))
+        logged = (TensorNeed(name, statistics=("value",), modes=("train",), is_optional=True) for name in _LOGGED)
+        return Needs((TensorNeed("losses", statistics=("value",), modes=("train",), history=history), *logged))
 
     @property
     def least_observations(self) -> int:
         return min(_MIN_LOSSES, self.window) + self.patience
 
     def remember(self, memory: Any, window: Window) -> _Known:
-        """Keep the first losses."""
+        """Keep the first losses, and the verdict on the latest: what is logged may come at other steps."""
         known: _Known = memory or _Known()
-        for reading in window.readings("value"):
-            if "losses" not in reading.collections:
-                known.has_reward = True
-                continue
+        readings = window.readings("value")
+        known.has_reward |= any(role_in(reading.collections) == REWARD for reading in readings)
+        latest = [reading for reading in readings if "losses" in reading.collections]
+        for reading in latest:
             losses = known.first.setdefault((reading.worker, reading.tensor), [])
             if len(losses) < _MIN_LOSSES and math.isfinite(reading.value):
                 losses.append(reading.value)
+        if latest:
+            known.verdict = self._judge(window, latest, known.first)
         return known
 
     def evaluate(self, window: Window) -> Verdict:
-        memory: _Known = window.memory
-        if memory.has_reward:
+        known: _Known = window.memory
+        if known.has_reward:
             return NotApplicable("a reward is logged: the losses of reinforcement learning may rise")
+        return known.verdict
+
+    def _judge(
+        self, window: Window, latest_losses: list[TensorReading], first: dict[tuple[str, str], list[float]]
+    ) -> Verdict:
+        """Return the verdict on the losses of a window."""
         is_judged, known, streak, falling = False, 0, 0, ""
-        for reading in window.readings("value"):
+        for reading in latest_losses:
             values = [earlier.value for earlier in window.earlier(reading)]
             values.append(reading.value)
             latest = finite(values[-self.patience :])
@@ -137,7 +147,7 @@ class LossSpike(Rule, frozen=True, kw_only=True):
             is_judged = True
             if latest[-1] <= lowest_spike_bound(before):
                 continue  # the last loss ends every row of high ones; most steps need no more than this
-            start = median(memory.first[reading.worker, reading.tensor])
+            start = median(first[reading.worker, reading.tensor])
             bound, usual, spread = spike_bound(before, self.k)
             bound = max(bound, usual + _UNDONE_SHARE * (start - usual))
             if min(before) < 0:
